@@ -101,6 +101,33 @@ func TestTurn_OutcomeIsOfThisTurn(t *testing.T) {
 	}
 }
 
+// An error is one although nothing shows it, and it has the words of the one before.
+func TestSameError(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	w.Run("f <- function() stop('in f'); g <- function() nothing_there; con <- file(tempfile(), 'w'); sink(con, type = 'message')")
+	for _, c := range []struct{ code, want string }{
+		{"stop('one')", "error: one"}, {"stop('one')", "error: one"}, {"stop('one')", "error: one"},
+		{"f()", "error: in f"}, {"f()", "error: in f"},
+		{"g()", "error: object 'nothing_there' not found"}, {"g()", "error: object 'nothing_there' not found"},
+		{"try(f(), silent = TRUE)", "ok"}, {"f()", "error: in f"}, {"f()", "error: in f"},
+		{"invokeRestart('abort')", "error: R went back to its top level without a message"},
+		{"sink(type = 'message'); invisible(traceback(3))", "ok"},
+		{"tools::pskill(Sys.getpid(), 2); Sys.sleep(60)", "interrupted"},
+		{"tools::pskill(Sys.getpid(), 2); Sys.sleep(60)", "interrupted"},
+		{"options(show.error.messages = FALSE)\nf()", "error: in f"}, {"f()", "error: in f"}, {"f()", "error: in f"},
+		{"invokeRestart('abort')", "error: R went back to its top level without a message"},
+	} {
+		if r := w.Run(c.code); outcome(r) != c.want {
+			t.Errorf("%q: got %s %q, want %s", c.code, outcome(r), r.Script(), c.want)
+		}
+	}
+	w.Run("options(show.error.messages = TRUE)")
+	w.Run("f()")
+	w.Run("1")
+	w.Run("traceback()").Wants(t, "2: stop(\"in f\") at #1\n1: f()\n")
+}
+
 func TestTurn_ToolsForErrorsWork(t *testing.T) {
 	t.Parallel()
 	w := start(t, setup{})

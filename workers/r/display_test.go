@@ -57,6 +57,42 @@ func TestText_SaysWhatItIs(t *testing.T) {
 	}
 }
 
+// A value is an echo although the one before was the same.
+func TestEcho(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	w.Run("y <- 5; e <- new.env(); s <- quote(a); n <- NULL; cl <- quote(f(x)); p <- list(1)")
+	for _, c := range []struct{ name, code, want string }{
+		{"assigned just before", "z <- 5; z", "result:[1] 5\n"},
+		{"in a line before", "z <- 6\nz", "result:[1] 6\n"},
+		{"shown twice", "y; y", "result:[1] 5\n[1] 5\n"},
+		{"NULL after NULL", "n; n", "result:NULL\nNULL\n"},
+		{"a name", "s; s", "result:a\na\n"},
+		{"a call", "cl; cl", "result:f(x)\nf(x)\n"},
+		{"the last value", "y; .Last.value", "result:[1] 5\n[1] 5\n"},
+		{"the last value, held", "identical({y}, 5); get('.Last.value')", "result:[1] TRUE\n[1] TRUE\n"},
+		{"the last value of a name", "s; typeof(.Last.value)", "result:a\n[1] \"symbol\"\n"},
+		{"the last value of a call", "cl; typeof(.Last.value)", "result:f(x)\n[1] \"language\"\n"},
+		{"behind an error", "try(stop('e'), silent = TRUE)\ny\ny", "result:[1] 5\n[1] 5\n"},
+		{"text that is none", "y; cat('5\\n')", "result:[1] 5\n"},
+	} {
+		r := w.Run(c.code)
+		if got := kinds(r); len(got) == 0 || got[0] != c.want || len(got) > 1 && c.name != "text that is none" {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+	w.Run("stop('e')")
+	w.Run("y").Wants(t, "[1] 5\n")
+	for _, code := range []string{"x <- head(mtcars, 1); x", "x <- head(mtcars, 1)\nx", "x", "x"} {
+		r := w.Run(code)
+		if got := kinds(r); len(got) != 1 || !strings.HasPrefix(got[0], "result:") || len(displays(r)) != 1 {
+			t.Errorf("%q: got %q and %d tables, want one result", code, got, len(displays(r)))
+		}
+	}
+	// As in R without us, a value is changed in place once it is not the last one any more.
+	w.Run("v <- numeric(1e6); m <- tracemem(v)\n1\nv[2] <- 1; v[3] <- 1").Wants(t, "[1] 1\n")
+}
+
 func TestDisplay_ADataFrameIsATableToo(t *testing.T) {
 	t.Parallel()
 	w := start(t, setup{})

@@ -4,6 +4,8 @@ package r_test
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -313,4 +315,107 @@ func TestStdin_WhoGoesBackWithoutAMessageFails(t *testing.T) {
 	if r.Idle == nil || r.Idle.Error == nil || strings.HasPrefix(r.Idle.Error.Name, "object") {
 		t.Errorf("an error within an error: got %q, %+v", r.Script(), r.Idle)
 	}
+}
+
+// A download tells R's console that R is no longer busy, as R itself does before it asks.
+func TestReaders(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "some") }))
+	t.Cleanup(server.Close)
+	fetch := fmt.Sprintf("download.file(%q, tempfile(), quiet = TRUE, method = 'libcurl')", server.URL+"/a")
+
+	t.Run("after a download are readers", func(t *testing.T) {
+		t.Parallel()
+		w := start(t, setup{})
+		for _, prompt := range []string{"name? ", "Browse[1]> ", "> "} {
+			got := w.Run(fmt.Sprintf("{%s; x <- readline(%q)}", fetch, prompt), "Ada").Script()
+			if want := fmt.Sprintf("[wait line line %q][line \"Ada\"]", prompt); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		}
+		got := w.Run("{"+fetch+"; menu(c('a', 'b'))}\n", "2").Script()
+		if want := "\n1: a\n2: b\n\n" + `[wait line line "Selection: "][line "2"][1] 2` + "\n"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		got = w.Run("{"+fetch+"; browser()}", "6 * 7", "c").Script()
+		if want := "Called from: top level \n" + `[wait debugger line "Browse[1]> "][line "6 * 7"][1] 42` + "\n" + `[wait debugger line "Browse[1]> "][line "c"]`; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+
+	t.Run("after a download get no answer of an interrupt", func(t *testing.T) {
+		t.Parallel()
+		w := start(t, setup{})
+		w.Begin("{" + fetch + "; x <- readline('name? ')}")
+		w.UntilWait()
+		if r := w.Insist(1, 1, nil, nil); outcome(r) != "interrupted" || strings.Contains(r.Script(), "[line") {
+			t.Errorf("got %q, %s", r.Script(), outcome(r))
+		}
+		w.Run("exists('x')").Wants(t, "[1] FALSE\n")
+	})
+
+	t.Run("after a download keep a secret", func(t *testing.T) {
+		t.Parallel()
+		w := start(t, setup{})
+		got := w.Run("{"+fetch+"; system('stty -echo'); x <- readline('Password: '); system('stty echo')}", "hunter2").Script()
+		if want := `[wait secret line "Password: "][line secret]`; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
+// The browser takes expressions of several lines, as R's top level does.
+func TestBrowserLines(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	const first = `[wait debugger line "Browse[1]> "]`
+	more := func(line string) string { return fmt.Sprintf(`[wait continue line "+ "][line %q]`, line) }
+	for _, c := range []struct {
+		name, code string
+		answers    []string
+		want       string
+	}{
+		{"one that is not to run", "ok <- FALSE; browser()", []string{"if (ok) {", "cat('RAN\\n')", "}", "c"},
+			first + `[line "if (ok) {"]` + more("cat('RAN\\n')") + more("}") + first + `[line "c"]`},
+		{"either branch, not both", "browser()", []string{"if (FALSE) {", "'a'", "} else {", "'b'", "}", "c"},
+			first + `[line "if (FALSE) {"]` + more("'a'") + more("} else {") + more("'b'") + more("}") + "[1] \"b\"\n" + first + `[line "c"]`},
+		{"a function", "browser()", []string{"h <- function(x) {", "\n", "x + 1", "}", "h(1)", "c"},
+			first + `[line "h <- function(x) {"]` + more("") + more("x + 1") + more("}") + first + `[line "h(1)"][1] 2` + "\n" + first + `[line "c"]`},
+		{"a call", "browser()", []string{"c(1,", "2)", "c"}, first + `[line "c(1,"]` + more("2)") + "[1] 1 2\n" + first + `[line "c"]`},
+		{"a letter of the browser's within", "browser()", []string{"c(1,", "c", ")[[1]]", "Q"}, first + `[line "c(1,"]` + more("c") + more(")[[1]]") + "[1] 1\n" + first + `[line "Q"]`},
+		{"lines of the input", "browser()\nif (FALSE) {\n'a'\n}\nc\n'on'", nil, `[line 2 "if (FALSE) {"][line 3 "'a'"][line 4 "}"][line 5 "c"][1] "on"` + "\n"},
+		{"after that, the top level is as before", "1 +", nil, "<err>Error: unexpected end of input\n</err>"},
+	} {
+		r := w.Run(c.code, c.answers...)
+		got := strings.TrimPrefix(r.Script(), "Called from: top level \n")
+		if got != c.want && !strings.HasPrefix(c.want, "<err>") || !strings.HasPrefix(got, c.want[:5]) {
+			t.Errorf("%s: got %q\nwant %q, %s", c.name, got, c.want, outcome(r))
+		}
+	}
+
+	w.Run("f <- function(a) stop('in f')\noptions(error = recover)")
+	r := w.Run("f(5)", "1", "if (a == 6) {", "cat('RAN\\n')", "}", "Q")
+	if got := r.Script(); !strings.Contains(got, more("cat('RAN\\n')")+more("}")+first) || strings.Contains(got, "RAN\n") || outcome(r) != "error: in f" {
+		t.Errorf("in recover(): got %q, %s", got, outcome(r))
+	}
+	w.Run("options(error = NULL)")
+
+	t.Run("an interrupt drops those that came", func(t *testing.T) {
+		w.Begin("browser()")
+		w.Answer(w.UntilWait(), "if (TRUE) {")
+		if wait := w.UntilWait(); wait.Kind != ipc.WaitContinue {
+			t.Fatalf("got %+v", wait)
+		}
+		var again ipc.StdinWait
+		w.Insist(1, 1, nil, func(e any) bool { again, _ = e.(ipc.StdinWait); return again.Wait > 0 })
+		if again.Kind != ipc.WaitDebugger {
+			t.Fatalf("got %+v", again)
+		}
+		w.Answer(again, "cat('on\\n')")
+		w.Answer(w.UntilWait(), "Q")
+		if r := w.Finish(); outcome(r) != "interrupted" {
+			t.Errorf("got %q, %s", r.Script(), outcome(r))
+		}
+		w.Run("1").Wants(t, "[1] 1\n")
+	})
 }

@@ -29,8 +29,10 @@ delayedAssign("display", parse_display())
 delayedAssign("inspection", parse_inspect())
 parse_windows <- part("windows.R")
 
-# Calls a function of the shim.
-shim <- function(name, ...) .C(getNativeSymbolInfo(name, getLoadedDLLs()[["turnstone"]])$address, ...)
+# Calls a function of the shim. It has no header of R's, and so is called by address.
+shim <- function(name, ...) .C(address_of(name), ...)
+shim_value <- function(name, ...) .Call(address_of(name), ...)
+address_of <- function(name) getNativeSymbolInfo(name, getLoadedDLLs()[["turnstone"]])$address
 
 # One line about something that the user may not expect.
 note <- function(...) {
@@ -116,12 +118,21 @@ replace_all <- function(...) {
 }
 if (isNamespaceLoaded("utils")) replace_all() else setHook(packageEvent("utils", "attach"), replace_all)
 
+# Evaluates what the shim calls. Its errors and warnings are nothing to options(error),
+# options(warn) and the user's global handlers. An error becomes NULL.
+quietly <- function(action)
+  tryCatch(withCallingHandlers(action, warning = muffle), error = function(e) NULL)
+muffle <- function(w)
+  for (restart in computeRestarts(w)) if (restart$name == "muffleWarning") invokeRestart(restart)
+
 list(
+  quietly = quietly,
   finish = function() plots$finish(),
   page = function() plots$before_text(),
   refresh = function() functions(),
-  names = function() ls(globalenv()),
+  variables = function() shim_value("turnstone_variables", ls(globalenv())),
   complete = function(text, cursor) completion$complete(text, cursor),
   inspect = function(text, cursor) completion$silently(inspection$inspect(text, cursor), character()),
+  parse = function(text) shim_value("turnstone_parse", text),
   value = function(x) display$value(x)
 )

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static SEXP finish_call, page_call, names_call, refresh_call, complete_function, inspect_function, value_function;
+static SEXP quietly, finish_call, page_call, variables_call, refresh_call, complete_function, inspect_function, parse_function, value_function;
 static bool drawing;                /* a device of ours has been opened */
 static unsigned long texts, look_at; /* since something was drawn: texts, and which one gives cause to look again */
 static int running;
@@ -18,19 +18,30 @@ void code_drawing(void) {
 	look_at = 1;
 }
 
-/* eval evaluates, and returns NULL after an error or an interrupt. Nothing is printed, and
- * R's last error stays what it was: a turn may have ended with it. */
+/* eval evaluates, and returns NULL after an interrupt. Errors end in quietly of worker.R, since one
+ * that gets here would have R run the user's options(error). Nothing is printed, and R's last error
+ * stays what it was: a turn may have ended with it. */
 static SEXP eval(SEXP call, SEXP env) {
 	int failed = 0;
 	char *error = has(R_curErrorBuf) ? (char *)R_curErrorBuf() : NULL, kept[8192]; /* as large as R's */
 	if (error != NULL)
 		snprintf(kept, sizeof kept, "%s", error);
+	call = Rf_protect(quietly != NULL ? Rf_lang2(quietly, call) : call);
 	running++;
 	SEXP value = R_tryEvalSilent(call, env, &failed);
 	running--;
+	Rf_unprotect(1);
 	if (error != NULL && strcmp(error, kept) != 0)
 		strcpy(error, kept);
 	return failed ? NULL : value;
+}
+
+void code_meet_browser(void) {
+	console_meet_browser(true);
+	SEXP call = Rf_protect(Rf_lang1(Rf_install("browser")));
+	eval(call, R_BaseEnv);
+	Rf_unprotect(1);
+	console_meet_browser(false);
 }
 
 static SEXP text_vector(const char *text, size_t n) {
@@ -40,26 +51,16 @@ static SEXP text_vector(const char *text, size_t n) {
 	return s;
 }
 
-typedef struct {
-	SEXP text, value;
-	int status;
-} parsing;
-
-enum { PARSE_OK = 1, PARSE_INCOMPLETE = 2, PARSE_ERROR = 3 };
-
-static void parse_it(void *p) {
-	parsing *what = p;
-	what->value = R_ParseVector(what->text, -1, &what->status, R_NilValue);
-}
+enum { PARSE_OK = 1, PARSE_INCOMPLETE = 2, PARSE_ERROR = 3 }; /* R's */
 
 static const char *const load =
-	"base::local({"
+	"base::tryCatch(base::local({"
 	"files <- base::.C('turnstone_files', '')[[1L]];"
 	"e <- base::new.env(parent = base::baseenv());"
 	"e$files <- files;"
 	"r <- NULL;"
 	"for (x in base::parse(base::file.path(files, 'worker.R'), keep.source = FALSE, encoding = 'UTF-8')) r <- base::eval(x, e);"
-	"r})";
+	"r}), error = function(e) NULL)";
 
 static SEXP element(SEXP list, const char *name) {
 	SEXP names = Rf_getAttrib(list, Rf_install("names"));
@@ -93,15 +94,18 @@ bool code_value(SEXP value) {
 }
 
 void code_load(void) {
-	parsing p = {.text = Rf_protect(Rf_mkString(load))};
-	if (R_ToplevelExec(parse_it, &p) && p.status == PARSE_OK) {
-		Rf_protect(p.value);
-		SEXP functions = eval(VECTOR_ELT(p.value, 0), R_BaseEnv);
+	int status = 0;
+	SEXP code = Rf_protect(Rf_mkString(load));
+	SEXP parsed = Rf_protect(R_ParseVector(code, -1, &status, R_NilValue));
+	if (status == PARSE_OK) {
+		SEXP functions = eval(VECTOR_ELT(parsed, 0), R_BaseEnv);
 		if (functions != NULL) {
 			Rf_protect(functions);
+			quietly = element(functions, "quietly");
 			SEXP finish = element(functions, "finish");
 			complete_function = element(functions, "complete");
 			inspect_function = element(functions, "inspect");
+			parse_function = element(functions, "parse");
 			value_function = element(functions, "value");
 			if (finish != NULL)
 				R_PreserveObject(finish_call = Rf_lang1(finish));
@@ -111,15 +115,14 @@ void code_load(void) {
 			SEXP refresh = element(functions, "refresh");
 			if (refresh != NULL)
 				R_PreserveObject(refresh_call = Rf_lang1(refresh));
-			SEXP names = element(functions, "names");
-			if (names != NULL)
-				R_PreserveObject(names_call = Rf_lang1(names));
+			SEXP variables = element(functions, "variables");
+			if (variables != NULL)
+				R_PreserveObject(variables_call = Rf_lang1(variables));
 			R_PreserveObject(functions);
 			Rf_unprotect(1);
 		}
-		Rf_unprotect(1);
 	}
-	Rf_unprotect(1);
+	Rf_unprotect(2);
 	if (value_function != NULL && has(Rf_addTaskCallback)) {
 		Rf_addTaskCallback(after_value, NULL, removed, "turnstone", NULL);
 		console_went_on(true);
@@ -213,13 +216,20 @@ static void answer_inspection(const message *q) {
 	Rf_unprotect(4);
 }
 
+/* turnstone_parse is called by worker.R, which keeps errors and warnings of the parser to itself. */
+EXPORT SEXP turnstone_parse(SEXP text) {
+	int status = PARSE_ERROR;
+	R_ParseVector(text, -1, &status, R_NilValue);
+	return Rf_ScalarInteger(status);
+}
+
 static void answer_parse(const message *q) {
-	parsing p = {.text = Rf_protect(text_vector((const char *)q->text.at, q->text.n))};
-	running++;
-	bool over = R_ToplevelExec(parse_it, &p);
-	running--;
-	Rf_unprotect(1);
-	const char *status = !over ? "timeout" : p.status == PARSE_INCOMPLETE ? "incomplete" : p.status == PARSE_ERROR ? "invalid" : "complete";
+	SEXP text = Rf_protect(text_vector((const char *)q->text.at, q->text.n));
+	SEXP call = Rf_protect(Rf_lang2(parse_function, text));
+	SEXP result = eval(call, R_BaseEnv);
+	int found = result != NULL && TYPEOF(result) == R_INTSXP ? INTEGER(result)[0] : PARSE_ERROR;
+	Rf_unprotect(2);
+	const char *status = result == NULL ? "timeout" : found == PARSE_INCOMPLETE ? "incomplete" : found == PARSE_ERROR ? "invalid" : "complete";
 	console_answered();
 	frame *f = send_begin("query_result", 2, false);
 	put_uint(f, "id", q->id);
@@ -234,10 +244,10 @@ typedef struct {
 	uint64_t bytes;
 } variable;
 
-typedef struct {
-	SEXP names;
+static struct {
 	variable *at;
 	int n;
+	ptrdiff_t all;
 } listing;
 
 static bool is_function(int type) { return type == R_CLOSXP || type == R_SPECIALSXP || type == R_BUILTINSXP; }
@@ -288,11 +298,12 @@ static void describe(variable *v, SEXP value) {
 	snprintf(v->shape, sizeof v->shape, "%lld", (long long)Rf_xlength(value));
 }
 
-static void list_them(void *p) {
-	listing *all = p;
+/* turnstone_variables fills the listing. It is called by worker.R, as turnstone_parse is. */
+EXPORT SEXP turnstone_variables(SEXP names) {
+	listing.all = Rf_xlength(names);
 	for (int functions = 0; functions < 2; functions++)
-		for (ptrdiff_t i = 0; i < Rf_xlength(all->names) && all->n < MAX_VARIABLES; i++) {
-			SEXP name = STRING_ELT(all->names, i), symbol = Rf_install(R_CHAR(name)), value = NULL;
+		for (ptrdiff_t i = 0; i < listing.all && listing.n < MAX_VARIABLES; i++) {
+			SEXP name = STRING_ELT(names, i), symbol = Rf_install(R_CHAR(name)), value = NULL;
 			const char *type = "active binding";
 			if (!R_BindingIsActive(symbol, R_GlobalEnv)) {
 				value = Rf_findVarInFrame(R_GlobalEnv, symbol);
@@ -300,31 +311,31 @@ static void list_them(void *p) {
 			}
 			if ((value != NULL && is_function(TYPEOF(value))) != functions)
 				continue;
-			variable *v = &all->at[all->n];
+			variable *v = &listing.at[listing.n];
 			memset(v, 0, sizeof *v);
 			snprintf(v->name, sizeof v->name, "%s", Rf_translateCharUTF8(name));
 			if (value != NULL && TYPEOF(value) != R_PROMSXP)
 				describe(v, value);
 			else
 				snprintf(v->type, sizeof v->type, "%s", type);
-			all->n++;
+			listing.n++;
 		}
+	return Rf_ScalarInteger(listing.n);
 }
 
 static void answer_variables(const message *q) {
-	SEXP names = names_call != NULL ? eval(names_call, R_BaseEnv) : NULL;
-	listing all = {.names = Rf_protect(names != NULL ? names : R_NilValue), .at = calloc(MAX_VARIABLES, sizeof *all.at)};
-	running++;
-	bool good = names != NULL && all.at != NULL && R_ToplevelExec(list_them, &all);
-	running--;
-	uint64_t more = good ? (uint64_t)(Rf_xlength(names) - all.n) : 0;
+	listing.at = calloc(MAX_VARIABLES, sizeof *listing.at);
+	listing.n = 0;
+	SEXP result = variables_call != NULL && listing.at != NULL ? eval(variables_call, R_BaseEnv) : NULL;
+	bool good = result != NULL && TYPEOF(result) == R_INTSXP;
+	uint64_t more = good ? (uint64_t)(listing.all - listing.n) : 0;
 	console_answered();
 	frame *f = send_begin("query_result", 2 + good + (more > 0), false);
 	put_uint(f, "id", q->id);
 	put_text(f, "status", good ? "ok" : "timeout");
 	if (good) {
-		put_array_head(f, "variables", all.n);
-		for (variable *v = all.at; v < all.at + all.n; v++) {
+		put_array_head(f, "variables", listing.n);
+		for (variable *v = listing.at; v < listing.at + listing.n; v++) {
 			put_map(f, 2 + (*v->shape != 0) + (v->bytes > 0));
 			put_text_n(f, "name", v->name, strlen(v->name), MAX_BRIEF);
 			put_text_n(f, "type", v->type, strlen(v->type), MAX_BRIEF);
@@ -337,14 +348,14 @@ static void answer_variables(const message *q) {
 	if (more > 0)
 		put_uint(f, "more", more);
 	send_frame(f, NULL, 0);
-	free(all.at);
-	Rf_unprotect(1);
+	free(listing.at);
+	listing.at = NULL;
 }
 
 void code_answer(const message *q) {
 	if (q->kind == VARIABLES) {
 		answer_variables(q);
-	} else if (q->text.at == NULL || (q->kind == COMPLETE && complete_function == NULL) || (q->kind == INSPECT && inspect_function == NULL)) {
+	} else if (q->text.at == NULL || (q->kind == COMPLETE ? complete_function : q->kind == INSPECT ? inspect_function : parse_function) == NULL) {
 		console_answered();
 		frame *f = send_begin("query_result", 2, false);
 		put_uint(f, "id", q->id);

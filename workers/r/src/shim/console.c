@@ -64,8 +64,11 @@ static bool reset;            /* in this turn R went back to its top level */
 static bool evaluated = true; /* since the last line that R got: evaluation, or a jump */
 static bool blank;            /* that line had nothing to evaluate */
 static bool left;             /* that line asked R to go back to its top level */
-static asker last_taker;      /* of a line */
-static bool loop_asks;        /* R's read-eval-print loop is about to call ReadConsole */
+static asker last_taker;      /* of a line; a continuation belongs to the one before */
+static bool loop_asks;        /* R's read-eval-print loop may be about to call ReadConsole */
+static bool loop_next;        /* what R evaluates next is an expression of its loop */
+static const char *browsers;  /* the prompt of R's browser, which is always in the same place */
+static bool meeting;          /* the next prompt is the browser's */
 static bool erred;            /* R has printed an error since its top level got a line */
 static bool tells;            /* R calls console_went_on() behind each expression */
 static bool going;            /* it has not yet for the one that it evaluates */
@@ -74,9 +77,45 @@ static bool signalled;        /* in this turn an interrupt made R go back to its
 static bool resting;          /* in main_wait(), at the top level */
 static uint64_t written;      /* texts that R wrote */
 static bool keep_going;
-static SEXP last_value;       /* .Last.value before the expression that R evaluates; NULL: it evaluates none */
+static bool evaluates;        /* R evaluates an expression of its loop, and has not told of its value */
+
+/* A mark makes any value that R gives to a variable of its own another than the one before,
+ * even where the two are the same object: the variable is bound to a promise of that. */
+static struct mark {
+	const char *name;
+	SEXP symbol, bind, held; /* bind: the call that binds; held: the value that the promise stands for, and the promise */
+	SEXP promise;
+} echo = {.name = ".Last.value"}, trace = {.name = ".Traceback"};
 static const char *end_reason = "shutdown";
 static int end_status;
+
+/* mark_moved reports whether R has set the variable since mark_set. */
+static bool mark_moved(const struct mark *m) {
+	return m->promise != NULL && Rf_findVarInFrame(R_BaseEnv, m->symbol) != m->promise;
+}
+
+static void mark_set(struct mark *m) {
+	if (!has(Rf_findVarInFrame) || !has(R_UnboundValue) || (m->promise != NULL && !mark_moved(m)))
+		return;
+	if (m->symbol == NULL) {
+		m->symbol = Rf_install(m->name);
+		R_PreserveObject(m->held = Rf_allocVector(R_VECSXP, 2));
+		SEXP get = Rf_protect(Rf_lang3(Rf_install(".subset2"), m->held, Rf_protect(Rf_ScalarInteger(1))));
+		R_PreserveObject(m->bind = Rf_lang3(Rf_install("delayedAssign"), Rf_protect(Rf_mkString(m->name)), get));
+		Rf_unprotect(3);
+	}
+	SEXP now = Rf_findVarInFrame(R_BaseEnv, m->symbol);
+	if (now == R_UnboundValue) {
+		m->promise = now;
+		return;
+	}
+	SET_VECTOR_ELT(m->held, 0, now);
+	R_unLockBinding(m->symbol, R_BaseEnv);
+	Rf_eval(m->bind, R_BaseEnv);
+	R_LockBinding(m->symbol, R_BaseEnv);
+	m->promise = Rf_findVarInFrame(R_BaseEnv, m->symbol);
+	SET_VECTOR_ELT(m->held, 1, m->promise); /* so that nothing else gets its address */
+}
 
 /* ---- the queue of lines; with the lock */
 
@@ -266,15 +305,19 @@ static const char *option(const char *name) {
 	return o != NULL && TYPEOF(o) == R_STRSXP && Rf_length(o) > 0 ? R_CHAR(STRING_ELT(o, 0)) : "";
 }
 
-/* who_asks tells R's read-eval-print loop, which says just before that it is no longer
- * busy, from all others. Its prompt is, as a pointer, that of an option or the browser's own. */
+/* who_asks tells R's read-eval-print loop from all others. Just before, it says that it is no
+ * longer busy, and its prompt is, as a pointer, that of an option or the browser's own. Others
+ * do one of the two at most: a download has said that it is over, and a prompt has the text of
+ * the browser's. */
 static asker who_asks(const char *prompt, bool loop) {
 	if (!loop)
 		return READER;
 	const char *first = option("prompt"), *more = option("continue");
 	if (prompt == first && prompt == more) /* both prompts are the same string: decide by the events since the last line */
 		return evaluated || blank ? TOP : CONTINUATION;
-	return prompt == first ? TOP : prompt == more ? CONTINUATION : BROWSER;
+	if (prompt == first || prompt == more)
+		return prompt == first ? TOP : CONTINUATION;
+	return prompt == browsers || browsers == NULL ? BROWSER : READER;
 }
 
 static void send_end(void) {
@@ -333,7 +376,8 @@ static void finish(void) {
 	terminal_flush();
 
 	take(&state.lock);
-	bool own = state.complained || (other_error && !state.interrupted); /* an error with a message of R's */
+	/* An error of R's. A traceback is kept of each that gets to the top level, and of interrupts. */
+	bool own = state.complained || (!state.interrupted && (other_error || (!signalled && mark_moved(&trace))));
 	bool failed = reset && (own || !(left || state.interrupted || signalled)); /* else the code went back by itself */
 	bool cut_short = (reset && !left) || state.unrun > 0 ||
 		(state.interrupted && (!state.started || waits || interrupt_pending())); /* a child or a read took it */
@@ -379,7 +423,7 @@ static void ask(asker who, const char *prompt, bool secret) {
 	put_uint(f, "turn", state.turn);
 	put_uint(f, "wait", state.wait);
 	put_text(f, "prompt", prompt);
-	put_text(f, "kind", who == BROWSER ? "debugger" : secret ? "secret" : "line");
+	put_text(f, "kind", who == BROWSER ? "debugger" : who == CONTINUATION ? "continue" : secret ? "secret" : "line");
 	put_text(f, "want", "line");
 	send_frame(f, NULL, 0);
 }
@@ -396,6 +440,9 @@ static bool is_leave(asker who, const char *prompt, const char *at, size_t n) {
 	return n > 0 && *at == 'Q' && is_blank(at + 1, n - 1);
 }
 
+/* in_browser reports whether the browser asks, for a first line or for more of it. */
+static bool in_browser(asker who) { return who == BROWSER || (who == CONTINUATION && last_taker == BROWSER); }
+
 /* take_line hands a line out, or as much of it as there is room for. With the lock. */
 static int take_line(lines *from, asker who, const char *prompt, unsigned char *to, size_t room) {
 	const char *at = from->at + from->from;
@@ -409,7 +456,7 @@ static int take_line(lines *from, asker who, const char *prompt, unsigned char *
 	if (!state.started && !state.interrupted)
 		interrupt_discard(); /* a SIGINT from before the turn */
 	from->taken += first;
-	if ((who == READER || who == BROWSER) && first) {
+	if ((who == READER || in_browser(who)) && first) {
 		bool secret = answer && state.secret;
 		size_t length = line_length(from);
 		if (length > 0 && at[length - 1] == '\n')
@@ -428,7 +475,9 @@ static int take_line(lines *from, asker who, const char *prompt, unsigned char *
 	left = !state.interrupted && is_leave(who, prompt, at, n);
 	evaluated = false;
 	erred = erred && who != TOP;
-	last_taker = who;
+	loop_next = who != READER;
+	if (who != CONTINUATION)
+		last_taker = who;
 	from->from += n;
 	from->midline = !whole;
 	state.started = true;
@@ -462,6 +511,11 @@ static int read_console(const char *prompt, unsigned char *to, int room, int his
 		memcpy(to, "1\n", 3); /* "abort": the process dies of its signal */
 		return 1;
 	}
+	if (meeting) {
+		meeting = loop_asks = false;
+		browsers = prompt;
+		return 0; /* it goes on */
+	}
 	interrupt_mend();
 	asker who = who_asks(prompt, loop_asks);
 	loop_asks = false;
@@ -472,7 +526,7 @@ static int read_console(const char *prompt, unsigned char *to, int room, int his
 		ready = true;
 	}
 	terminal_echo(false);
-	if (who == READER || who == BROWSER)
+	if (who == READER || in_browser(who))
 		terminal_flush(); /* before its input_line */
 	bool secret = who == READER && terminal_hides();
 	/* A handler of options(error) asks before R returns to its top level. */
@@ -506,9 +560,10 @@ static int read_console(const char *prompt, unsigned char *to, int room, int his
 			Rf_jump_to_toplevel(); /* it asks again and again */
 		}
 		told_of_end = told_of_end || (state.ending && who != TOP);
-		if (who == CONTINUATION || state.end_of_file || (who != TOP && (state.ending || !state.active))) {
+		if ((who == CONTINUATION && !in_browser(who)) || state.end_of_file || (who != TOP && (state.ending || !state.active))) {
 			/* To R this is the end of its input: of an expression that has none, an
-			 * error; of a browser, to go on. */
+			 * error; of a browser, to go on. The rest of a browser's line is asked for:
+			 * the supervisor has the answer's next line. */
 			state.end_of_file = false;
 			leave(&state.lock);
 			return 0;
@@ -569,6 +624,9 @@ uint64_t console_turn(void) {
 void console_went_on(bool again) {
 	tells = again;
 	going = false;
+	loop_next = true; /* of the same line */
+	if (echo.held != NULL && mark_moved(&echo))
+		SET_VECTOR_ELT(echo.held, 0, R_NilValue); /* it may be large */
 }
 
 void console_answered(void) {
@@ -607,16 +665,11 @@ static void show_page(bool midline) {
 	leave(&state.lock);
 }
 
-/* value_now is .Last.value: R sets it between evaluating an expression and echoing its value. */
-static SEXP value_now(void) {
-	return has(Rf_findVarInFrame) ? Rf_findVarInFrame(R_BaseEnv, Rf_install(".Last.value")) : NULL;
-}
-
 /* console_value shows what an echoed value has beside its text. An interrupt that this swallows
  * was meant for user code. */
 void console_value(SEXP value) {
 	terminal_echo(false);
-	last_value = NULL;
+	evaluates = false;
 	take(&state.lock);
 	uint64_t seq = state.seq;
 	bool waits = interrupt_waits(), silent = state.silent;
@@ -641,7 +694,7 @@ static void write_console(const char *text, int n, int type) {
 	if (type == 0) {
 		if (!forked) {
 			interrupt_due();
-			terminal_echo(last_value != NULL && value_now() != last_value);
+			terminal_echo(evaluates && mark_moved(&echo)); /* R sets .Last.value before it echoes */
 		}
 		terminal_text(text, (size_t)n);
 		return;
@@ -679,13 +732,18 @@ static void busy(int which) {
 			R_NoEcho = 0; /* otherwise R passes an empty prompt to every caller; the option itself stays */
 		return;
 	}
+	if (!loop_next && tells)
+		return; /* a download, in the middle of an expression */
+	loop_next = false;
 	evaluated = true;
 	newline = false;
-	going = tells && (last_taker == TOP || last_taker == CONTINUATION);
-	if (!forked && !code_running())
-		last_value = value_now();
-	if (!forked)
+	going = tells && last_taker == TOP;
+	if (!forked) {
+		mark_set(&echo);
+		mark_set(&trace);
+		evaluates = true;
 		interrupt_due();
+	}
 }
 
 /* reset_console is called for every jump to the top level: errors, interrupts, Q. */
@@ -694,7 +752,7 @@ static void reset_console(void) {
 	going = false;
 	if (forked || code_running())
 		return;
-	last_value = NULL;
+	evaluates = false;
 	terminal_echo(false);
 	take(&state.lock);
 	resting = false;
@@ -726,6 +784,8 @@ static void clean_up(int save, int status, int run_last) {
 }
 
 void console_end(void) { send_end(); }
+
+void console_meet_browser(bool on) { meeting = on; }
 
 const char *console_install(bool go_on, const char *home) {
 	static const calls ours = {

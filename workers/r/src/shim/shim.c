@@ -52,6 +52,7 @@ EXPORT void turnstone_start(char **dir, char **version, char **home, int *keep_g
 		setting_forget("REPL_IPC");
 		main_begin();
 		interrupt_install();
+		code_meet_browser();
 		introduce(*version, *home);
 		channel_start();
 		why = "";

@@ -164,6 +164,7 @@ void text_going(void);         /* for send_begin, with its lock: writes delayed 
 
 const char *console_install(bool keep_going, const char *home); /* keep_going: a turn goes on after an error */
 void console_end(void);              /* the process ends */
+void console_meet_browser(bool on);  /* the next prompt is that of R's browser, to be known again */
 void console_take(const message *m); /* for the reader thread */
 void console_interrupt(void);        /* likewise: of any turn */
 void console_gone(const char *why);  /* likewise; why is NULL when the channel was closed */
@@ -202,6 +203,7 @@ void interrupt_due(void); /* lets R take an interrupt before it goes on: may jum
 
 /* ---- code.c: our R code */
 
+void code_meet_browser(void); /* has R's browser ask once, for console.c alone */
 void code_load(void);
 void code_finish(void);
 void code_functions(void); /* the list of functions of the host has changed */
@@ -229,18 +231,19 @@ bool terminal_open(const char *nonce);
 #define R_API extern
 #define has(name) (found_##name != NULL) /* for those that windows.c lists as such */
 extern void *found_R_curErrorBuf, *found_Rf_findVarInFrame, *found_Rf_addTaskCallback, *found_R_BindingIsActive, *found_R_NoEcho;
-extern SEXP *found_R_GlobalEnv, *found_R_BaseEnv, *found_R_NilValue, *found_R_NaString;
+extern SEXP *found_R_GlobalEnv, *found_R_BaseEnv, *found_R_NilValue, *found_R_NaString, *found_R_UnboundValue;
 extern volatile int *found_R_interrupts_pending;
 #define R_GlobalEnv (*found_R_GlobalEnv)
 #define R_BaseEnv (*found_R_BaseEnv)
 #define R_NilValue (*found_R_NilValue)
 #define R_NaString (*found_R_NaString)
+#define R_UnboundValue (*found_R_UnboundValue)
 #define R_interrupts_pending (*found_R_interrupts_pending)
 #define R_NoEcho (*(char *)found_R_NoEcho)
 #else
 #define R_API extern __attribute__((weak))
 #define has(name) (&name != NULL)
-R_API SEXP R_GlobalEnv, R_BaseEnv, R_NilValue, R_NaString;
+R_API SEXP R_GlobalEnv, R_BaseEnv, R_NilValue, R_NaString, R_UnboundValue;
 R_API int R_interrupts_pending;
 R_API char R_NoEcho; /* the byte that tells, of one or four: all systems here have it first */
 #endif
@@ -252,7 +255,6 @@ R_API SEXP Rf_getAttrib(SEXP, SEXP), Rf_mkString(const char *), Rf_mkCharLenCE(c
 R_API SEXP Rf_lang1(SEXP), Rf_lang3(SEXP, SEXP, SEXP), Rf_protect(SEXP);
 R_API SEXP R_ParseVector(SEXP, int, int *, SEXP);
 R_API SEXP R_tryEvalSilent(SEXP, SEXP, int *);
-R_API unsigned char R_ToplevelExec(void (*)(void *), void *); /* the byte that tells */
 R_API void Rf_unprotect(int), R_PreserveObject(SEXP), Rf_defineVar(SEXP, SEXP, SEXP);
 R_API const char *R_CHAR(SEXP), *Rf_translateCharUTF8(SEXP), *Rf_type2char(unsigned);
 R_API int TYPEOF(SEXP), Rf_length(SEXP), *INTEGER(SEXP), Rf_getCharCE(SEXP);
@@ -260,6 +262,7 @@ R_API ptrdiff_t Rf_xlength(SEXP);
 R_API SEXP Rf_allocVector(unsigned, ptrdiff_t), SET_VECTOR_ELT(SEXP, ptrdiff_t, SEXP), Rf_setAttrib(SEXP, SEXP, SEXP);
 R_API SEXP Rf_lang2(SEXP, SEXP), Rf_eval(SEXP, SEXP);
 R_API void SET_STRING_ELT(SEXP, ptrdiff_t, SEXP);
+R_API void R_LockBinding(SEXP, SEXP), R_unLockBinding(SEXP, SEXP);
 R_API double *REAL(SEXP);
 R_API int *LOGICAL(SEXP);
 R_API unsigned char *RAW(SEXP), Rf_inherits(SEXP, const char *); /* the byte that tells */

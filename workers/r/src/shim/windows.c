@@ -16,7 +16,7 @@ static DWORD main_thread;
 #define NEEDED(F) \
 	F(R_ProcessEvents) F(R_CheckUserInterrupt) F(R_SetParams) F(R_DefParamsEx) F(Rf_jump_to_toplevel) F(Rf_GetOption1) \
 	F(Rf_install) F(STRING_ELT) F(VECTOR_ELT) F(Rf_getAttrib) F(Rf_mkString) F(Rf_mkCharLenCE) F(Rf_ScalarString) \
-	F(Rf_ScalarInteger) F(Rf_lang1) F(Rf_lang3) F(Rf_protect) F(R_ParseVector) F(R_tryEvalSilent) F(R_ToplevelExec) \
+	F(Rf_ScalarInteger) F(Rf_lang1) F(Rf_lang3) F(Rf_protect) F(R_ParseVector) F(R_tryEvalSilent) F(R_LockBinding) F(R_unLockBinding) \
 	F(Rf_unprotect) F(R_PreserveObject) F(Rf_defineVar) F(R_CHAR) F(Rf_translateCharUTF8) F(Rf_type2char) F(TYPEOF) \
 	F(Rf_length) F(INTEGER) F(Rf_xlength) F(Rf_allocVector) F(SET_VECTOR_ELT) F(Rf_setAttrib) F(Rf_lang2) F(Rf_eval) \
 	F(SET_STRING_ELT) F(REAL) F(LOGICAL) F(RAW) F(Rf_inherits) F(R_alloc) F(Rf_getCharCE)
@@ -28,7 +28,7 @@ static DWORD main_thread;
 NEEDED(JUMP)
 PERHAPS(JUMP)
 
-SEXP *found_R_GlobalEnv, *found_R_BaseEnv, *found_R_NilValue, *found_R_NaString;
+SEXP *found_R_GlobalEnv, *found_R_BaseEnv, *found_R_NilValue, *found_R_NaString, *found_R_UnboundValue;
 volatile int *found_R_interrupts_pending;
 void *found_R_NoEcho;
 static volatile char *user_break; /* the byte that tells, of one or four */
@@ -55,7 +55,7 @@ static const char *bind(void) {
 		{"R_NilValue", &found_R_NilValue, true}, {"R_NaString", &found_R_NaString, true}, {"R_interrupts_pending", &found_R_interrupts_pending, true},
 		{"UserBreak", &user_break, true}, {"R_Outputfile", &output_file, true},
 		{"R_Consolefile", &console_file, true}, {"R_CStackLimit", &stack_limit, true},
-		{"R_NoEcho", &found_R_NoEcho, false},
+		{"R_NoEcho", &found_R_NoEcho, false}, {"R_UnboundValue", &found_R_UnboundValue, false},
 	};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
 		FARPROC found = GetProcAddress(r, all[i].name);

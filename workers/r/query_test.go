@@ -1,0 +1,65 @@
+//go:build linux || darwin
+
+package r_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+)
+
+// query asks, with the cursor at the end of text, and returns the answer.
+func query(t *testing.T, w *worker, kind ipc.QueryKind, text string) ipc.QueryResult {
+	t.Helper()
+	w.Tell(ipc.Query{ID: 1, Kind: kind, Text: text, Cursor: uint64(len(text))})
+	answer, ok := w.Next().(ipc.QueryResult)
+	if !ok {
+		t.Fatalf("%s of %q: got something else than a result", kind, text)
+	}
+	return answer
+}
+
+// Questions about text run nothing that the user has set up for errors and warnings of code.
+func TestQuery(t *testing.T) {
+	t.Parallel()
+	log := filepath.Join(t.TempDir(), "log")
+	handler := func(what string) string {
+		return fmt.Sprintf("cat('%s\\n', file = '%s', append = TRUE)", what, log)
+	}
+	for name, code := range map[string]string{
+		"an error option":         fmt.Sprintf("options(error = quote(%s))", handler("option")),
+		"an option that ends R":   "options(error = quote(q('no', status = 3)))",
+		"recover":                 "options(error = recover)",
+		"warnings that are fatal": fmt.Sprintf("options(warn = 2, error = quote(%s))", handler("option")),
+		"global handlers": fmt.Sprintf("globalCallingHandlers(error = function(e) %s, warning = function(w) %s, message = function(m) %s)",
+			handler("error"), handler("warning"), handler("message")),
+	} {
+		t.Run("runs nothing with "+name, func(t *testing.T) {
+			w := start(t, setup{})
+			w.Run("d <- new.env(); class(d) <- 'bad'; registerS3method('.DollarNames', 'bad', function(x, pattern) { warning('w'); message('m'); stop('e') }); f <- function(odd) 1\n" +
+				"`\\xff` <- structure(1, class = c('a\\xffb'))\nEncoding(o <- 'a\\xff') <- 'bytes'; odd <- structure(1, class = o)")
+			w.Run("options(warning.length = 900L)\n" + code)
+			for text, want := range map[string]ipc.QueryStatus{
+				`"\s"`: ipc.StatusInvalid, `'\u{zz}'`: ipc.StatusInvalid, "x <- = 1": ipc.StatusInvalid, "_a": ipc.StatusInvalid,
+				"1.5L": ipc.StatusComplete, "1 + 1": ipc.StatusComplete, "f(": ipc.StatusIncomplete, "'a": ipc.StatusIncomplete,
+				"r\"(": ipc.StatusIncomplete, "x |> 2": ipc.StatusInvalid,
+			} {
+				if got := query(t, w, ipc.QueryParse, text); got.Status != want {
+					t.Errorf("%q: got %s, want %s", text, got.Status, want)
+				}
+			}
+			for _, text := range []string{"d$", "d$a$", "nothing$b", "f(", "d[['", "`", "stop(", "d@", "?"} {
+				query(t, w, ipc.QueryComplete, text)
+				query(t, w, ipc.QueryInspect, text)
+			}
+			query(t, w, ipc.QueryVariables, "")
+			w.Run("x <- 5; x").Wants(t, "[1] 5\n")
+			if got, err := os.ReadFile(log); err == nil {
+				t.Errorf("handlers ran: %q", got)
+			}
+		})
+	}
+}
