@@ -5,7 +5,9 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/tests/programs"
@@ -34,6 +36,32 @@ func (h home) file(t *testing.T, name, text string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+func TestIdleEnd(t *testing.T) {
+	t.Parallel()
+	t.Run("of R itself is told, and not silently mended", func(t *testing.T) {
+		t.Parallel()
+		p := newRHome(t).start(t, "--lang", "r")
+		p.sees("Ctrl-D ends.")
+		p.sees("> ")
+		p.enters("x <- 5; cat('it', 'is', Sys.getpid(), 'here')")
+		p.sees("it is ")
+		pid, err := strconv.Atoi(strings.TrimSpace(p.sees(" here")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.sees("> ")
+		if err := syscall.Kill(pid, syscall.SIGUSR1); err != nil { // R saves and quits
+			t.Fatal(err)
+		}
+		p.sees("[exit status 2;")
+		p.sees("its state is lost, and the next input starts anew]")
+		p.enters("exists('x')")
+		p.sees("[1] ")
+		p.types(ctrlD)
+		p.leaves(0)
+	})
 }
 
 func TestR_GivesWhatTheCodeWroteAndItsStatus(t *testing.T) {

@@ -43,7 +43,7 @@ func (c *conversation) run(ctx context.Context) (status int, err error) {
 			switch {
 			case !c.greeted:
 				return 0, fmt.Errorf("%s ended before it was ready: %s", c.info(ctx).Executable, end.Reason)
-			case end.Clean:
+			case end.Clean && (diedInTurn(reply) || end.Reason == "closed"):
 				return c.o.ExitStatus(end), nil
 			}
 		}
@@ -68,6 +68,14 @@ func (c *conversation) run(ctx context.Context) (status int, err error) {
 			c.printer.note(err.Error())
 		}
 	}
+}
+
+// diedInTurn reports whether a turn in the reply ended with its runtime.
+func diedInTurn(reply session.Reply) bool {
+	return slices.ContainsFunc(reply.Events, func(e timeline.Event) bool {
+		end, ok := e.Body.(timeline.TurnEnded)
+		return ok && end.Outcome == timeline.OutcomeEnded
+	})
 }
 
 // LastEnd returns the last end of a runtime in the reply; zero if there is none.

@@ -22,6 +22,7 @@ type printer struct {
 	over      func(timeline.Seq) // called for each wait that is over
 	self      string             // the author whose inputs are on the screen already,
 	replay    timeline.Seq       // if they came after this event
+	turnDied  bool               // a turn has ended with its runtime, whose own end comes next
 
 	mu      sync.Mutex
 	shown   timeline.Seq  // guarded by mu: everything up to here is on the screen
@@ -74,6 +75,7 @@ func (p *printer) show(e timeline.Event) {
 		p.over(b.Wait)
 	case timeline.TurnEnded:
 		p.asked(0)
+		p.turnDied = b.Outcome == timeline.OutcomeEnded
 	case timeline.Notice:
 		p.note(b.Message)
 	case timeline.Limit:
@@ -86,9 +88,10 @@ func (p *printer) show(e timeline.Event) {
 		p.note(fmt.Sprintf("%d bytes of output came too fast and are not shown", b.Bytes))
 	case timeline.GenerationEnded:
 		p.asked(0)
-		if !b.Clean && e.Turn > 0 { // otherwise it never was ready, which ends Run
+		if p.isNews(b) {
 			p.note(obituary(b))
 		}
+		p.turnDied = false
 	}
 }
 
@@ -123,6 +126,13 @@ func (p *printer) input(seq timeline.Seq, author, mark, text string) {
 func (p *printer) note(message string) {
 	p.freshLine()
 	_, _ = fmt.Fprintf(p.err, "[%s]\n", message)
+}
+
+// isNews reports whether the person must be told of the end of a runtime. The end of one that never
+// was ready ends Run, and so does an orderly end in a turn, which the code has asked for. A session
+// that is closed has no next input.
+func (p *printer) isNews(end timeline.GenerationEnded) bool {
+	return !end.Unready && end.Reason != "closed" && !(end.Clean && p.turnDied)
 }
 
 // obituary says why a worker ended, and what follows from that.

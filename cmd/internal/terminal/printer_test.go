@@ -21,7 +21,12 @@ func TestPrinter_ShowsWhatAPersonMustKnow(t *testing.T) {
 		{"a gap", timeline.Gap{From: 1, To: 2, Bytes: 5}, "", "[5 bytes of output came too fast and are not shown]\n"},
 		{"a death", timeline.GenerationEnded{Reason: "killed by SIGKILL (out of memory)", LastLine: "x = [0] * n", PeakRSS: 3 << 30}, "",
 			"[killed by SIGKILL (out of memory); its last line was: x = [0] * n; it used up to 3072 MB; its state is lost, and the next input starts anew]\n"},
-		{"an end of its own", timeline.GenerationEnded{Reason: "exit status 0", Clean: true}, "", ""},
+		{"an orderly end between turns", timeline.GenerationEnded{Reason: "exit status 3", Code: 3, Clean: true}, "",
+			"[exit status 3; its state is lost, and the next input starts anew]\n"},
+		{"an end that somebody else wanted", timeline.GenerationEnded{Reason: "reset", Clean: true}, "",
+			"[reset; its state is lost, and the next input starts anew]\n"},
+		{"the end of the session", timeline.GenerationEnded{Reason: "closed", Clean: true}, "", ""},
+		{"a start that failed", timeline.GenerationEnded{Reason: "exit status 1", Code: 1, Unready: true}, "", ""},
 		{"what was typed", timeline.InputLine{Prompt: "? ", Text: "typed"}, "", ""},
 		{"a question, which is output already", timeline.Wait{Prompt: "? "}, "", ""},
 	}
@@ -35,6 +40,19 @@ func TestPrinter_ShowsWhatAPersonMustKnow(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestPrinter(t *testing.T) {
+	t.Run("tells no orderly end that a turn has asked for", func(t *testing.T) {
+		var err strings.Builder
+		p := &printer{err: &err, freshLine: func() {}, asked: func(timeline.Seq) {}}
+		for _, body := range []timeline.Body{timeline.TurnEnded{Outcome: timeline.OutcomeEnded}, timeline.GenerationEnded{Reason: "exit status 3", Clean: true}} {
+			p.show(timeline.Event{Turn: 1, Body: body})
+		}
+		if err.String() != "" {
+			t.Errorf("got %q", err.String())
+		}
+	})
 }
 
 func TestPrinter_TellsWhenAWaitIsOver(t *testing.T) {
