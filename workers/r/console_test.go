@@ -3,6 +3,7 @@
 package r_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -98,6 +99,24 @@ func TestTurn_OutcomeIsOfThisTurn(t *testing.T) {
 	}
 	if r := w.Run("options(error = quote(cat('my handler\\n')))\nstop('handled')"); !strings.Contains(r.Out(), "my handler\n") {
 		t.Errorf("options(error=) was not asked: %q", r.Script())
+	}
+}
+
+// A line that is longer than R's buffer comes in pieces, which end between characters.
+func TestLongLine(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	for _, char := range []string{"\u304a", "é", "\U0001f600", "z"} {
+		for _, before := range []string{"", "a", "ab", "abc"} {
+			for _, code := range []string{"x <- c(1,\n'%s'\n)[2]; nchar(x)", "x <- '%s'; nchar(x)", "x <- '\n%s'; nchar(x) - 1", "{\n'%[1]s' -> x; nchar('%[1]s') }"} {
+				long := before + strings.Repeat(char, 3000)
+				r := w.Run(fmt.Sprintf(code, long))
+				if want := fmt.Sprintf("[1] %d\n", 3000+len(before)); r.Out() != want {
+					t.Errorf("%s of %q behind %q: got %.200q, want %q", code, char, before, r.Script(), want)
+				}
+				w.Run(fmt.Sprintf("gsub('\\n', '', x) == paste0('%s', strrep('%s', 3000))", before, char)).Wants(t, "[1] TRUE\n")
+			}
+		}
 	}
 }
 

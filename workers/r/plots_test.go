@@ -448,3 +448,75 @@ func TestPlots_OfACallbackComeAtOnce(t *testing.T) {
 		t.Errorf("got %+v", picture)
 	}
 }
+
+// Showing a page draws nothing again.
+func TestPlotLook(t *testing.T) {
+	t.Parallel()
+	const random = "library(grid); makeContent.rg <- function(x) setChildren(x, gList(pointsGrob(runif(5), runif(5), default.units = 'npc'))); g <- gTree(cl = 'rg')\n" +
+		"show <- function(seed) { set.seed(seed); grid.newpage(); grid.draw(g) }"
+	// Where a page cannot be had from a child, as on Windows, it is drawn again.
+	const childless = "p <- .Platform; p$OS.type <- 'windows'; unlockBinding('.Platform', baseenv()); assign('.Platform', p, baseenv())"
+	for name, before := range map[string]string{"by a child": "", "by a replay": childless} {
+		t.Run("keeps the random numbers, "+name, func(t *testing.T) {
+			t.Parallel()
+			w := start(t, setup{})
+			w.Run(random + "\n" + before)
+			want := w.Run("set.seed(7); invisible(runif(10)); runif(1)").Out()
+			tell(t, w, []told{
+				{"{show(7); cat('x\\n'); a <- runif(1)}; a", "[plot-1]x\n" + want},
+				{"{show(7); message('y'); a <- runif(1)}; a", "[plot-2]y\n" + want},
+				{"show(7)", "[plot-3]"},
+				{"runif(1)", want},
+				{"{show(7); system('echo z'); a <- runif(1)}; a", "[plot-4]z\n" + want},
+				{"grid.newpage(); recordGraphics(invisible(runif(1)), list(), globalenv()); grid.rect(); rm(.Random.seed); cat('c\\n'); exists('.Random.seed')", "[plot-5]c\n[1] FALSE\n"},
+			})
+			if got := story(t, w.Run("{show(7); x <- readline(); a <- runif(1)}; a", "")); got != "[plot-6][wait line]"+want {
+				t.Errorf("before a wait: got %q, want %q", got, want)
+			}
+		})
+		t.Run("shows no page a second time, "+name, func(t *testing.T) {
+			t.Parallel()
+			w := start(t, setup{})
+			w.Run(random + "\n" + before)
+			tell(t, w, []told{
+				{"show(1)", "[plot-1]"},
+				{"show(2)", "[plot-2]"},
+				{"{show(3); cat('a\\n')}; show(4); cat('b\\n')", "[plot-3]a\n[plot-4]b\n"},
+				{"grid.rect(gp = gpar(fill = NA))", "[plot-4 again]"},
+				{"plot(1)", "[plot-5]"},
+				{"for (i in 1:2) { show(i); cat(i, '\\n') }", "[plot-6]1 \n[plot-7]2 \n"},
+			})
+		})
+	}
+	t.Run("shows no page a second time when it is closed", func(t *testing.T) {
+		t.Parallel()
+		w := start(t, setup{})
+		w.Run(random)
+		tell(t, w, []told{
+			{"show(1)", "[plot-1]"},
+			{"invisible(dev.off())", ""},
+			{"{show(2); cat('a\\n'); invisible(dev.off())}", "[plot-2]a\n"},
+		})
+	})
+	t.Run("runs no recorded code", func(t *testing.T) {
+		t.Parallel()
+		w := start(t, setup{})
+		tell(t, w, []told{
+			{"n <- 0; plot(1); recordGraphics({n <<- n + 1; rect(0.8, 0.8, 1.2, 1.2)}, list(), globalenv()); cat('x\\n')", "[plot-1]x\n"},
+			{"lines(1:2); cat('y\\n')", "[plot-1 again]y\n"},
+			{"plot(2); n", "[plot-2][1] 1\n"},
+		})
+	})
+	t.Run("is beside devices of files", func(t *testing.T) {
+		t.Parallel()
+		w := start(t, setup{Setup: rawworker.Setup{Dir: t.TempDir()}})
+		w.Run(random)
+		tell(t, w, []told{
+			{"pdf(NULL); png('own.png'); dev.new()", ""},
+			{"show(1)", "[plot-1]"},
+			{"show(2)", "[plot-2]"},
+			{"invisible(dev.off()); dev.list()", "pdf png \n  2   3 \n"},
+			{"invisible(dev.set(3)); plot(1); invisible(dev.off()); file.size('own.png') > 1000", "[1] TRUE\n"},
+		})
+	})
+}

@@ -15,7 +15,7 @@ complete <- function(text, cursor) {
   list(start = nchar(before, "bytes") - nchar(found$token, "bytes"), matches = enc2utf8(matches[seq_len(min(length(matches), MAX_MATCHES))]))
 }
 
-# Methods of user code may print, and fail.
+# Methods of packages may print, and fail.
 silently <- function(action, nothing = list(token = "", matches = character())) {
   sink(nowhere <- base::file(nullfile(), "w"))
   on.exit({
@@ -70,8 +70,7 @@ in_string <- function(code, open) {
   if (grepl("(library|require|requireNamespace|loadNamespace)[[:space:]]*\\([[:space:]]*$", code)) return(beginning_with(open, installed_packages()))
   of <- regmatches(code, regexec("([[:alpha:].][[:alnum:]._$@]*)(\\[\\[|\\$)[[:space:]]*$", code))[[1L]]
   if (length(of)) {
-    value <- look_up(of[2L])
-    return(beginning_with(open, if (is.environment(value)) ls(value, all.names = TRUE) else names(value)))
+    return(beginning_with(open, names_within(look_up(of[2L]))))
   }
   paths(open)
 }
@@ -119,12 +118,15 @@ in_code <- function(code) {
   utils$.assignEnd(nchar(code))
   utils$.guessTokenFromLine()
   token <- state[["token"]]
-  if (runs_code(token)) return(list(token = token, matches = character()))
+  if (grepl("[$@]", token)) return(list(token = token, matches = quote_names(parts_of(token))))
 
   # R looks for each method of a generic everywhere, which takes a second for print().
-  methods_too <- state$settings[["S3"]]
+  settings <- state$settings
+  on.exit(state$settings <- settings)
   state$settings[["S3"]] <- FALSE
-  on.exit(state$settings[["S3"]] <- methods_too)
+  called <- utils$inFunction()
+  if (!all(can_be_asked(called))) state$settings[["args"]] <- FALSE
+  methods_too <- settings[["S3"]] && state$settings[["args"]]
   utils$.completeToken()
   matches <- state[["comps"]]
   if (methods_too) matches <- c(matches, beginning_with(token, arguments_of_methods(state[["fguess"]])))
@@ -135,6 +137,8 @@ in_code <- function(code) {
 
 arguments_of_methods <- function(generic) {
   if (length(generic) != 1L || !nzchar(generic) || !exists(generic, globalenv(), mode = "function")) return(character())
+  own <- ls(globalenv(), all.names = TRUE)
+  if (!all(can_be_asked(own[startsWith(own, paste0(generic, "."))]))) return(character())
   known <- tryCatch(attr(asNamespace("utils")$.S3methods(generic, envir = globalenv()), "info"), error = function(e) NULL)
   classes <- substring(rownames(known), nchar(generic) + 2L)
   found <- unlist(lapply(classes, function(class)
@@ -142,30 +146,40 @@ arguments_of_methods <- function(generic) {
   sprintf("%s=", setdiff(as.character(found), "..."))
 }
 
-# Whether the names of a$b$ can be found without running an active binding.
-runs_code <- function(token) {
-  first <- sub("[$@[].*$", "", token)
-  if (first == token || grepl(":", first, fixed = TRUE)) return(FALSE)
-  place <- where_is(first)
-  !is.null(place) && bindingIsActive(first, place)
+# Whether these variables can be looked at without running code.
+can_be_asked <- function(names)
+  vapply(names, function(name) !nzchar(name) || is.null(place <- where_is(name)) || is_plain(name, place), NA)
+
+# What may stand behind the last $ or @ of a token, with all before that.
+parts_of <- function(token) {
+  at <- max(gregexpr("[$@]", token)[[1L]])
+  value <- look_up(substr(token, 1L, at - 1L))
+  names <- if (substr(token, at, at) == "$") names_within(value, substring(token, at + 1L)) else if (isS4(value)) methods::slotNames(value)
+  sprintf("%s%s", substr(token, 1L, at), beginning_with(substring(token, at + 1L), names))
 }
 
-where_is <- function(name) {
-  place <- globalenv()
-  while (!identical(place, emptyenv())) {
-    if (exists(name, envir = place, inherits = FALSE)) return(place)
-    place <- parent.env(place)
-  }
-}
-
-# The value of a$b, if reading it runs no code.
+# The value of a$b@c, if reading it runs no code.
 look_up <- function(path) {
-  names <- strsplit(path, "[$@]")[[1L]]
-  place <- where_is(names[1L])
-  if (is.null(place) || bindingIsActive(names[1L], place)) return()
-  value <- get(names[1L], envir = place)
-  for (name in names[-1L]) value <- if (is.list(value) || is.environment(value)) .subset2(value, name)
+  names <- gsub("`", "", strsplit(path, "[$@]")[[1L]], fixed = TRUE)
+  if (!length(names) || !nzchar(names[1L])) return()
+  value <- where_is(names[1L])
+  for (name in names) {
+    value <- if (is.environment(value)) { if (exists(name, envir = value, inherits = FALSE) && is_plain(name, value)) get(name, envir = value, inherits = FALSE) }
+      else if (isS4(value)) attr(value, name, exact = TRUE)
+      else if (is.list(value)) .subset2(value, name)
+  }
   value
+}
+
+# The names in a list or an environment. A package may have its own way for its classes; a method of
+# the user's is not called, nor one of names().
+names_within <- function(value, prefix = "") {
+  methods <- asNamespace("utils")[[".__S3MethodsTable__."]]
+  for (class in setdiff(attr(value, "class"), c("list", "environment", "data.frame"))) {
+    method <- methods[[paste0(".DollarNames.", class)]]
+    if (is.function(method) && isNamespace(topenv(environment(method)))) return(method(value, paste0("^\\Q", prefix)))
+  }
+  if (is.environment(value)) ls(value, all.names = TRUE) else if (is.list(value)) attr(value, "names", exact = TRUE)
 }
 
 # Adds backquotes to names that R's syntax does not allow.

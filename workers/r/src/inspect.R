@@ -28,20 +28,17 @@ name_at <- function(text, cursor) {
   if (grepl("^[[:alnum:]._]+(:::?[[:alnum:]._]+)?$", name)) name else ""
 }
 
-# Nothing is evaluated: neither a promise nor an active binding.
+# Nothing is evaluated: neither a promise, nor an active binding, nor a method.
 about <- function(name, package) {
-  where <- if (is.null(package)) globalenv() else if (isNamespaceLoaded(package)) asNamespace(package) else return()
-  while (!identical(where, emptyenv()) && !exists(name, envir = where, inherits = FALSE)) where <- parent.env(where)
-  if (identical(where, emptyenv()) || bindingIsActive(as.symbol(name), where)) return()
-  if (identical(where, globalenv()) || !is.null(package) || startsWith(environmentName(where), "package:") || identical(where, baseenv()))
-    x <- get(name, envir = where, inherits = FALSE)
-  else return()
+  where <- if (is.null(package)) where_is(name) else if (isNamespaceLoaded(package)) asNamespace(package)
+  if (is.null(where) || !exists(name, envir = where, inherits = FALSE) || !is_plain(name, where)) return()
+  x <- get(name, envir = where, inherits = FALSE)
   if (is.function(x)) {
-    shown <- utils::capture.output(print(args(x)))
+    shown <- deparse(args(x))
     shown <- shown[-length(shown)]
     return(c(paste0("Usage: ", name, sub("^function *", "", paste(trimws(shown), collapse = " "))), ""))
   }
-  size <- if (is.null(dim(x))) length(unclass(x)) else paste(dim(unclass(x)), collapse = " x ")
+  size <- if (is.environment(x)) length(ls(x, all.names = TRUE)) else if (is.null(attr(x, "dim"))) length(unclass(x)) else paste(attr(x, "dim"), collapse = " x ")
   if (is.data.frame(x)) size <- paste(length(attr(x, "row.names")), "x", length(unclass(x)))
   c(paste0("Class: ", paste(class(x), collapse = ", ")), paste0("Type: ", typeof(x)), paste0("Size: ", size), "")
 }

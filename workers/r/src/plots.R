@@ -1,11 +1,11 @@
 # Plots. A screen device of this session is a png() device that writes one file for each
 # page, when the next page begins or the device is closed. Such a file is a finished page
-# and is sent as it is. The open page is in no file yet. Its display list is replayed into
-# a second device before the session waits for input, and before text that is printed
-# after it.
+# and is sent as it is. The open page is in no file yet. A child of the session has its device
+# write it, before the session waits for input and before text that is printed after it. Where
+# there are no such children, its display list is replayed into a second device.
 #
-# The replay of an unchanged page has the same bytes as the file that its own device writes
-# later, so comparing bytes shows what is new. Each page has a source of its own. A change
+# The bytes of an unchanged page are those of the file that its own device writes later, so
+# comparing bytes shows what is new. Each page has a source of its own. A change
 # of a page that was sent is an update of that source.
 
 MAX_PAGES <- 50L      # that are sent between one wait for input and the next
@@ -23,7 +23,8 @@ devices <- list()      # ours: environments with
                        #   page           the number of the page that it draws, and of that page
                        #   length         how much of the display list has been looked at
                        #   drawn, title   what was found there; unsent: whether some of it was not sent
-                       #   last           its bytes when it was last sent
+                       #   inspected      whether that is all of it: it has ended
+                       #   last           its bytes when it was last sent; replayed: they were drawn for that
                        #   source         once it was sent
 opened <- 0L
 pages <- 0L
@@ -156,6 +157,7 @@ page_ends <- function(ends) {
   if (Sys.getpid() != owner) return(grDevices::pdf(NULL))  # the file that the device writes is the parent's
   contain({
     inspect(device)
+    device$inspected <- ends
     if (ends) {
       keep_going_without_its_files(device)
       resize(device)
@@ -203,6 +205,28 @@ title_of <- function(arguments) {
   if (is.atomic(main) && length(main)) substr(gsub("[[:space:]]+", " ", as.character(main[1L])), 1L, 200L) else ""
 }
 
+# The bytes of the open page of the current device, which is this one, as the device itself would
+# write them now; NULL where a child cannot write them. R tells the device after the one that is
+# closed that it is the current one: to a window that would be a word from two processes.
+developed <- function(device) {
+  if (.Platform$OS.type == "windows" || !all(vapply(.Devices[grDevices::dev.list()], is_of_file, NA))) return()
+  file <- file.path(directory, "picture.png")
+  on.exit(unlink(file))
+  if (shim("turnstone_develop", device$number, page_file(device), file, 0L)[[4L]] == 1L && file.exists(file)) {
+    bytes <- bytes_of(file)
+    if (ends_whole(bytes)) bytes
+  }
+}
+
+is_of_file <- function(entry) !is.null(attr(entry, "filepath")) || entry == "pdf"  # pdf(NULL)
+
+# Evaluates, and leaves the user's random numbers where they were.
+keeping_seed <- function(action) {
+  seed <- globalenv()[[".Random.seed"]]
+  on.exit(if (is.null(seed)) suppressWarnings(rm(".Random.seed", envir = globalenv())) else assign(".Random.seed", seed, globalenv()))
+  action
+}
+
 # The bytes of a page that draw draws. Only that takes time: an interrupt anywhere else
 # would leave the second device to the user, or a file to be complained of.
 picture_of <- function(device, draw) {
@@ -230,11 +254,12 @@ bytes_of <- function(file) suspendInterrupts(readBin(file, "raw", file.size(file
 
 # A picture without its end was cut off by a full disk.
 is_whole <- function(bytes) {
-  n <- length(bytes)
-  whole <- n >= 12L && identical(bytes[(n - 11L):n], PNG_END)
+  whole <- ends_whole(bytes)
   if (!whole) complain("a plot could not be shown: there is no room for it in ", directory)
   whole
 }
+
+ends_whole <- function(bytes) (n <- length(bytes)) >= 12L && identical(bytes[(n - 11L):n], PNG_END)
 
 PNG_END <- as.raw(c(0x00, 0x00, 0x00, 0x00, 0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82))
 
@@ -255,7 +280,9 @@ collect <- function() {
       # A device makes the file when a page begins, and fills it when it ends.
       if (!file.exists(file) || !file.size(file) > 0 && is_open(device) && !file.exists(page_file(device, 1L))) break
       bytes <- bytes_of(file)
-      if (is_whole(bytes) && !identical(bytes, device$last) && (device$drawn || !is_blank(device, bytes))) {
+      # What is drawn again may look different, such as points at random places: that is not new.
+      known <- identical(bytes, device$last) || device$replayed && device$inspected && !device$unsent
+      if (is_whole(bytes) && !known && (device$drawn || !is_blank(device, bytes))) {
         if (sent < MAX_PAGES) send(device, bytes) else withheld <<- withheld + 1L
       }
       unlink(file)
@@ -270,7 +297,7 @@ page_file <- function(device, behind = 0L) sprintf(device$files, device$page + b
 next_page <- function(device) {
   device$page <- device$page + 1L
   device$length <- 0L
-  device$drawn <- device$unsent <- FALSE
+  device$drawn <- device$unsent <- device$replayed <- device$inspected <- FALSE
   device$title <- ""
   device$last <- raw()
   device$source <- ""
@@ -330,7 +357,9 @@ send_open_page <- function(device) {
   }
   page <- inspect(device)
   if (is.null(page)) return()
-  bytes <- picture_of(device, function() grDevices::replayPlot(page))
+  bytes <- developed(device)
+  device$replayed <- is.null(bytes)
+  if (device$replayed) bytes <- keeping_seed(picture_of(device, function() grDevices::replayPlot(page)))
   device$unsent <- FALSE  # not before: an interrupt puts it off
   if (is_whole(bytes) && !identical(bytes, device$last)) send(device, bytes)
 }

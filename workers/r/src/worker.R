@@ -34,6 +34,23 @@ shim <- function(name, ...) .C(address_of(name), ...)
 shim_value <- function(name, ...) .Call(address_of(name), ...)
 address_of <- function(name) getNativeSymbolInfo(name, getLoadedDLLs()[["turnstone"]])$address
 
+# Whether the value of a variable can be had without running code. A package's promises load what it
+# has; those of others are the user's code.
+is_plain <- function(name, place)
+  !bindingIsActive(as.symbol(name), place) && (is_package(place) || !shim_value("turnstone_is_promise", as.symbol(name), place))
+
+is_package <- function(place)
+  isNamespace(place) || identical(place, baseenv()) || startsWith(environmentName(place), "package:")
+
+# The first environment that has the variable, as code at the top level finds it; or NULL.
+where_is <- function(name) {
+  place <- globalenv()
+  while (!identical(place, emptyenv())) {
+    if (exists(name, envir = place, inherits = FALSE)) return(place)
+    place <- parent.env(place)
+  }
+}
+
 # One line about something that the user may not expect.
 note <- function(...) {
   shim("turnstone_note", paste0("[", ..., "]\n"))

@@ -298,6 +298,11 @@ static void describe(variable *v, SEXP value) {
 	snprintf(v->shape, sizeof v->shape, "%lld", (long long)Rf_xlength(value));
 }
 
+/* turnstone_is_promise is called by worker.R: R itself has no way to ask that. */
+EXPORT SEXP turnstone_is_promise(SEXP symbol, SEXP place) {
+	return Rf_ScalarInteger(has(Rf_findVarInFrame) && TYPEOF(Rf_findVarInFrame(place, symbol)) == R_PROMSXP);
+}
+
 /* turnstone_variables fills the listing. It is called by worker.R, as turnstone_parse is. */
 EXPORT SEXP turnstone_variables(SEXP names) {
 	listing.all = Rf_xlength(names);

@@ -452,7 +452,7 @@ static int take_line(lines *from, asker who, const char *prompt, unsigned char *
 		for (n = room - 1; n > 1 && (at[n] & 0xc0) == 0x80;)
 			n--; /* between characters */
 	memcpy(to, at, n);
-	to[n] = 0;
+	memset(to + n, 0, room - n); /* behind a line without its end, R reads on past the first zero */
 	if (!state.started && !state.interrupted)
 		interrupt_discard(); /* a SIGINT from before the turn */
 	from->taken += first;
@@ -683,6 +683,7 @@ void console_value(SEXP value) {
 }
 
 static void write_console(const char *text, int n, int type) {
+	ends_here();
 	if (n <= 0 || code_running() || resting) /* resting: the newline of a SIGINT that nobody asked for */
 		return;
 	static bool midline;
@@ -748,6 +749,7 @@ static void busy(int which) {
 
 /* reset_console is called for every jump to the top level: errors, interrupts, Q. */
 static void reset_console(void) {
+	ends_here();
 	evaluated = true;
 	going = false;
 	if (forked || code_running())

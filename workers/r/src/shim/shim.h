@@ -217,7 +217,9 @@ bool code_running(void); /* on the main thread: R runs our code, not the user's 
 
 #ifdef _WIN32
 enum { forked = 0 }; /* there is no fork */
+#define ends_here() ((void)0)
 #else
+void ends_here(void); /* a child that only makes a picture */
 extern pthread_t main_thread;
 extern volatile sig_atomic_t forked; /* this is a child of the worker, by fork() */
 int out_of_the_way(int fd);

@@ -7,6 +7,8 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 R_API int (*ptr_R_ReadConsole)(const char *, unsigned char *, int, int);
@@ -103,6 +105,48 @@ static void watch_forks(void) {
 	}
 #endif
 	pthread_atfork(before_fork, NULL, in_child);
+}
+
+/* ---- pictures */
+
+R_API void Rf_killDevice(int);
+
+enum { MAX_DESCRIPTOR = 4096, MAX_WRITING = 60 /* s */ };
+static bool develops; /* this is a child for a picture */
+
+/* turnstone_develop writes the open page of a device, whose file is page, as the device would if it
+ * were closed now: a child closes it, with another file behind the descriptor. So nothing is drawn
+ * again, which could take long, and move the user's random numbers. */
+EXPORT void turnstone_develop(int *number, char **page, char **picture, int *done) {
+	struct stat file, other;
+	int status, fd = 0;
+	*done = 0;
+	if (forked || !has(Rf_killDevice) || stat(*page, &file) != 0)
+		return;
+	while (fstat(fd, &other) != 0 || other.st_ino != file.st_ino || other.st_dev != file.st_dev)
+		if (++fd == MAX_DESCRIPTOR)
+			return;
+	pid_t child = fork();
+	if (child == 0) {
+		develops = true;
+		signal(SIGALRM, SIG_DFL);
+		alarm(MAX_WRITING);
+		int to = open(*picture, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+		if (to < 0 || dup2(to, fd) < 0)
+			_exit(1);
+		Rf_killDevice(*number - 1);
+		_exit(0);
+	}
+	while (child > 0 && waitpid(child, &status, 0) < 0)
+		if (errno != EINTR)
+			return;
+	*done = child > 0 && status == 0;
+}
+
+/* ends_here ends a child for a picture in which R has something to say, or goes back to its top level. */
+void ends_here(void) {
+	if (develops)
+		_exit(1);
 }
 
 /* ---- R's event loop */
