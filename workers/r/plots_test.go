@@ -498,6 +498,15 @@ func TestPlotLook(t *testing.T) {
 			{"{show(2); cat('a\\n'); invisible(dev.off())}", "[plot-2]a\n"},
 		})
 	})
+	t.Run("is before a value, never in it", func(t *testing.T) {
+		t.Parallel()
+		w := start(t, setup{})
+		tell(t, w, []told{
+			{"plot(1); pdf(NULL); plot(2); dev.list(); dev.off()", "png pdf \n  2   3 \n[plot-1]png \n  2 \n"},
+			{"for (i in 1:9) cat(i, ''); lines(1:2); c(a = 1, b = 2)", "1 2 3 4 5 6 7 8 9 [plot-1 again]a b \n1 2 \n"},
+			{"1:3\nabline(h = 1)\nlist(1, 2)", "[1] 1 2 3\n[plot-1 again][[1]]\n[1] 1\n\n[[2]]\n[1] 2\n\n"},
+		})
+	})
 	t.Run("runs no recorded code", func(t *testing.T) {
 		t.Parallel()
 		w := start(t, setup{})

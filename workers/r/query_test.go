@@ -73,13 +73,14 @@ delayedAssign('lazy', note(list(alpha = 1))); makeActiveBinding('act', function(
 delayedAssign('lazyf', note(function(first) 1)); delayedAssign('gen.lazy', note(function(x, third) 1)); gen <- function(x, ...) UseMethod('gen')
 obj <- structure(list(gamma = 1, inner = list(x = 1)), class = 'own')
 ` + "`$.own` <- function(x, name) note(name); `[[.own` <- `$.own`; names.own <- function(x) note('names'); length.own <- function(x) note(9L); dim.own <- function(x) note(NULL)" + `
-registerS3method('.DollarNames', 'own', function(x, pattern) note('DollarNames')); print.function <- function(x, ...) note('print')
+print.function <- function(x, ...) note('print')
 e <- new.env(); delayedAssign('slow', note(list(k = 1)), assign.env = e); makeActiveBinding('live', function() note(list(l = 1)), e); e$plain <- list(deep = list(deeper = 1))
-f <- function(one, two = 3) 1; setClass('P', representation(width = 'numeric')); p <- new('P', width = 1); fl <- setRefClass('A', fields = list(field = 'numeric'))$new()`)
+f <- function(one, two = 3) 1; setClass('P', representation(width = 'numeric')); p <- new('P', width = 1); makeActiveBinding('quits', function() quit('no'), globalenv())
+said <- structure(list(), class = 'said'); .DollarNames.said <- function(x, pattern) grep(pattern, c('asked', 'other'), value = TRUE); fl <- setRefClass('A', fields = list(field = 'numeric'))$new()`)
 	for text, want := range map[string]string{
 		"lazy$": "[]", "act$": "[]", "lazy[['": "[]", "act[['": "[]", "lazyf(fi": "", "gen(x, th": "[]", "e$slow$": "[]", "e$live$": "[]",
 		"obj$": "[obj$gamma obj$inner]", "obj$inner$": "[obj$inner$x]", "obj[['": "[gamma inner]", "e$": "[e$live e$plain e$slow]",
-		"e$plain$deep$": "[e$plain$deep$deeper]", "f(tw": "[two=]", "p@": "[p@width]", "fl$fie": "[fl$field]", "mtcars$cy": "[mtcars$cyl]",
+		"e$plain$deep$": "[e$plain$deep$deeper]", "f(tw": "[two=]", "p@": "[p@width]", "fl$fie": "[fl$field]", "said$as": "[said$asked]", "quits(": "", "quits$": "[]", "mtcars$cy": "[mtcars$cyl]",
 	} {
 		got := query(t, w, ipc.QueryComplete, text)
 		if s := fmt.Sprint(got.Matches); want != "" && s != want {

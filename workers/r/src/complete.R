@@ -15,7 +15,7 @@ complete <- function(text, cursor) {
   list(start = nchar(before, "bytes") - nchar(found$token, "bytes"), matches = enc2utf8(matches[seq_len(min(length(matches), MAX_MATCHES))]))
 }
 
-# Methods of packages may print, and fail.
+# Methods of user code may print, and fail.
 silently <- function(action, nothing = list(token = "", matches = character())) {
   sink(nowhere <- base::file(nullfile(), "w"))
   on.exit({
@@ -171,13 +171,15 @@ look_up <- function(path) {
   value
 }
 
-# The names in a list or an environment. A package may have its own way for its classes; a method of
-# the user's is not called, nor one of names().
+# The names in a list or an environment. Methods for .DollarNames() are there to be asked by
+# completion, and are; no other method is called.
 names_within <- function(value, prefix = "") {
-  methods <- asNamespace("utils")[[".__S3MethodsTable__."]]
   for (class in setdiff(attr(value, "class"), c("list", "environment", "data.frame"))) {
-    method <- methods[[paste0(".DollarNames.", class)]]
-    if (is.function(method) && isNamespace(topenv(environment(method)))) return(method(value, paste0("^\\Q", prefix)))
+    name <- paste0(".DollarNames.", class)
+    place <- where_is(name)
+    if (is.null(place)) place <- asNamespace("utils")[[".__S3MethodsTable__."]]
+    method <- if (exists(name, envir = place, inherits = FALSE) && is_plain(name, place)) get(name, envir = place)
+    if (is.function(method)) return(method(value, paste0("^\\Q", prefix)))
   }
   if (is.environment(value)) ls(value, all.names = TRUE) else if (is.list(value)) attr(value, "names", exact = TRUE)
 }

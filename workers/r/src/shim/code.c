@@ -148,10 +148,14 @@ void code_finish(void) {
 /* The result of looking at a page; worker.R uses the same values. */
 enum { PAGE_NONE, PAGE_UNCHANGED, PAGE_SENT, PAGE_INTERRUPTED };
 
-bool code_page(bool midline) {
-	if (!drawing || page_call == NULL || running > 0 || ++texts < look_at || (midline && look_at > 1))
+bool code_page(bool midline, bool value) {
+	if (!drawing || page_call == NULL || running > 0)
 		return true;
-	look_at = 2 * texts; /* much text costs few looks */
+	if (!value) {
+		if (++texts < look_at || (midline && look_at > 1))
+			return true;
+		look_at = 2 * texts; /* much text costs few looks */
+	}
 	SEXP found = eval(page_call, R_BaseEnv);
 	if (found == NULL || TYPEOF(found) != R_INTSXP)
 		return false;

@@ -77,6 +77,7 @@ static bool signalled;        /* in this turn an interrupt made R go back to its
 static bool resting;          /* in main_wait(), at the top level */
 static uint64_t written;      /* texts that R wrote */
 static bool keep_going;
+static bool echoing;          /* the last text that R wrote is of a value */
 static bool evaluates;        /* R evaluates an expression of its loop, and has not told of its value */
 
 /* A mark makes any value that R gives to a variable of its own another than the one before,
@@ -652,12 +653,12 @@ int console_tick(bool fresh) {
 
 /* show_page sends new drawings by code_page. If that swallows an interrupt, the interrupt
  * is raised again, because it was meant for user code. */
-static void show_page(bool midline) {
+static void show_page(bool midline, bool value) {
 	take(&state.lock);
 	uint64_t seq = state.seq;
 	bool waits = interrupt_waits();
 	leave(&state.lock);
-	if (code_page(midline))
+	if (code_page(midline, value))
 		return;
 	take(&state.lock);
 	if (waits || state.seq != seq)
@@ -688,14 +689,16 @@ static void write_console(const char *text, int n, int type) {
 		return;
 	static bool midline;
 	written++;
+	bool echoes = type == 0 && !forked && evaluates && mark_moved(&echo); /* R sets .Last.value before it echoes */
 	if (!forked)
-		show_page(midline);
+		show_page(midline, echoes && !echoing);
+	echoing = echoes;
 	midline = text[n - 1] != '\n';
 	newline = type != 0 && n == 1 && !midline;
 	if (type == 0) {
 		if (!forked) {
 			interrupt_due();
-			terminal_echo(evaluates && mark_moved(&echo)); /* R sets .Last.value before it echoes */
+			terminal_echo(echoes);
 		}
 		terminal_text(text, (size_t)n);
 		return;
@@ -743,6 +746,7 @@ static void busy(int which) {
 		mark_set(&echo);
 		mark_set(&trace);
 		evaluates = true;
+		echoing = false;
 		interrupt_due();
 	}
 }

@@ -208,7 +208,7 @@ void code_load(void);
 void code_finish(void);
 void code_functions(void); /* the list of functions of the host has changed */
 void code_drawing(void); /* from now on there are pages to look at */
-bool code_page(bool midline); /* sends new drawings before text. false: it was broken off */
+bool code_page(bool midline, bool value); /* sends new drawings before text; value: of a value, which begins. false: it was broken off */
 bool code_value(SEXP value); /* a value was echoed. false: it was broken off */
 void code_answer(const message *query);
 bool code_running(void); /* on the main thread: R runs our code, not the user's */
