@@ -86,6 +86,37 @@ func (l LostSession) Inputs() (n int) {
 	return n
 }
 
+// describe writes into a session's lock file whose it is.
+func (s *Session) describe(a about) {
+	s.describing.Lock()
+	defer s.describing.Unlock()
+	if !s.disowned {
+		describe(s.lock, a)
+	}
+}
+
+// disown makes the session one of which nothing is kept, whatever becomes of this program: it was
+// closed, and is not lost. The lock file stays locked until the directory is about to go, but
+// between the two other programs may look at it.
+func (s *Session) disown() {
+	s.describing.Lock()
+	defer s.describing.Unlock()
+	s.disowned = true
+	_ = s.lock.Truncate(0) // it may be in a directory that was removed
+}
+
+// describe writes into a lock file whose it is.
+func describe(lock *os.File, a about) {
+	text, err := json.Marshal(a)
+	if err != nil {
+		return
+	}
+	// On a full disk there is no transcript to keep, either.
+	if _, err := lock.WriteAt(text, 0); err == nil {
+		_ = lock.Truncate(int64(len(text)))
+	}
+}
+
 // keepLost keeps the transcript of an abandoned session if anybody has used it, and reports
 // whether it did. lock is its lock file, which is held, and closed here.
 func keepLost(dir string, lock *os.File) bool {

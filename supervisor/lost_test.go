@@ -2,16 +2,19 @@ package supervisor_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -134,6 +137,115 @@ func TestLost_TranscriptIsKeptAndTheNextSessionSaysSo(t *testing.T) {
 	if left := lostSessions(t, dir); len(left) != 1 || left[0].ID != lost[0].ID {
 		t.Errorf("got %+v", left)
 	}
+}
+
+func TestClosedSession(t *testing.T) {
+	t.Parallel()
+
+	t.Run("leaves nothing to those who look meanwhile", func(t *testing.T) {
+		t.Parallel()
+		options := &supervisor.Options{Dir: t.TempDir(), Recover: "recover"}
+		sup, err := supervisor.New(options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer sup.Close()
+		ctx, stop := context.WithCancel(t.Context())
+		var looking sync.WaitGroup
+		for range 2 {
+			looking.Go(func() {
+				for ctx.Err() == nil {
+					if lost, err := supervisor.LostSessions(options.Dir); err != nil || len(lost) > 0 {
+						t.Errorf("got %+v, %v", lost, err)
+						return
+					}
+				}
+			})
+		}
+		for range 30 {
+			s, err := sup.Open(t.Context(), "main", fake(nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			submit(t, s, "print used")
+			if err := s.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stop()
+		looking.Wait()
+		if left, err := os.ReadDir(options.Dir); err != nil || len(left) > 0 {
+			t.Errorf("left: %v, %v", left, err)
+		}
+	})
+
+	t.Run("leaves nothing when its program is killed while it closes", func(t *testing.T) {
+		t.Parallel()
+		options := &supervisor.Options{Dir: t.TempDir(), Recover: "recover", StopGrace: deadline}
+		sup, err := supervisor.New(options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := sup.Open(t.Context(), "main", fake(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Submit(t.Context(), "ignore"); err != nil {
+			t.Fatal(err)
+		}
+		until(t, s, 0, func(e timeline.Event) bool {
+			b, ok := e.Body.(timeline.Text)
+			return ok && strings.Contains(string(b.Data), "ignoring")
+		})
+		closed := make(chan error)
+		go func() { closed <- sup.Close() }()
+		for s.State() != session.StateStopping {
+			runtime.Gosched()
+		}
+		s.Log().Sync()
+		left := t.TempDir() // as a kill would leave it
+		if err := os.CopyFS(left, os.DirFS(options.Dir)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(left, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		worker, err := os.FindProcess(infoOf(s).PID)
+		if err == nil {
+			err = worker.Kill()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := <-closed; err != nil {
+			t.Fatal(err)
+		}
+		if lost := lostSessions(t, left); len(lost) > 0 {
+			t.Errorf("got %+v", lost)
+		}
+		if still, err := os.ReadDir(left); err != nil || len(still) > 0 {
+			t.Errorf("left: %v, %v", still, err)
+		}
+	})
+
+	t.Run("is not kept from the directory that is being removed", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		lose(t, dir, "recover")
+		left, err := filepath.Glob(filepath.Join(dir, "main-*"))
+		if err != nil || len(left) != 1 {
+			t.Fatalf("got %q, %v", left, err)
+		}
+		if err := os.Rename(left[0], left[0]+".discarded"); err != nil {
+			t.Fatal(err)
+		}
+		if lost := lostSessions(t, dir); len(lost) > 0 {
+			t.Errorf("got %+v", lost)
+		}
+		if _, err := os.Lstat(left[0] + ".discarded"); !os.IsNotExist(err) {
+			t.Errorf("it is still there: %v", err)
+		}
+	})
 }
 
 func TestLost_HalfAFileAndWhatIsNotOurs(t *testing.T) {

@@ -20,7 +20,9 @@ func (v *Supervisor) Rename(s *Session, name string) error {
 	spec := s.spec
 	s.mu.Unlock()
 	a := about{Name: name, Dir: spec.Dir, Spec: spec.Name}
-	v.describe(s.lock, a) // does nothing to a session that was closed meanwhile
+	if v.o.Recover != "" {
+		s.describe(a)
+	}
 	lost := v.claimLost(a)
 	s.mu.Lock()
 	defer s.unlock()

@@ -42,6 +42,9 @@ type Session struct {
 
 	functions functions
 
+	describing sync.Mutex // held over a write of lock
+	disowned   bool       // guarded by describing; lock stays empty
+
 	// lifecycle holds one token. A goroutine takes it to start or end a worker.
 	lifecycle chan struct{}
 
@@ -396,6 +399,7 @@ func (s *Session) Close(ctx context.Context) error {
 	if over {
 		return nil
 	}
+	s.disown()
 	s.stopWorker(phaseClosing)
 	s.wg.Wait()
 	s.mu.Lock()

@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -212,8 +211,8 @@ const lockName = "lock"
 func removeAbandoned(dir string) {
 	locks, _ := filepath.Glob(filepath.Join(dir, "*", lockName))
 	for _, path := range locks {
-		if strings.HasSuffix(filepath.Dir(path), lostSuffix) {
-			continue
+		if dir := filepath.Dir(path); strings.HasSuffix(dir, lostSuffix) || strings.HasSuffix(dir, discardedSuffix) {
+			continue // the one is kept, and the other is being removed
 		}
 		if lock, err := host.Lock(path); err == nil && !keepLost(filepath.Dir(path), lock) {
 			_ = discard(filepath.Dir(path))
@@ -431,27 +430,14 @@ func (v *Supervisor) lock(dir string, a about) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.describe(lock, a)
+	if v.o.Recover != "" {
+		describe(lock, a)
+	}
 	if err := os.Rename(path+".new", path); err != nil {
 		_ = lock.Close()
 		return nil, err
 	}
 	return lock, nil
-}
-
-// describe writes into a lock file whose it is.
-func (v *Supervisor) describe(lock *os.File, a about) {
-	if v.o.Recover == "" {
-		return
-	}
-	text, err := json.Marshal(a)
-	if err != nil {
-		return
-	}
-	// On a full disk there is no transcript to keep, either.
-	if _, err := lock.WriteAt(text, 0); err == nil {
-		_ = lock.Truncate(int64(len(text)))
-	}
 }
 
 func (v *Supervisor) remove(s *Session) {
