@@ -1,6 +1,7 @@
 package mcpserver_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -67,6 +68,90 @@ func TestCancel_IsOverForTheCallThatFollowsIt(t *testing.T) {
 		}
 		wantPart(t, got, "[the call before was cancelled after ", "begun\nInterrupted", "next")
 	}
+}
+
+// sendCancelBehind sends calls, and the cancel of an earlier one behind them, in one piece.
+func (c *client) sendCancelBehind(cancelled string, calls ...burst) (ids []string) {
+	c.t.Helper()
+	var lines strings.Builder
+	for _, call := range calls {
+		c.lastID++
+		ids = append(ids, fmt.Sprint(c.lastID))
+		text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": c.lastID, "method": "tools/call", "params": map[string]any{"name": call.tool, "arguments": call.args}})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		lines.Write(append(text, '\n'))
+	}
+	if cancelled == "" {
+		cancelled = ids[0]
+	}
+	c.sendLine(lines.String() + `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + cancelled + `}}`)
+	return ids
+}
+
+func TestCancelledCall(t *testing.T) {
+	t.Parallel()
+
+	t.Run("lets inputs behind it run once it is interrupted", func(t *testing.T) {
+		t.Parallel()
+		c := greet(t, nil)
+		c.repl("print begun")
+		for range 20 {
+			id := c.startCall("repl", map[string]any{"input": "sleep"})
+			c.untilState("running")
+			ids := c.sendCancelBehind(id, code("print b"), code("print c"))
+			wantPart(t, c.resultOf(ids[0]).text(), "[the call before was cancelled after ", "its code interrupted", "\nb")
+			wantText(t, c.resultOf(ids[1]).text(), "c")
+			c.neverAnswered(id)
+		}
+	})
+
+	t.Run("lets them wait while its code still ends", func(t *testing.T) {
+		t.Parallel()
+		c := greet(t, nil)
+		c.repl("print begun")
+		id := c.startCall("repl", map[string]any{"input": "busy"})
+		c.untilPart("repl_output", map[string]any{"grep": "busy"}, "busy")
+		held := c.sendCancelBehind(id, code("print b"))[0]
+		wantPart(t, c.call("repl_output", map[string]any{"wait_ms": 0}).text(), "its code does not react yet")
+		if _, err := c.main().Interrupt(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		wantPart(t, c.resultOf(held).text(), "Interrupted", "\nb")
+	})
+
+	t.Run("has those refused that would run into a question", func(t *testing.T) {
+		t.Parallel()
+		c := greetPython(t)
+		c.repl("import time")
+		id := c.startCall("repl", map[string]any{"input": "try:\n    print('begun')\n    time.sleep(600)\nexcept KeyboardInterrupt:\n    print('got', input('name? '))"})
+		c.untilPart("repl_output", map[string]any{"grep": "begun"}, "begun")
+		held := c.sendCancelBehind(id, code("7"), code("8"))
+		for _, id := range held {
+			wantPart(t, c.resultOf(id).text(), "your input was NOT run: ", `waiting for input: "name? "`)
+		}
+		wantPart(t, c.repl("Ada"), "got Ada")
+	})
+
+	t.Run("has no input typed where it may have been the answer", func(t *testing.T) {
+		t.Parallel()
+		c := greet(t, nil)
+		for range 100 {
+			if got := c.repl("wait a? "); !strings.Contains(got, `[waiting for input: "a? "]`) {
+				t.Fatalf("got %q", got)
+			}
+			ids := c.sendCancelBehind("", code("x"), code("print b"))
+			got := c.resultOf(ids[1]).text()
+			if strings.Contains(got, "print b") {
+				t.Fatalf("code was typed as an answer: %q", got)
+			}
+			if strings.Contains(got, "NOT run") {
+				wantPart(t, got, "your input was NOT run: an earlier call, which was not answered yet, was cancelled", `"a? "`)
+				wantPart(t, c.repl("y"), "y") // which it knows of now
+			}
+		}
+	})
 }
 
 func TestCancel_IsToldByThePollThatFollowsIt(t *testing.T) {

@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -19,10 +20,19 @@ const maxHeld = 16
 type owner struct {
 	call  *mcpwire.Call
 	begun chan struct{} // closed when the input is submitted, or was refused
-	over  chan struct{} // closed when the call owns the turn no more, and has interrupted it if it was cancelled
+	over  chan struct{} // see settle
+	ends  sync.Once     // closes over
 	slow  bool          // guarded by view.mu; an input was held for it and refused
 	spare uint64        // guarded by view.mu; the owner's fate does not affect calls from this number on; 0: see release
 }
+
+func newOwner(c *mcpwire.Call) *owner {
+	return &owner{call: c, begun: make(chan struct{}), over: make(chan struct{})}
+}
+
+// settle closes over: the call owns the turn no more, or it was cancelled, and the next reply can
+// tell what the interrupt did.
+func (o *owner) settle() { o.ends.Do(func() { close(o.over) }) }
 
 // A holding is an input that waits until the call before it is answered.
 type holding struct {
@@ -36,7 +46,7 @@ type holding struct {
 // succeeded, and is refused otherwise.
 func (v *view) claim(c *mcpwire.Call) *holding {
 	h := &holding{
-		owner:   &owner{call: c, begun: make(chan struct{}), over: make(chan struct{})},
+		owner:   newOwner(c),
 		decided: make(chan struct{}),
 	}
 	v.mu.Lock()
@@ -64,7 +74,7 @@ func (h *holding) decide(refusal string) {
 
 // takeOver makes a call the owner of a turn that it has answered, or goes on with.
 func (v *view) takeOver(c *mcpwire.Call) *owner {
-	o := &owner{call: c, begun: make(chan struct{}), over: make(chan struct{})}
+	o := newOwner(c)
 	close(o.begun)
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -91,17 +101,18 @@ const (
 // refusal is the reason for refusing an input that came before the answer to the call.
 func (f fate) refusal() string { return "an earlier call, which was not answered yet, " + string(f) }
 
-// release ends a call's ownership of the turn. Every fate but fateDone refuses the inputs that
-// came before the call's answer.
+// release ends a call's ownership of the turn. Every fate refuses the inputs that came before the
+// call's answer, but for two: behind a call that is done they run as they were meant to, and a
+// client that cancels a call cancels every other that it does not want.
 func (v *view) release(o *owner, became fate) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	defer close(o.over)
+	defer o.settle()
 	if v.owner != o {
 		return
 	}
 	v.owner = nil
-	if became != fateDone {
+	if became != fateDone && became != fateCancelled {
 		last := o.call.Outlived()
 		if o.spare > 0 {
 			last = min(last, o.spare-1)

@@ -231,18 +231,6 @@ func TestHeld_ACancelDropsOneAndNoOther(t *testing.T) {
 	c.neverAnswered(ids[1])
 }
 
-func TestHeld_AreRefusedWhenTheEarlierOneIsCancelled(t *testing.T) {
-	t.Parallel()
-	c := greet(t, nil)
-	c.repl("print begun")
-	ids := c.sendAll(code("sleep"), code("print b"))
-	c.untilState("running")
-	c.cancel(ids[0])
-	wantPart(t, c.resultOf(ids[1]).text(), "your input was NOT run: an earlier call, which was not answered yet, was cancelled")
-	wantPart(t, c.repl("print c"), "c")
-	c.neverAnswered(ids[0])
-}
-
 func TestHeld_AreBounded(t *testing.T) {
 	t.Parallel()
 	c := greet(t, nil)

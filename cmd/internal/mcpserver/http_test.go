@@ -138,6 +138,22 @@ func TestHTTP_CancelIsOverForTheCallThatFollowsIt(t *testing.T) {
 	}
 }
 
+// The cancel is a request of its own, and may arrive behind the next call.
+func TestHTTP_CancelBehindTheNextCall(t *testing.T) {
+	t.Parallel()
+	c := serveWeb(t, nil, 0).greet("2025-11-25")
+	c.repl("print begun")
+	for range 20 {
+		a := c.startCall("repl", map[string]any{"input": "print begun\nsleep"}, nil)
+		c.untilBegun()
+		next := c.startCall("repl", map[string]any{"input": "print next"}, nil)
+		c.cancel(a)
+		if got := next.result().text(); strings.Contains(got, "NOT run") || !strings.HasSuffix(got, "next") {
+			t.Fatalf("got %q", got)
+		}
+	}
+}
+
 // An answer and a cancel may meet in any order. The client gets each output once: with the
 // answer, or with the next reply.
 func TestHTTP_RacingCancelsLoseAndRepeatNothing(t *testing.T) {

@@ -23,6 +23,9 @@ const (
 // cancelBound bounds the interrupt of a cancelled call.
 const cancelBound = 2 * time.Second
 
+// unwindTime bounds how long inputs wait behind interrupted code that is still busy.
+const unwindTime = 5 * time.Second
+
 // openTimeout is the least time that an input waits for its session, even if its own timeout is
 // shorter.
 const openTimeout = 15 * time.Second
@@ -60,6 +63,7 @@ func (s *server) repl(ctx context.Context, r *request, arguments json.RawMessage
 	}
 	a := &sessionCall{server: s, call: r, view: v, session: session, asked: now, deadline: now.Add(timeout), notes: news}
 	defer a.releaseTurn()
+	defer v.givenUp(r.Call)
 	return a.handleInput(ctx, *args.Input, args.EOF)
 }
 
@@ -82,8 +86,8 @@ func (a *sessionCall) handleInput(ctx context.Context, input string, eof bool) *
 		return a.poll(ctx)
 	}
 	switch wait, early := a.view.answers(a.call.Call); {
-	case early:
-		a.refuse(fateWaits.refusal())
+	case early != fateDone:
+		a.refuse(early.refusal())
 		return a.replyNow(ctx, a.now)
 	case wait != 0:
 		return a.answer(ctx, wait, input, eof)
@@ -256,9 +260,15 @@ func (a *sessionCall) waitForTurn(ctx context.Context, turn uint64) *mcp.CallToo
 const waitOver = "the wait that it was for is over"
 
 // interruptIfCancelled interrupts the turn of a call that has no result because it was cancelled.
+// The call owns the turn until that is over, within unwindTime, because an input behind it runs
+// then.
 func (a *sessionCall) interruptIfCancelled(ctx context.Context, turn uint64, result *mcp.CallToolResult) *mcp.CallToolResult {
 	if result == nil && turn != 0 && errors.Is(context.Cause(ctx), context.Canceled) {
 		a.interruptCancelled(ctx, turn, time.Since(a.asked))
+		if a.owner != nil {
+			a.owner.settle()
+			_, _ = a.session.Wait(context.WithoutCancel(ctx), turn, session.Until(unwindTime))
+		}
 	}
 	return result
 }

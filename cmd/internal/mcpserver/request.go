@@ -31,6 +31,7 @@ func (r *request) named(ctx context.Context, find func() (*view, error)) (*view,
 	v, err := find()
 	if err == nil {
 		r.lane = v.lane.Join()
+		r.Begin()
 	}
 	return v, err
 }

@@ -54,7 +54,8 @@ type view struct {
 	cursor timeline.Seq // guarded by mu; the caller knows everything up to it
 	shown  timeline.Seq // guarded by mu; the last wait that the caller has seen; 0 when none
 	wait   session.Wait // guarded by mu; that wait, which stays as it is; of no use while shown is 0
-	before uint64       // guarded by mu; calls up to this number had come before the caller was told of it
+	before uint64       // guarded by mu; the inputs of calls up to this number are no answers to it
+	reason fate         // guarded by mu; of an earlier call, which is why
 	owner  *owner       // guarded by mu; nil when no call has the turn
 	held   []*holding   // guarded by mu; in order, at most maxHeld; nil when there is no owner
 	noted  string       // guarded by mu; the first sentence of the next reply; may be ""
@@ -169,13 +170,30 @@ func (v *view) knows() (cursor, shown timeline.Seq) {
 	return v.cursor, v.shown
 }
 
-// answers returns the wait that a call's input answers; 0 when it is code. early says that the call
-// had come before its caller was told of the wait: then the input is neither.
-func (v *view) answers(c *mcpwire.Call) (wait timeline.Seq, early bool) {
+// answers returns the wait that a call's input answers; 0 when it is code. early is the fate of an
+// earlier call for which the input is neither: it waits, and the call had come before its caller was
+// told of that; or it was cancelled, and may have been meant as the answer in this one's place.
+func (v *view) answers(c *mcpwire.Call) (wait timeline.Seq, early fate) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	number := c.Number()
-	return v.shown, v.shown != 0 && number != 0 && number <= v.before
+	switch number := c.Number(); {
+	case v.shown == 0 || number == 0:
+	case number <= v.before:
+		early = v.reason
+	case c.FollowsLost():
+		early = fateCancelled
+	}
+	return v.shown, early
+}
+
+// givenUp notes that an input was cancelled. If the wait is still open that it may have been meant
+// for, an input that was sent behind it does not take its place.
+func (v *view) givenUp(c *mcpwire.Call) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if last := c.Outlived(); c.IsCancelled() && v.shown != 0 && last > v.before {
+		v.before, v.reason = last, fateCancelled
+	}
 }
 
 // known is a wait that the caller was told of; nil if it was told of another one since.
@@ -220,7 +238,7 @@ func (v *view) advance(c *mcpwire.Call, r session.Reply, fullScreen bool) bool {
 	case r.Wait == nil:
 		v.shown = 0
 	case r.Wait.ID != v.shown:
-		v.shown, v.wait, v.before = r.Wait.ID, *r.Wait, c.Outlived()
+		v.shown, v.wait, v.before, v.reason = r.Wait.ID, *r.Wait, c.Outlived(), fateWaits
 	}
 	return true
 }

@@ -23,6 +23,7 @@ type Call struct {
 	Arrival *Place
 
 	mu        sync.Mutex
+	begun     bool                 // guarded by mu; Begin was called
 	cancelled bool                 // guarded by mu
 	last      uint64               // guarded by mu; the client's newest call when this one was over or cancelled
 	over      bool                 // guarded by mu; Deliver was called
@@ -37,8 +38,23 @@ func (c *Call) Cancel() {
 	defer c.mu.Unlock()
 	if !c.over && !c.cancelled {
 		c.cancelled, c.last = true, c.Arrival.latest()
+		if !c.begun {
+			c.Arrival.lose(c.last)
+		}
 	}
 }
+
+// Begin notes that a tool knows what the call is about. A call that is cancelled before is lost: no
+// tool may ever see it.
+func (c *Call) Begin() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.begun = true
+}
+
+// FollowsLost reports whether the client sent the call before it cancelled an earlier one that was
+// lost. Nobody can say then what that one would have done to the state that this one is for.
+func (c *Call) FollowsLost() bool { return c.Arrival.followsLost() }
 
 // Number returns the call's number in the order of its client's calls; 0 without one.
 func (c *Call) Number() uint64 {

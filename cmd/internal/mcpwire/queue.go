@@ -6,6 +6,7 @@ import "sync"
 type Queue struct {
 	mu     sync.Mutex
 	joined uint64   // guarded by mu; how many calls have joined
+	lost   uint64   // guarded by mu; the newest call when one before it was lost
 	places []*Place // guarded by mu; the first one may pass
 }
 
@@ -60,4 +61,23 @@ func (p *Place) latest() uint64 {
 	p.queue.mu.Lock()
 	defer p.queue.mu.Unlock()
 	return p.queue.joined
+}
+
+// lose notes that a call was lost when that number was the newest.
+func (p *Place) lose(newest uint64) {
+	if p == nil {
+		return
+	}
+	p.queue.mu.Lock()
+	defer p.queue.mu.Unlock()
+	p.queue.lost = max(p.queue.lost, newest)
+}
+
+func (p *Place) followsLost() bool {
+	if p == nil {
+		return false
+	}
+	p.queue.mu.Lock()
+	defer p.queue.mu.Unlock()
+	return p.number <= p.queue.lost
 }
