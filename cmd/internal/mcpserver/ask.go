@@ -16,8 +16,9 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// personTime bounds how long a call waits for a person, on top of its own timeout. Codex gives
-// up a call only after 300 s.
+// personTime bounds how long a question stays with a person after the last call that has waited for
+// the answer began to. A call waits for it on top of its own timeout, but no longer than its client
+// waits for the call.
 const personTime = 4 * time.Minute
 
 // answerKey names the one question of a result, and the field of its answer.
@@ -70,10 +71,20 @@ func (a *sessionCall) resolveWait(ctx context.Context, wait waiter, w *session.W
 		return a.answerWait(ctx, w, a.session, session.Input{EOF: true})
 	case a.stdin != StdinDeny && asks == noQuestion && shown == w.ID && a.session.ByHand != "" && time.Now().Before(a.deadline):
 		// The caller knows that the user must answer elsewhere, and waits for that.
-		return a.askPerson(ctx, wait, w, beat, &personQuestion{allowed: true, until: a.deadline, remove: func() {}})
+		return a.awaitElsewhere(ctx, wait, w, beat)
 	case a.stdin == StdinDeny, asks == noQuestion, !time.Now().Before(a.deadline):
 		return false, a.replyNow(ctx, wait)
-	case a.call.sdk.ProtocolVersion() >= mcpwire.StatelessVersion:
+	}
+	return a.ask(ctx, wait, w, beat)
+}
+
+// ask puts the question for w to a person, unless one is out already. Its results are those of
+// resolveWait.
+func (a *sessionCall) ask(ctx context.Context, wait waiter, w *session.Wait, beat *heartbeat) (bool, *mcp.CallToolResult) {
+	if out := a.view.questionOut(w.ID); out != nil {
+		return a.awaitPerson(ctx, wait, w, beat, func() *openQuestion { return out })
+	}
+	if a.call.sdk.ProtocolVersion() >= mcpwire.StatelessVersion {
 		return a.returnQuestion(w)
 	}
 	q, err := a.elicitation(w)
@@ -86,91 +97,179 @@ func (a *sessionCall) resolveWait(ctx context.Context, wait waiter, w *session.W
 // askPerson asks a person, or waits for a person who answers on a page, and applies the
 // answer. Its results are those of resolveWait.
 func (a *sessionCall) askPerson(ctx context.Context, wait waiter, w *session.Wait, beat *heartbeat, q *personQuestion) (bool, *mcp.CallToolResult) {
-	defer q.remove()
+	defer q.drop()
+	return a.awaitPerson(ctx, wait, w, beat, func() *openQuestion { return a.putQuestion(ctx, w, q) })
+}
+
+// awaitPerson waits until a question is answered, or its wait is over otherwise. When the call may
+// not last any longer, it replies, and the question stays. Its results are those of resolveWait.
+func (a *sessionCall) awaitPerson(ctx context.Context, wait waiter, w *session.Wait, beat *heartbeat, out func() *openQuestion) (bool, *mcp.CallToolResult) {
 	select {
 	case a.view.personAsked <- struct{}{}:
 	default: // another call asks
 		return false, a.replyNow(ctx, wait)
 	}
 	asked := time.Now()
-	answer, err := a.putQuestion(ctx, w, beat, q)
+	q := out()
+	became := a.untilAnswered(ctx, beat, q)
 	<-a.view.personAsked
-	a.deadline = a.deadline.Add(time.Since(asked))
+	a.deadline = earlier(a.deadline.Add(time.Since(asked)), a.limit)
+	a.notes = append(a.notes, became.notes...)
 	switch {
 	case ctx.Err() != nil:
 		return false, nil
-	case errors.Is(err, errWaitOver):
-		return true, nil
-	case err != nil:
-		a.note("%s", err)
+	case became.result != nil:
+		return false, became.result
+	case errors.Is(became.err, errStillOut):
+		return false, a.replyNow(ctx, wait)
+	case became.err != nil && !errors.Is(became.err, errWaitOver):
+		a.note("%s", became.err)
 		return false, a.replyNow(ctx, wait)
 	}
-	return a.applyDecision(ctx, w, answer)
+	return true, nil
 }
 
 var (
 	errWaitOver  = errors.New("the wait is over")
 	errNoAnswer  = errors.New("the user did not answer in time")
+	errDismissed = errors.New("the question was dismissed")
+	errStillOut  = errors.New("the user has not answered yet")
 	errNotShaped = errors.New("the client's answer holds no text")
 )
 
 // A personQuestion is a question for a person.
 type personQuestion struct {
 	params  *mcp.ElicitParams
-	allowed bool      // the user has agreed to answer on a page, or answers elsewhere
-	theirs  bool      // the page is that of a server of tools: to agree is the answer
-	until   time.Time // when to stop waiting; zero means personTime from now
-	remove  func()    // closes the page, if there is one
+	allowed bool   // the user has agreed to answer on a page
+	theirs  bool   // the page is that of a server of tools: to agree is the answer
+	remove  func() // closes the page, if there is one
+	out     bool   // an openQuestion removes it
 }
 
-// putQuestion asks the user through the client. It waits for the answer or the end of w, for
-// personTime at most. An answer on a page ends w.
-func (a *sessionCall) putQuestion(ctx context.Context, w *session.Wait, beat *heartbeat, q *personQuestion) (*mcp.ElicitResult, error) {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop() // withdraws the question
-	type answered struct {
-		result *mcp.ElicitResult
-		err    error
+// drop removes a question that nobody was asked.
+func (q *personQuestion) drop() {
+	if !q.out {
+		q.remove()
 	}
-	answers := make(chan answered, 1)
-	if !q.allowed {
-		go func() {
-			result, err := a.call.sdk.Session.Elicit(ctx, q.params)
-			answers <- answered{result, err}
-		}()
-	}
-	over := make(chan struct{})
+}
+
+// An openQuestion is a question that a person has, until it is answered, the wait that it is for is
+// over, or nobody has waited for the answer for personTime. It may outlive the call that asked.
+type openQuestion struct {
+	wait   timeline.Seq
+	expiry *time.Timer   // nil if it does not end by itself
+	done   chan struct{} // closed when the question is over, and became is set
+
+	waiting bool    // guarded by view.mu; a call waits, and takes what became of it
+	became  outcome // set before done is closed
+}
+
+// An outcome is what became of a question. A zero one means that the answer was applied.
+type outcome struct {
+	err    error
+	result *mcp.CallToolResult // of the call that waits; nil if that can go on
+	notes  []string
+}
+
+// putQuestion asks the user through the client. An answer on a page ends w.
+func (a *sessionCall) putQuestion(ctx context.Context, w *session.Wait, q *personQuestion) *openQuestion {
+	ctx, end := context.WithCancel(context.WithoutCancel(ctx)) // with the stream of the call, to which the question belongs
+	forget := context.AfterFunc(a.sessions.ctx, end)
+	asking, withdraw := context.WithCancelCause(ctx)
+	o := &openQuestion{wait: w.ID, done: make(chan struct{})}
+	o.expiry = time.AfterFunc(personTime, func() { withdraw(errNoAnswer) })
+	q.out = true
+	a.view.setQuestion(o)
 	go func() {
-		defer close(over)
-		a.untilOver(ctx, w.ID)
+		a.untilOver(asking, w.ID)
+		withdraw(errWaitOver)
 	}()
-	limit := q.until
-	if limit.IsZero() {
-		limit = time.Now().Add(personTime)
+	go func() {
+		defer end()
+		defer forget()
+		defer q.remove()
+		became := a.put(ctx, asking, w, q)
+		o.expiry.Stop()
+		withdraw(nil)
+		a.view.questionOver(o, became)
+	}()
+	return o
+}
+
+// put waits for the answer to a question, which is withdrawn when asking ends, and applies it.
+func (a *sessionCall) put(ctx, asking context.Context, w *session.Wait, q *personQuestion) outcome {
+	if !q.allowed {
+		answer, err := a.call.sdk.Session.Elicit(asking, q.params)
+		switch {
+		case asking.Err() != nil:
+		case err != nil:
+			return outcome{err: fmt.Errorf("the client cannot ask the user: %w", err)}
+		case onPage(q, answer):
+		case answer.Action == "cancel" && !a.view.isAwaited():
+			// The client may have taken it away with the call. It is asked again.
+			return outcome{err: errDismissed}
+		default:
+			by := &sessionCall{server: a.server, call: a.call, view: a.view, session: a.session}
+			_, result := by.applyDecision(ctx, w, answer)
+			return outcome{result: result, notes: by.notes}
+		}
 	}
+	<-asking.Done()
+	return outcome{err: context.Cause(asking)}
+}
+
+// untilAnswered waits until a question is over, or the call may not last any longer.
+func (a *sessionCall) untilAnswered(ctx context.Context, beat *heartbeat, o *openQuestion) outcome {
+	limit := a.limit
+	if o.expiry == nil {
+		limit = earlier(limit, a.deadline)
+	} else {
+		o.expiry.Reset(personTime)
+	}
+	a.view.await(o, true)
 	for {
 		timer := time.NewTimer(time.Until(beat.next(limit)))
 		select {
-		case got := <-answers:
-			timer.Stop()
-			if got.err != nil {
-				return nil, fmt.Errorf("the client cannot ask the user: %w", got.err)
-			}
-			if !onPage(q, got.result) {
-				return got.result, nil
-			}
-		case <-over:
-			timer.Stop()
-			return nil, errWaitOver
+		case <-o.done:
+		case <-ctx.Done():
 		case <-timer.C:
-			if !time.Now().Before(limit) {
-				return nil, errNoAnswer
-			}
-			if elapsed, due := beat.due(); due {
-				a.call.Progress(elapsed.Seconds(), "the user is being asked")
+			if time.Now().Before(limit) {
+				if elapsed, due := beat.due(); due {
+					a.call.Progress(elapsed.Seconds(), "the user is being asked")
+				}
+				continue
 			}
 		}
+		timer.Stop()
+		if a.view.await(o, false); o.isOver() {
+			return o.became
+		}
+		return outcome{err: errStillOut}
 	}
+}
+
+// isOver reports whether it is known what became of the question.
+func (o *openQuestion) isOver() bool {
+	select {
+	case <-o.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// awaitElsewhere waits for a user who answers without a question of ours. Its results are those of
+// resolveWait.
+func (a *sessionCall) awaitElsewhere(ctx context.Context, wait waiter, w *session.Wait, beat *heartbeat) (bool, *mcp.CallToolResult) {
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	o := &openQuestion{wait: w.ID, done: make(chan struct{}), became: outcome{err: errWaitOver}}
+	go func() {
+		if a.untilOver(watching, w.ID); watching.Err() == nil {
+			close(o.done)
+		}
+	}()
+	return a.awaitPerson(ctx, wait, w, beat, func() *openQuestion { return o })
 }
 
 // onPage reports whether the user has chosen to answer on a page.

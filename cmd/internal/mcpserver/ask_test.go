@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
@@ -307,6 +308,106 @@ func TestSecret_StaysUnaskedWithoutTime(t *testing.T) {
 		p.untilState("waiting")
 		got := p.call("repl_output", map[string]any{"wait_ms": 0}).text()
 		wantPart(t, got, "repl_output has them asked")
+	})
+}
+
+// A person may take longer than the client waits for a call.
+func TestSlowPerson(t *testing.T) {
+	t.Parallel()
+	const asked = `[waiting for a secret: "pw: ": the user is being asked; repl_output waits, repl_interrupt gives up]`
+	// ask has code ask for a secret, and returns when the call is answered and the question is not.
+	ask := func(t *testing.T, behind string) (*person, question) {
+		t.Helper()
+		c := connect(t, &setup{callWait: 3 * time.Second})
+		c.caps = formOnly
+		c.initialize("2025-11-25")
+		p := &person{client: c}
+		call := p.run(map[string]any{"input": "secret pw: \n" + behind})
+		q := p.question(call)
+		wantText(t, p.resultOf(call).text(), asked)
+		return p, q
+	}
+
+	t.Run("answers a later call", func(t *testing.T) {
+		t.Parallel()
+		p, q := ask(t, "print after")
+		rest := p.startCall("repl_output", nil)
+		wantPart(t, p.call("repl_output", nil).text(), asked) // behind that one
+		p.answer("", q, accept("hunter2"))
+		wantText(t, p.resultOf(rest).text(), "[a secret typed by user]\n7 bytes\nafter")
+		for _, a := range p.all() {
+			if a.Method == "notifications/cancelled" {
+				t.Errorf("the question was taken away: %s", a.Line)
+			}
+		}
+		p.nowhere("hunter2")
+	})
+
+	t.Run("answers while no call waits", func(t *testing.T) {
+		t.Parallel()
+		p, q := ask(t, "print after")
+		p.answer("", q, accept("hunter2"))
+		p.untilState("idle")
+		wantText(t, p.call("repl_output", nil).text(), "[a secret typed by user]\n7 bytes\nafter")
+	})
+
+	t.Run("declines while no call waits", func(t *testing.T) {
+		t.Parallel()
+		p, q := ask(t, "print went on")
+		p.answer("", q, map[string]any{"action": "decline"})
+		p.untilState("idle")
+		wantPart(t, p.call("repl_output", nil).text(), "[the question was declined]\nInterrupted")
+	})
+
+	t.Run("is asked again when the question went with the call", func(t *testing.T) {
+		t.Parallel()
+		p, q := ask(t, "print after")
+		p.answer("", q, map[string]any{"action": "cancel"})
+		p.untilPart("repl_output", map[string]any{"wait_ms": 0}, "only the user may answer; repl_output has them asked")
+		rest := p.startCall("repl_output", nil)
+		p.answer("", p.question(rest), accept("hunter2"))
+		wantText(t, p.resultOf(rest).text(), "[a secret typed by user]\n7 bytes\nafter")
+	})
+
+	t.Run("is not asked any more when the code ends", func(t *testing.T) {
+		t.Parallel()
+		p, q := ask(t, "")
+		p.call("repl_interrupt", nil)
+		p.until("a withdrawal", func(a answer) bool {
+			return a.Method == "notifications/cancelled" && strings.Contains(string(a.Params), `"requestId":`+string(q.ID))
+		})
+		wantText(t, p.repl("print 2"), "2")
+	})
+
+	t.Run("leaves the code what is left of the call", func(t *testing.T) {
+		t.Parallel()
+		c := connect(t, &setup{callWait: 3 * time.Second})
+		c.caps = formOnly
+		c.initialize("2025-11-25")
+		p := &person{client: c}
+		begun := time.Now()
+		call := p.run(map[string]any{"input": "secret pw: \nsleep"})
+		q := p.question(call)
+		<-time.After(time.Second) // the person takes this long
+		p.answer(call, q, accept("hunter2"))
+		wantPart(t, p.resultOf(call).text(), "7 bytes\n[running ")
+		if took := time.Since(begun); took > 3900*time.Millisecond {
+			t.Errorf("the call took %v", took)
+		}
+		p.call("repl_interrupt", nil)
+	})
+
+	t.Run("keeps the page", func(t *testing.T) {
+		persons(t, setup{callWait: 3 * time.Second}, map[string]any{"elicitation": map[string]any{"url": map[string]any{}}}, func(t *testing.T, p *person) {
+			call := p.run(map[string]any{"input": "secret pw: \nprint after"})
+			q := p.question(call)
+			call = p.answer(call, q, map[string]any{"action": "accept"})
+			wantText(t, p.resultOf(call).text(), asked)
+			rest := p.startCall("repl_output", nil)
+			wantPart(t, post(t, q.URL, url.Values{"answer": {"hunter2"}}), "handed over")
+			wantText(t, p.resultOf(rest).text(), "[a secret typed by user]\n7 bytes\nafter")
+			wantPart(t, get(t, q.URL), "This question is over")
+		})
 	})
 }
 

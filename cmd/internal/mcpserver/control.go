@@ -89,7 +89,7 @@ func (s *server) askAbout(ctx context.Context, r *request, name string, deadline
 	if session == nil {
 		return nil, result
 	}
-	a := &sessionCall{server: s, call: r, view: v, session: session, asked: time.Now(), deadline: deadline}
+	a := &sessionCall{server: s, call: r, view: v, session: session, asked: time.Now(), deadline: deadline, limit: time.Now().Add(r.patience())}
 	if !a.awaitEarlierCalls(ctx) && ctx.Err() != nil { // when time is up it goes on: the code that it must stop may be in its way
 		return nil, nil
 	}

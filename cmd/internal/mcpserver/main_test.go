@@ -92,6 +92,7 @@ type setup struct {
 	dir        string
 	sup        supervisor.Options
 	stdin      mcpserver.StdinPolicy
+	callWait   time.Duration
 	neverReads bool // the client never reads
 	log        io.Writer
 	sandbox    *workers.Sandbox // that of specs
@@ -215,7 +216,7 @@ func connect(t *testing.T, s *setup) *client {
 		logger = slog.New(slog.NewTextHandler(s.log, nil))
 	}
 	go func() {
-		c.runErr = mcpserver.Run(ctx, &mcpserver.Options{Logger: logger, Supervisor: sup, Host: s.host, Specs: s.needing(), Sandbox: s.sandbox, Narrows: true, Default: s.main, Dir: s.dir, Stdin: s.stdin, With: s.with, In: inRead, Out: outWrite})
+		c.runErr = mcpserver.Run(ctx, &mcpserver.Options{Logger: logger, Supervisor: sup, Host: s.host, Specs: s.needing(), Sandbox: s.sandbox, Narrows: true, Default: s.main, Dir: s.dir, Stdin: s.stdin, CallWait: s.callWait, With: s.with, In: inRead, Out: outWrite})
 		_ = outWrite.Close()
 		close(c.ended)
 	}()

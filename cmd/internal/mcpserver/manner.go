@@ -22,7 +22,7 @@ type manner struct {
 	// where the rest is. A reply stays a tenth below. 0 means that it cuts nothing.
 	cut budget
 
-	// waits is how long it waits for a call; 0 means defaultWait.
+	// waits is how long it waits for a call; 0 means Options.CallWait.
 	waits time.Duration
 
 	// raw means that it shows its model the whole result as JSON, including the parts for
@@ -34,10 +34,9 @@ type manner struct {
 	holds time.Duration
 }
 
-// defaultWait bounds the wait of a call for clients that are not known to wait longer. Clients
-// built on the TypeScript SDK give up a call after 60 s, and some cancel it then, which would
-// interrupt the code.
-const defaultWait = 50 * time.Second
+// DefaultCallWait bounds a call for clients that are not known to wait longer. Clients built on the
+// TypeScript SDK give up a call after 60 s, and cancel it then, which would interrupt the code.
+const DefaultCallWait = 50 * time.Second
 
 // manners lists the known clients. The figures were measured on Codex 0.169, Gemini
 // CLI 0.61, Claude Code 2.1.329, OpenCode 1.18, Cline 3.0 and Continue 1.5.
@@ -76,13 +75,17 @@ func (r *request) budget() budget {
 	return b
 }
 
+// patience is how long the client waits for a call.
+func (r *request) patience() time.Duration {
+	if known := r.manner().waits; known > 0 {
+		return known
+	}
+	return r.unknownWait
+}
+
 // waitTime returns how long a call waits: as long as it asks for, within bounds, but not
 // longer than its client waits.
 func (r *request) waitTime(name string, ms *float64) (time.Duration, error) {
-	most := r.manner().waits
-	if most == 0 {
-		most = defaultWait
-	}
 	asked, err := waitTime(name, ms)
-	return min(asked, most), err
+	return min(asked, r.patience()), err
 }

@@ -76,12 +76,12 @@ func (s *server) resumeCall(ctx context.Context, r *request, deadline time.Time)
 	if !ok {
 		return failure(errors.New("this question is not open any more: call repl_output to see what became of it"))
 	}
-	defer p.question.remove()
+	defer p.question.drop()
 	opened, ok := p.view.isOpen()
 	if !ok {
 		return failure(fmt.Errorf("session %q is not open any more", p.view.name))
 	}
-	a := &sessionCall{server: s, call: r, view: p.view, session: opened, asked: time.Now(), deadline: deadline, notes: p.notes, ran: p.ran}
+	a := &sessionCall{server: s, call: r, view: p.view, session: opened, asked: time.Now(), deadline: deadline, limit: time.Now().Add(r.patience()), notes: p.notes, ran: p.ran}
 	if answer, ok := r.sdk.Params.InputResponses[answerKey].(*mcp.ElicitResult); ok {
 		a.decision = &personsDecision{p, answer}
 	}

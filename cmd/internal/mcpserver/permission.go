@@ -10,7 +10,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/askpage"
-	"github.com/turnstone-repl/turnstone/cmd/internal/mcpwire"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -61,17 +60,11 @@ func (a *sessionCall) resolveOfPerson(ctx context.Context, wait waiter, w *sessi
 		return false, a.replyNow(ctx, wait)
 	case !a.canAskUser(w) && shown == w.ID:
 		// The caller knows that the user must decide elsewhere, and waits for that.
-		return a.askPerson(ctx, wait, w, beat, &personQuestion{allowed: true, until: a.deadline, remove: func() {}})
+		return a.awaitElsewhere(ctx, wait, w, beat)
 	case !a.canAskUser(w):
 		return false, a.replyNow(ctx, wait)
-	case a.call.sdk.ProtocolVersion() >= mcpwire.StatelessVersion:
-		return a.returnQuestion(w)
 	}
-	q, err := a.elicitation(w)
-	if err != nil {
-		return false, failure(err)
-	}
-	return a.askPerson(ctx, wait, w, beat, q)
+	return a.ask(ctx, wait, w, beat)
 }
 
 // refuseForUser ends a wait that only a person may end, because nobody can be asked.
@@ -171,7 +164,7 @@ func permissionText(w *session.Wait) string {
 func (a *sessionCall) personAdvice(w *session.Wait) string {
 	const giveUp = "repl_interrupt gives up"
 	switch {
-	case len(a.view.personAsked) > 0:
+	case a.view.isAsked():
 		return ": the user is being asked; repl_output waits, " + giveUp
 	case a.canAskUser(w):
 		return ": only the user may decide; repl_output has them asked, " + giveUp

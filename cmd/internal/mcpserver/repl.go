@@ -61,7 +61,7 @@ func (s *server) repl(ctx context.Context, r *request, arguments json.RawMessage
 	if session == nil {
 		return result
 	}
-	a := &sessionCall{server: s, call: r, view: v, session: session, asked: now, deadline: now.Add(timeout), notes: news}
+	a := &sessionCall{server: s, call: r, view: v, session: session, asked: now, deadline: now.Add(timeout), limit: now.Add(r.patience()), notes: news}
 	defer a.releaseTurn()
 	defer v.givenUp(r.Call)
 	return a.handleInput(ctx, *args.Input, args.EOF)
@@ -106,6 +106,7 @@ type sessionCall struct {
 	session  *Opened
 	asked    time.Time // when the call came
 	deadline time.Time
+	limit    time.Time        // when it is answered at the latest: its client waits no longer
 	opening  string           // of the reply; may be ""
 	notes    []string         // for the state line
 	ran      bool             // the call started or fed a turn

@@ -429,6 +429,14 @@ func plain(text string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}
 }
 
+// textOf returns the text of a result of one.
+func textOf(r *mcp.CallToolResult) string {
+	if t, ok := r.Content[0].(*mcp.TextContent); ok {
+		return t.Text
+	}
+	return ""
+}
+
 // maxFailure bounds the text of an error, which may quote an argument of any size, in characters.
 const maxFailure = 4000
 

@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"context"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpwire"
@@ -14,6 +15,8 @@ type request struct {
 	beat *heartbeat // of the whole call
 
 	codex *codexState // nil from other clients
+
+	unknownWait time.Duration // how long a client waits that is not known
 
 	unknown []string       // arguments that the tool does not have
 	lane    *mcpwire.Place // among the calls about the same session, until this one has begun; nil when it is about none

@@ -50,6 +50,10 @@ type Options struct {
 	// Stdin says who answers when code reads standard input; "" means StdinAuto.
 	Stdin StdinPolicy
 
+	// CallWait is how long a client waits for a call if no more is known of it. A call is answered
+	// by then, whatever it waits for. 0 means DefaultCallWait.
+	CallWait time.Duration
+
 	// ImageSide is the longest side of a picture in a reply, in pixels; larger ones
 	// are shrunk. 0 means DefaultImageSide, a negative number never.
 	ImageSide int
@@ -162,6 +166,9 @@ func (opts *Options) complete() (*Options, error) {
 	}
 	if o.ImageSide == 0 {
 		o.ImageSide = DefaultImageSide
+	}
+	if o.CallWait == 0 {
+		o.CallWait = DefaultCallWait
 	}
 	if o.Stdin == "" {
 		o.Stdin = StdinAuto

@@ -59,7 +59,7 @@ func (a *sessionCall) advice(w *session.Wait) string {
 		return fmt.Sprintf(": it has read the end of file %d times; %s", a.denied, giveUp)
 	case a.stdin == StdinDeny:
 		return ": nobody may answer; repl_output gives it end of file, " + giveUp
-	case len(a.view.personAsked) > 0:
+	case a.view.isAsked():
 		return ": the user is being asked; repl_output waits, " + giveUp
 	case a.call.questionKind(w) != noQuestion:
 		return ": only the user may answer; repl_output has them asked, " + giveUp

@@ -41,7 +41,7 @@ func (s *server) addTools(to *mcp.Server) {
 			Meta:        mcp.Meta{"anthropic/alwaysLoad": true, "anthropic/maxResultSizeChars": maxResultChars},
 		}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			if c, ok := s.calls.Call(ctx, req); ok {
-				r := &request{Call: c, sdk: req, codex: codexStateOf(req.Params.Meta), beat: newHeartbeat(c.WantsProgress())}
+				r := &request{Call: c, sdk: req, codex: codexStateOf(req.Params.Meta), beat: newHeartbeat(c.WantsProgress()), unknownWait: s.options.CallWait}
 				defer r.letNextPass()
 				if result := h(ctx, r, req.Params.Arguments); result != nil {
 					s.sayIgnored(r, result)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,8 +40,10 @@ type view struct {
 	// client gets no news twice, and news of a lost reply come with the next one.
 	reporting chan struct{}
 
-	// personAsked holds one token. The call that asks a person has it.
+	// personAsked holds one token. The call that waits for a person has it.
 	personAsked chan struct{}
+
+	question *openQuestion // guarded by mu; nil when none is out
 
 	// lane is the queue of calls about the session that have not begun.
 	lane mcpwire.Queue
@@ -265,6 +268,64 @@ func (v *view) didNotStart() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.unready
+}
+
+// setQuestion notes a question that is put to a person.
+func (v *view) setQuestion(o *openQuestion) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.question = o
+}
+
+// questionOut returns the question for a wait that a person has; nil if there is none.
+func (v *view) questionOut(wait timeline.Seq) *openQuestion {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.question == nil || v.question.wait != wait {
+		return nil
+	}
+	return v.question
+}
+
+// questionOver notes what became of a question. If no call waits for that, the next reply says what
+// a call would have.
+func (v *view) questionOver(o *openQuestion, became outcome) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.question == o {
+		v.question = nil
+	}
+	if !o.waiting {
+		notes := became.notes
+		if became.result != nil {
+			notes = append(notes, textOf(became.result))
+		}
+		if len(notes) > 0 && v.noted != "" {
+			notes = append([]string{v.noted}, notes...)
+		}
+		if len(notes) > 0 {
+			v.noted = strings.Join(notes, "; ")
+		}
+	}
+	o.became = became
+	close(o.done)
+}
+
+// await says whether a call waits for a question's answer.
+func (v *view) await(o *openQuestion, waits bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	o.waiting = waits
+}
+
+// isAwaited reports whether a call waits for a person.
+func (v *view) isAwaited() bool { return len(v.personAsked) > 0 }
+
+// isAsked reports whether a person has a question.
+func (v *view) isAsked() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.isAwaited() || v.question != nil
 }
 
 // setNote sets the first sentence of the next reply.
