@@ -138,6 +138,49 @@ func TestHTTP_CancelIsOverForTheCallThatFollowsIt(t *testing.T) {
 	}
 }
 
+func TestStream(t *testing.T) {
+	t.Parallel()
+
+	t.Run("says that it lives while nothing happens", func(t *testing.T) {
+		t.Parallel()
+		webEras(t, func(t *testing.T, c *caller) {
+			wait, open := gate(t)
+			streams := map[string]*asked{"call": c.startCall("repl", map[string]any{"input": wait + "print done"}, nil)}
+			if c.session != "" {
+				streams["GET"] = c.open("GET", nil, nil, "")
+			}
+			for name, stream := range streams {
+				stream.until("a comment on the stream of the "+name, func() bool { return stream.alive > 0 })
+			}
+			open()
+			wantPart(t, streams["call"].result().text(), "done")
+		})
+	})
+
+	t.Run("begins with an event without a name", func(t *testing.T) {
+		t.Parallel()
+		c := serveWeb(t, nil, 0).greet("2025-11-25")
+		a := c.startCall("repl", map[string]any{"input": "print 1"}, nil)
+		a.result()
+		if !slices.Equal(a.names, []string{"message"}) || a.lastID == "" {
+			t.Errorf("the events are named %q, and the last has the id %q", a.names, a.lastID)
+		}
+	})
+}
+
+func TestVersionHeader(t *testing.T) {
+	t.Parallel()
+	w := serveWeb(t, nil, 0)
+	for _, version := range []string{"not-a-version", "1.0", "2026-7-28", "draft"} {
+		for _, method := range []string{"POST", "GET"} {
+			status, text, _ := w.caller(version).do(method, `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`, nil)
+			if status != http.StatusBadRequest || !strings.Contains(text, "MCP-Protocol-Version") || !strings.Contains(text, version) {
+				t.Errorf("%s %s: got %d %s, want 400 and the header's name", method, version, status, text)
+			}
+		}
+	}
+}
+
 // The cancel is a request of its own, and may arrive behind the next call.
 func TestHTTP_CancelBehindTheNextCall(t *testing.T) {
 	t.Parallel()

@@ -186,6 +186,8 @@ type asked struct {
 	header  http.Header
 	events  []answer      // all that came
 	lastID  string        // of the last event
+	alive   int           // comments that say that the stream is
+	names   []string      // of the events that have one
 	err     error         // of the connection
 	over    bool          // the response is
 	changed chan struct{} // closed at the next change
@@ -253,6 +255,12 @@ func (a *asked) read(body io.Reader) error {
 		line = strings.TrimSpace(line)
 		if id, ok := strings.CutPrefix(line, "id: "); ok {
 			a.change(func() { a.lastID = id })
+		}
+		if strings.HasPrefix(line, ": keep-alive") {
+			a.change(func() { a.alive++ })
+		}
+		if name, ok := strings.CutPrefix(line, "event: "); ok {
+			a.change(func() { a.names = append(a.names, name) })
 		}
 		line = strings.TrimPrefix(line, "data: ")
 		if strings.HasPrefix(line, "{") {

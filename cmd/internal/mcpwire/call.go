@@ -18,6 +18,8 @@ type Call struct {
 	// meet the same one.
 	notify func(progressParams)
 
+	seen func() // called when a tool gets the call; may be nil
+
 	// Arrival is the call's place among the calls of its client, until the tool knows the
 	// call's session. It is nil for other requests.
 	Arrival *Place

@@ -193,7 +193,7 @@ func (c *client) begin(x *exchange, m *jsonline.Message) (number int64, err erro
 	if c.ended {
 		return 0, errEnding
 	}
-	x.call = &Call{token: jsonline.ProgressToken(m.Params)}
+	x.call = &Call{token: jsonline.ProgressToken(m.Params), seen: x.stayAlive}
 	number, err = f.beginLocked(x.call)
 	if err != nil {
 		return 0, err

@@ -9,6 +9,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -25,6 +27,10 @@ type exchange struct {
 	call     *Call        // the call whose messages are written here; nil for other requests
 	answered func()       // the replay calls it when it sees the answer of call
 	opened   bool         // the replay knows of it
+
+	mu    sync.Mutex  // held over each write
+	quiet *time.Timer // guarded by mu; runs while the response is a stream; nil before
+	over  bool        // guarded by mu; the request is served
 
 	// alone says that the answer can reach the client only through this exchange. Otherwise
 	// the replay knows whether the client gets it.
@@ -49,9 +55,69 @@ func (x *exchange) Write(text []byte) (int, error) {
 			return len(text), nil
 		}
 	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	x.extendDeadline()
 	x.log("line sent", text)
-	return x.ResponseWriter.Write(text)
+	if strings.HasPrefix(x.Header().Get("Content-Type"), eventStream) {
+		x.keepAliveLocked()
+	}
+	_, err := x.ResponseWriter.Write(bytes.TrimPrefix(text, primeName))
+	return len(text), err
+}
+
+// eventStream is the type of a response that is a stream of events.
+const eventStream = "text/event-stream"
+
+// primeName is how the SDK names the event that a stream begins with, so that a client can come back
+// to it. The protocol gives it no name, and clients complain of one that they do not know.
+var primeName = []byte("event: prime\n")
+
+// aliveEvery is the longest silence of a stream of events. Proxies and clients take one that is
+// silent for minutes for broken.
+const aliveEvery = 15 * time.Second
+
+// stayAlive keeps the stream of a call alive from now on, before its first event.
+func (x *exchange) stayAlive() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.keepAliveLocked()
+}
+
+// keepAliveLocked starts the time of silence, or starts it anew.
+func (x *exchange) keepAliveLocked() {
+	switch {
+	case x.over:
+	case x.quiet == nil:
+		x.quiet = time.AfterFunc(aliveEvery, x.comment)
+	default:
+		x.quiet.Reset(aliveEvery)
+	}
+}
+
+// comment writes a line that clients ignore.
+func (x *exchange) comment() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over || x.call != nil && x.call.IsCancelled() {
+		return
+	}
+	x.extendDeadline()
+	if _, err := io.WriteString(x.ResponseWriter, ": keep-alive\n\n"); err != nil {
+		return // nobody is there
+	}
+	_ = http.NewResponseController(x.ResponseWriter).Flush()
+	x.keepAliveLocked()
+}
+
+// end ends the response: nothing is written any more.
+func (x *exchange) end() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over = true; x.quiet != nil {
+		x.quiet.Stop()
+	}
+	x.extendDeadline() // for the end of the response
 }
 
 // log logs each message of a body or of an event at debug.
@@ -83,6 +149,8 @@ func dataOf(text []byte) (message []byte, isEvent bool) {
 
 // FlushError implements what http.ResponseController looks for.
 func (x *exchange) FlushError() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	x.extendDeadline()
 	return http.NewResponseController(x.ResponseWriter).Flush()
 }

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -89,7 +90,7 @@ func newFront(idle time.Duration, logger *slog.Logger, newTools func(Client) Too
 // ServeHTTP implements http.Handler.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{ResponseWriter: w, logger: f.logger, sdk: f.sharedSDK}
-	defer x.extendDeadline() // for the end of the response
+	defer x.end()
 	r.Header.Del(callHeader)
 	var body []byte
 	if r.Method == http.MethodPost {
@@ -98,12 +99,25 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if r.Header.Get(versionHeader) >= StatelessVersion {
+	version := r.Header.Get(versionHeader)
+	switch {
+	case version != "" && !isVersion(version):
+		x.refuse(read(body).ID, jsonline.CodeInvalidRequest, fmt.Sprintf("the header %s has %q, which is no version of the protocol: they are dates, such as %s", versionHeader, firstBytes(version), StatelessVersion))
+	case version >= StatelessVersion:
 		f.serveStateless(x, r, body)
-	} else {
+	default:
 		f.serveInSession(x, r, body)
 	}
 }
+
+// isVersion reports whether a text has the form of the protocol's versions.
+func isVersion(s string) bool {
+	_, err := time.Parse(time.DateOnly, s)
+	return err == nil
+}
+
+// firstBytes returns a text that a client chose for a message, bounded.
+func firstBytes(s string) string { return strings.ToValidUTF8(s[:min(len(s), 100)], "") }
 
 // handOver passes a message to a handler of the SDK.
 func (x *exchange) handOver(to http.Handler, r *http.Request, body []byte) {
@@ -126,7 +140,7 @@ func read(body []byte) *jsonline.Message {
 func (f *front) serveStateless(x *exchange, r *http.Request, body []byte) {
 	x.alone = true
 	m := read(body)
-	x.call = &Call{token: jsonline.ProgressToken(m.Params)}
+	x.call = &Call{token: jsonline.ProgressToken(m.Params), seen: x.stayAlive}
 	if m.Method == methodCallTool {
 		x.call.Arrival = f.arrivals.Join()
 	}
@@ -209,6 +223,7 @@ func (f *front) serveParts(x *exchange, r *http.Request, c *client, several []js
 		}
 		serving.Go(func() {
 			defer p.end()
+			defer x.end()
 			f.serveRegistered(x, one, body)
 		})
 	}
@@ -289,6 +304,9 @@ func (f *front) Call(ctx context.Context, req *mcp.CallToolRequest) (c *Call, ok
 		_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
 			ProgressToken: p.Token, Progress: p.Progress, Message: p.Message,
 		})
+	}
+	if c.seen != nil {
+		c.seen()
 	}
 	return c, !c.IsCancelled()
 }
