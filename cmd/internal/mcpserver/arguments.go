@@ -56,6 +56,10 @@ type (
 // in the order in which they come.
 var ofHosts = []string{"wait_for_previous"}
 
+// waitNames are the names of the time to wait, which are one idea: each tool that has one of them
+// takes the other, too.
+var waitNames = [...]string{"timeout_ms", "wait_ms"}
+
 // decode reads the arguments of a tool. Its errors tell a model how to correct them. Unknown
 // arguments are only noted: hosts and models add some, and the call can run without them.
 func decode[T any](r *request, arguments json.RawMessage) (args T, err error) {
@@ -64,6 +68,13 @@ func decode[T any](r *request, arguments json.RawMessage) (args T, err error) {
 	}
 	err = json.Unmarshal(arguments, &args)
 	r.unknown = unknownNames[T](arguments)
+	if err != nil || len(r.unknown) > 0 {
+		if meant, ok := meantBy[T](arguments); ok {
+			args = *new(T)
+			err = json.Unmarshal(meant, &args)
+			r.unknown = unknownNames[T](meant)
+		}
+	}
 	var wrong *json.UnmarshalTypeError
 	switch {
 	case err == nil:
@@ -75,6 +86,68 @@ func decode[T any](r *request, arguments json.RawMessage) (args T, err error) {
 	default:
 		return args, fmt.Errorf("the arguments cannot be read: %w", err)
 	}
+}
+
+// meantBy returns arguments as they can only be meant: the time to wait under the tool's own name,
+// and values of the types that the tool has. ok is false if nothing changes.
+func meantBy[T any](arguments json.RawMessage) (meant json.RawMessage, ok bool) {
+	var given map[string]json.RawMessage
+	if json.Unmarshal(arguments, &given) != nil {
+		return nil, false
+	}
+	nameOf := func(want string) (name string, found bool) {
+		for name := range given {
+			if strings.EqualFold(name, want) {
+				return name, true
+			}
+		}
+		return "", false
+	}
+	t := reflect.TypeFor[T]()
+	for i := range t.NumField() {
+		own := t.Field(i).Tag.Get("json")
+		name, found := nameOf(own)
+		if at := slices.Index(waitNames[:], own); !found && at >= 0 {
+			if name, found = nameOf(waitNames[1-at]); found {
+				given[own] = given[name]
+				delete(given, name)
+				name, ok = own, true
+			}
+		}
+		if value, changed := converted(given[name], t.Field(i).Type); found && changed {
+			given[name], ok = value, true
+		}
+	}
+	if !ok {
+		return nil, false
+	}
+	meant, err := json.Marshal(given)
+	return meant, err == nil
+}
+
+// converted returns a value of a type that stands for one of another: programs that read values from
+// a command line send 42 for the text "42", and models send "5000" for a number.
+func converted(value json.RawMessage, to reflect.Type) (json.RawMessage, bool) {
+	if to.Kind() == reflect.Pointer {
+		to = to.Elem()
+	}
+	if len(value) == 0 {
+		return nil, false
+	}
+	if to.Kind() == reflect.String {
+		switch value[0] {
+		case '"', '{', '[', 'n': // as it should be, or nothing that a text stands for
+			return nil, false
+		}
+		text, err := json.Marshal(string(value))
+		return text, err == nil
+	}
+	var text string
+	if value[0] != '"' || json.Unmarshal(value, &text) != nil {
+		return nil, false
+	}
+	text = strings.ToLower(strings.TrimSpace(text))
+	return json.RawMessage(text), json.Valid([]byte(text)) && strings.ContainsAny(text[:1], "-0123456789tf")
 }
 
 // unknownNames returns the arguments that the tool does not have, except those of hosts.

@@ -70,7 +70,12 @@ func (s *codexState) directory() string {
 	if s == nil {
 		return ""
 	}
-	u, err := url.Parse(s.Cwd)
+	return directoryAt(s.Cwd)
+}
+
+// directoryAt returns the directory that a file URL names; "" if it is none.
+func directoryAt(address string) string {
+	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "file" || u.Host != "" && u.Host != "localhost" {
 		return ""
 	}

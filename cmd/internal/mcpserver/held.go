@@ -20,7 +20,7 @@ const maxHeld = 16
 type owner struct {
 	call  *mcpwire.Call
 	begun chan struct{} // closed when the input is submitted, or was refused
-	over  chan struct{} // see settle
+	over  chan struct{} // see end
 	ends  sync.Once     // closes over
 	slow  bool          // guarded by view.mu; an input was held for it and refused
 	spare uint64        // guarded by view.mu; the owner's fate does not affect calls from this number on; 0: see release
@@ -30,9 +30,9 @@ func newOwner(c *mcpwire.Call) *owner {
 	return &owner{call: c, begun: make(chan struct{}), over: make(chan struct{})}
 }
 
-// settle closes over: the call owns the turn no more, or it was cancelled, and the next reply can
+// end closes over: the call owns the turn no more, or it was cancelled, and the next reply can
 // tell what the interrupt did.
-func (o *owner) settle() { o.ends.Do(func() { close(o.over) }) }
+func (o *owner) end() { o.ends.Do(func() { close(o.over) }) }
 
 // A holding is an input that waits until the call before it is answered.
 type holding struct {
@@ -107,7 +107,7 @@ func (f fate) refusal() string { return "an earlier call, which was not answered
 func (v *view) release(o *owner, became fate) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	defer o.settle()
+	defer o.end()
 	if v.owner != o {
 		return
 	}

@@ -337,6 +337,13 @@ func (c *client) sendLine(line string) {
 	}
 }
 
+// forget makes the messages so far answers to nothing, so that their ids can be used again.
+func (c *client) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lines = nil
+}
+
 // send sends a request and returns its id.
 func (c *client) send(method string, params map[string]any) string {
 	c.t.Helper()

@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,7 +49,7 @@ func (s *server) repl(ctx context.Context, r *request, arguments json.RawMessage
 	now := time.Now()
 	var news []string
 	v, err := r.named(ctx, func() (v *view, err error) {
-		v, news, err = s.sessions.use(args.Session, args.Lang, r.codex)
+		v, news, err = s.sessions.use(args.Session, args.Lang, cmp.Or(r.codex.directory(), s.roots.directory(ctx, s, r)), r.codex)
 		return v, err
 	})
 	switch {
@@ -267,7 +268,7 @@ func (a *sessionCall) interruptIfCancelled(ctx context.Context, turn uint64, res
 	if result == nil && turn != 0 && errors.Is(context.Cause(ctx), context.Canceled) {
 		a.interruptCancelled(ctx, turn, time.Since(a.asked))
 		if a.owner != nil {
-			a.owner.settle()
+			a.owner.end()
 			_, _ = a.session.Wait(context.WithoutCancel(ctx), turn, session.Until(unwindTime))
 		}
 	}

@@ -495,3 +495,40 @@ func TestRepl_CallsOfManySessionsRunSideBySide(t *testing.T) {
 		wantText(t, c.resultOf(id).text(), fmt.Sprintf("ok\n[new session \"s%d\"]", i))
 	}
 }
+
+// A line about something else is no output of the code.
+func TestSilentCode(t *testing.T) {
+	t.Parallel()
+
+	t.Run("says so behind the first line of a session", func(t *testing.T) {
+		t.Parallel()
+		noted := func(dir string) workers.Spec {
+			spec := fake(nil)(dir)
+			spec.Notice = "about this session"
+			return spec
+		}
+		c := greet(t, &setup{specs: map[string]func(string) workers.Spec{"fake": noted}})
+		wantText(t, c.repl("\n"), "[about this session]\n[done, no output]")
+		wantText(t, c.repl("\n"), "[done, no output]")
+		wantText(t, c.repl("print 1"), "1")
+	})
+
+	t.Run("says so with the name of a new session", func(t *testing.T) {
+		t.Parallel()
+		c := greet(t, nil)
+		got := c.call("repl", map[string]any{"input": "\n", "session": "new"}).text()
+		if !strings.HasPrefix(got, "[done, no output; new session ") && !slowDone.MatchString(got) {
+			t.Errorf("got %q", got)
+		}
+	})
+
+	t.Run("says so behind the output of a cancelled call", func(t *testing.T) {
+		t.Parallel()
+		c := greet(t, nil)
+		id := c.startCall("repl", map[string]any{"input": "print begun\nsleep"})
+		c.untilState("running")
+		c.cancel(id)
+		got := c.repl("\n")
+		wantPart(t, got, "begun\nInterrupted", "no output]")
+	})
+}

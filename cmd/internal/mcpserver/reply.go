@@ -55,6 +55,8 @@ func (a *sessionCall) render(ctx context.Context, r session.Reply) *mcp.CallTool
 		c.line(state)
 	case failure != "":
 		c.line(failure)
+	case a.isSilent(r):
+		c.line("[" + doneText(r) + ", no output]")
 	case len(c.blocks) > 0:
 	case a.ran, r.Outcome != "" && tells[timeline.TurnEnded](r): // clients and models mishandle an empty result
 		c.line("[" + doneText(r) + ", no output]")
@@ -80,6 +82,21 @@ func (a *sessionCall) render(ctx context.Context, r session.Reply) *mcp.CallTool
 		result.Meta["turnstone/wait"] = r.Wait.ID
 	}
 	return result
+}
+
+// isSilent reports whether the reply tells that a turn is done which has shown nothing. All else in
+// the reply is then about the session, or an earlier turn.
+func (a *sessionCall) isSilent(r session.Reply) bool {
+	if r.Outcome != timeline.OutcomeOK || !a.ran && !tells[timeline.TurnEnded](r) {
+		return false
+	}
+	return !slices.ContainsFunc(r.Events, func(e timeline.Event) bool {
+		switch e.Body.(type) {
+		case timeline.Text, timeline.Display:
+			return e.Turn == r.Turn
+		}
+		return false
+	})
 }
 
 // stateChars and pictureChars are reserved in a budget, for the line about the state and for the
@@ -218,6 +235,9 @@ func (a *sessionCall) stateLine(r session.Reply) string {
 	}
 	if len(facts) == 0 {
 		return ""
+	}
+	if state == "" && !a.refused && a.isSilent(r) {
+		facts = append([]string{doneText(r) + ", no output"}, facts...)
 	}
 	return "[" + strings.Join(facts, "; ") + advice + "]"
 }

@@ -88,6 +88,7 @@ type server struct {
 	imageSide int
 	servers   []string
 	pages     askpage.Pages
+	roots     roots
 
 	mu      sync.Mutex
 	ignored map[string]bool             // guarded by mu; unknown arguments that the client was told of, at most maxIgnored
@@ -197,6 +198,8 @@ func (s *server) SDK(sessionID func() string) *mcp.Server {
 			Experimental: map[string]any{sandboxState: struct{}{}},
 		},
 		GetSessionID: sessionID,
+		//lint:ignore SA1019 see roots
+		RootsListChangedHandler: func(context.Context, *mcp.RootsListChangedRequest) { s.roots.change() },
 	})
 	s.addTools(sdk)
 	sdk.AddReceivingMiddleware(logRequests(o.Logger))

@@ -170,7 +170,8 @@ func TestServer_BadArgumentsAreRepairable(t *testing.T) {
 	}{
 		{"repl", map[string]any{"code": "print 1"}, `unknown argument "code": this tool takes input, timeout_ms, eof, session and lang`},
 		{"repl", map[string]any{}, "input is required"},
-		{"repl", map[string]any{"input": 1}, "input must be a string, not a number"},
+		{"repl", map[string]any{"input": []any{1}}, "input must be a string, not an array"},
+		{"repl", map[string]any{"input": "", "timeout_ms": "5 s"}, "timeout_ms must be a number, not a string"},
 		{"repl", map[string]any{"input": "", "eof": "yes"}, "eof must be true or false, not a string"},
 		{"repl", map[string]any{"input": "", "timeout_ms": -1}, "timeout_ms must be from 0 to 600000"},
 		{"repl", map[string]any{"input": "", "timeout_ms": 600001}, "timeout_ms must be from 0 to 600000"},
@@ -184,7 +185,7 @@ func TestServer_BadArgumentsAreRepairable(t *testing.T) {
 		{"repl_output", map[string]any{"lines": "ten"}, `lines must be like "120-180"`},
 		{"repl_interrupt", map[string]any{"session": "new"}, `unknown session "new"`},
 		{"repl_reset", map[string]any{"input": ""}, "unknown argument"},
-		{"repl", map[string]any{"input": 1, "more": 1}, "input must be a string, not a number"},
+		{"repl", map[string]any{"input": map[string]any{}, "more": 1}, "input must be a string, not an object"},
 		{"repl", map[string]any{"input": "", "timeout_ms": 1e7}, "timeout_ms must be from 0 to 600000, not 10000000"},
 		{"repl", map[string]any{"input": "print 1", "session": strings.Repeat("s", 100_000)}, "sss…"},
 	} {
@@ -198,6 +199,53 @@ func TestServer_BadArgumentsAreRepairable(t *testing.T) {
 		wantPart(t, r.text(), bad.want)
 	}
 	wantText(t, c.repl("print 2"), "2")
+}
+
+func TestArguments(t *testing.T) {
+	t.Parallel()
+
+	t.Run("that mean one thing only are taken", func(t *testing.T) {
+		t.Parallel()
+		c := greetPython(t)
+		c.forget()
+		for _, one := range []struct {
+			args string
+			want string
+		}{
+			{`{"input":42}`, "42"},
+			{`{"input":-1.50}`, "-1.5"},
+			{`{"input":"6*7","timeout_ms":"5000"}`, "42"},
+			{`{"input":"6*7","timeout_ms":" 5000.0 ","eof":"False"}`, "42"},
+			{`{"input":"6*7","wait_ms":5000}`, "42"},
+			{`{"input":"6*7","Wait_MS":"5000"}`, "42"},
+			{`{"input":"6*7","lang":"Python"}`, "42"},
+			{`{"input":"6*7","lang":" PYTHON"}`, "42"},
+			{`{"input":"a = input()"}`, "[waiting for input]"},
+			{`{"input":7,"eof":"true"}`, "[done, no output]"},
+		} {
+			c.sendRaw("1", "tools/call", map[string]any{"name": "repl", "arguments": json.RawMessage(one.args)})
+			got := c.resultOf("1").text()
+			c.forget()
+			if got != one.want && !strings.HasSuffix(got, "\n"+one.want) { // the first has a line about the sandbox
+				t.Errorf("%s: got %q, want %q", one.args, got, one.want)
+			}
+		}
+	})
+
+	t.Run("have one time to wait in both tools", func(t *testing.T) {
+		t.Parallel()
+		c := greet(t, nil)
+		c.repl("print begun")
+		c.call("repl", map[string]any{"input": "sleep", "wait_ms": 0})
+		for _, args := range []map[string]any{{"timeout_ms": 0}, {"timeout_ms": "0"}, {"wait_ms": "0"}} {
+			got := c.call("repl_output", args).text() // and not after 45 s
+			if !strings.HasPrefix(got, "[running ") {
+				t.Errorf("%v: got %q", args, got)
+			}
+		}
+		wantPart(t, c.call("repl_output", map[string]any{"wait_ms": 0, "timeout_ms": 60000}).text(), `[unknown argument "timeout_ms" was ignored]`)
+		c.call("repl_interrupt", nil)
+	})
 }
 
 // Hosts add arguments of their own to every tool, and models make some up. The call works if

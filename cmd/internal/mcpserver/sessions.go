@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,13 +104,13 @@ func (s *sessions) areUsed() bool {
 	return false
 }
 
-// use returns the session of that name and language. It makes a missing one, in the client's
-// directory. news has the facts about it that the caller does not expect.
-func (s *sessions) use(name, lang string, codex *codexState) (v *view, news []string, err error) {
+// use returns the session of that name and language. It makes a missing one in dir, the client's
+// directory, which may be "". news has the facts about it that the caller does not expect.
+func (s *sessions) use(name, lang, dir string, codex *codexState) (v *view, news []string, err error) {
+	lang = s.spelled(lang)
 	if lang != "" && s.specs[lang] == nil {
 		return nil, nil, fmt.Errorf("unknown language %q: use %s", lang, list(s.languages, "or", ""))
 	}
-	dir := codex.directory()
 	named := name != ""
 	at, name, err := s.whereIs(name)
 	if err != nil {
@@ -191,6 +192,29 @@ func (s *sessions) use(name, lang string, codex *codexState) (v *view, news []st
 		news = append(news, "it works in "+v.dir)
 	}
 	return v, news, nil
+}
+
+// spelled returns the name of a language that is given in any case.
+func (s *sessions) spelled(lang string) string {
+	for _, known := range s.languages {
+		if s.specs[lang] == nil && strings.EqualFold(strings.TrimSpace(lang), known) {
+			return known
+		}
+	}
+	return lang
+}
+
+// isNowhere reports whether this process was started where nobody has a project: in the root, the
+// home directory or a parent of it. Clients with a window start servers there.
+func (s *sessions) isNowhere() bool {
+	if s.dir != "" {
+		return false
+	}
+	here := realDir(s.here)
+	if home, err := os.UserHomeDir(); err == nil && isInOne(realDir(home), []string{here}) {
+		return true
+	}
+	return filepath.Dir(here) == here
 }
 
 // assumed returns the language of a new session when a call names none: the first whose runtime
