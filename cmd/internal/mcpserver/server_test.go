@@ -232,6 +232,25 @@ func TestArguments(t *testing.T) {
 		}
 	})
 
+	t.Run("with half of a character are refused", func(t *testing.T) {
+		t.Parallel()
+		c := greet(t, nil)
+		c.forget()
+		for escaped, want := range map[string]string{
+			`\ud83d\ude00`: "😀",
+			`\\ud83d`:      `\ud83d`,
+			`\u00e9`:       "é",
+			`\udcaf`:       "half of a character",
+			`\ud83d x`:     "half of a character",
+			`\ud83d\ud83d`: "half of a character",
+			`\\\uD83D\n`:   "half of a character",
+		} {
+			c.sendLine(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"repl","arguments":{"input":"print ` + escaped + `"}}}`)
+			wantPart(t, c.resultOf("1").text(), want)
+			c.forget()
+		}
+	})
+
 	t.Run("have one time to wait in both tools", func(t *testing.T) {
 		t.Parallel()
 		c := greet(t, nil)
