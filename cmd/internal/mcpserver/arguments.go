@@ -69,6 +69,10 @@ func decode[T any](r *request, arguments json.RawMessage) (args T, err error) {
 	if len(arguments) == 0 {
 		return args, nil
 	}
+	var encoded string // by hosts that encode the arguments twice
+	if arguments[0] == '"' && json.Unmarshal(arguments, &encoded) == nil && strings.HasPrefix(strings.TrimSpace(encoded), "{") {
+		arguments = json.RawMessage(encoded)
+	}
 	if half := halfCharacter(arguments); half != "" {
 		return args, fmt.Errorf("the arguments have %s, which is half of a character and cannot be passed on: send the whole character, or have the code make it", half)
 	}

@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"strings"
 	"time"
 )
@@ -77,10 +78,7 @@ func (r *request) budget() budget {
 
 // patience is how long the client waits for a call.
 func (r *request) patience() time.Duration {
-	if known := r.manner().waits; known > 0 {
-		return known
-	}
-	return r.unknownWait
+	return cmp.Or(r.manner().waits, r.unknownWait, DefaultCallWait)
 }
 
 // waitTime returns how long a call waits: as long as it asks for, within bounds, but not

@@ -16,7 +16,7 @@ type request struct {
 
 	codex *codexState // nil from other clients
 
-	unknownWait time.Duration // how long a client waits that is not known
+	unknownWait time.Duration // Options.CallWait
 
 	unknown []string       // arguments that the tool does not have
 	lane    *mcpwire.Place // among the calls about the same session, until this one has begun; nil when it is about none

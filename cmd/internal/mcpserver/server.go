@@ -168,9 +168,6 @@ func (opts *Options) complete() (*Options, error) {
 	if o.ImageSide == 0 {
 		o.ImageSide = DefaultImageSide
 	}
-	if o.CallWait == 0 {
-		o.CallWait = DefaultCallWait
-	}
 	if o.Stdin == "" {
 		o.Stdin = StdinAuto
 	}

@@ -178,6 +178,8 @@ func TestServer_BadArgumentsAreRepairable(t *testing.T) {
 		{"repl", map[string]any{"input": "print 1", "lang": "cobol"}, `unknown language "cobol": use fake`},
 		{"repl", map[string]any{"input": "print 1", "session": "a b"}, "is not a session name"},
 		{"repl", []any{}, "the arguments must be an object, not an array"},
+		{"repl", "print 1", "the arguments must be an object, not a string"},
+		{"repl", "{print 1}", "the arguments cannot be read"},
 		{"repl_output", map[string]any{"session": "nope"}, `unknown session "nope": there is main`},
 		{"repl_output", map[string]any{"after": -1}, "after must be a whole number from 0, not number -1"},
 		{"repl_output", map[string]any{"grep": "("}, "grep is not a regular expression"},
@@ -222,6 +224,7 @@ func TestArguments(t *testing.T) {
 			{`{"input":"6*7","lang":" PYTHON"}`, "42"},
 			{`{"input":"a = input()"}`, "[waiting for input]"},
 			{`{"input":7,"eof":"true"}`, "[done, no output]"},
+			{`"{\"input\":\"6*7\",\"timeout_ms\":\"5000\"}"`, "42"},
 		} {
 			c.sendRaw("1", "tools/call", map[string]any{"name": "repl", "arguments": json.RawMessage(one.args)})
 			got := c.resultOf("1").text()
