@@ -115,6 +115,9 @@ func (a *sessionCall) rendering(r session.Reply) timeline.Rendering {
 			rest = min(rest+pictureChars, stateChars+(maxImages+maxNamed)*pictureChars)
 		}
 	}
+	if areAlike(r.Events) {
+		most.chars = min(most.chars, alikeChars+rest)
+	}
 	o := timeline.RenderOptions{
 		MaxChars:   most.chars - rest,
 		OutputPath: a.session.outputName(),

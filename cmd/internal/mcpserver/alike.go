@@ -1,0 +1,65 @@
+package mcpserver
+
+import (
+	"bytes"
+
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+const (
+	// alikeChars bounds a reply whose lines are alike, such as the rows of a table or the steps of a
+	// loop, in characters. Its beginning and its end say nearly all that the rest would.
+	alikeChars = 4_000
+
+	// alikeBytes bounds how much of a reply is looked at, and alikeLines is the least that can be called
+	// alike.
+	alikeBytes = 64 << 10
+	alikeLines = 50
+)
+
+// areAlike reports whether nine tenths of the lines of text in a reply are alike, as far as they are
+// looked at.
+func areAlike(events []timeline.Event) bool {
+	lines, alike, seen := 0, 0, 0
+	var before []byte
+	for _, e := range events {
+		b, ok := e.Body.(timeline.Text)
+		if !ok {
+			continue
+		}
+		for line := range bytes.Lines(b.Data) {
+			shape := shapeOf(line)
+			if lines++; bytes.Equal(shape, before) {
+				alike++
+			}
+			before = shape
+			if seen += len(line); seen > alikeBytes {
+				return lines >= alikeLines && alike*10 >= lines*9
+			}
+		}
+	}
+	return lines >= alikeLines && alike*10 >= lines*9
+}
+
+// shapeOf returns a line without what differs between the rows of a table: how long its words,
+// numbers and spaces are, and their signs.
+func shapeOf(line []byte) []byte {
+	shape := make([]byte, 0, 32)
+	for _, c := range line {
+		switch {
+		case '0' <= c && c <= '9':
+			c = '0'
+		case c == '-' || c == '+' || c == '\r' || c == '\n':
+			continue
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', c == '_', c >= 0x80:
+			c = 'a'
+		case c == '\t':
+			c = ' '
+		}
+		if n := len(shape); n == 0 && c == ' ' || n > 0 && shape[n-1] == c && (c == '0' || c == 'a' || c == ' ') {
+			continue
+		}
+		shape = append(shape, c)
+	}
+	return shape
+}
