@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"time"
 )
 
 // MaxQueueBytes bounds what a [Conn] holds for a peer that does not read.
@@ -13,6 +14,9 @@ const MaxQueueBytes = 2 * MaxFrameBytes
 
 // roomBytes is how much may be unsent when SendWithRoom sends.
 const roomBytes = 256 << 10
+
+// flushTime bounds how long Close waits for a peer that does not read what was sent.
+const flushTime = time.Second
 
 // usualFrame is the first size of a frame's buffer, in bytes: enough for most.
 const usualFrame = 128
@@ -35,12 +39,13 @@ type Conn struct {
 
 	roomy sync.Mutex // one SendWithRoom at a time waits for room, and takes it
 
-	mu     sync.Mutex
-	room   chan struct{} // closed when there is room again; nil when nobody waits; guarded by mu
-	queue  [][]byte      // waiting frames; the first may be partly written; guarded by mu
-	unsent int           // bytes in queue and of the frame that is being written; guarded by mu
-	taken  bool          // a Send is writing, or it is the writer's turn; guarded by mu
-	err    error         // the answer to every Send; guarded by mu
+	mu      sync.Mutex
+	room    chan struct{} // closed when there is room again; nil when nobody waits; guarded by mu
+	queue   [][]byte      // waiting frames; the first may be partly written; guarded by mu
+	unsent  int           // bytes in queue and of the frame that is being written; guarded by mu
+	taken   bool          // a Send is writing, or it is the writer's turn; guarded by mu
+	flushed chan struct{} // closed when nothing is taken any more; nil before Close; guarded by mu
+	err     error         // the answer to every Send; guarded by mu
 }
 
 // tryWriter is an rw that can write without waiting: as much as fits now, which may be
@@ -159,17 +164,23 @@ func (c *Conn) yield(rest []byte, n int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.writtenLocked(n, err)
-	if c.err != nil {
-		return
-	}
-	if len(rest) > 0 {
+	if err == nil && len(rest) > 0 {
 		c.queue = append([][]byte{rest}, c.queue...)
 	}
 	if len(c.queue) == 0 {
-		c.taken = false
+		c.leaveLocked()
 		return
 	}
 	c.handOver <- struct{}{}
+}
+
+// leaveLocked ends a turn at writing: nothing waits to be written.
+func (c *Conn) leaveLocked() {
+	c.taken = false
+	if c.flushed != nil {
+		close(c.flushed)
+		c.flushed = nil
+	}
 }
 
 // next returns the next frame for the writer, which has written n bytes of the one
@@ -179,7 +190,7 @@ func (c *Conn) next(n int, err error) []byte {
 	defer c.mu.Unlock()
 	c.writtenLocked(n, err)
 	if len(c.queue) == 0 {
-		c.taken = false
+		c.leaveLocked()
 		return nil
 	}
 	frame := c.queue[0]
@@ -242,14 +253,12 @@ func (c *Conn) Receive() (Message, error) {
 	}
 }
 
-// Close closes the channel, drops unsent frames, and waits for the writer. It ends a
-// Receive that waits. Every call returns the same error.
+// Close writes what was sent, for a second at most if the peer does not read it, closes the
+// channel, and waits for the writer. Frames that are unsent by then are dropped. It ends a Receive
+// that waits. Every call returns the same error.
 func (c *Conn) Close() error {
 	c.closeOnce.Do(func() {
-		c.mu.Lock()
-		c.failLocked(ErrClosed)
-		c.err = ErrClosed
-		c.mu.Unlock()
+		c.flush()
 		close(c.closing)
 		if err := c.rw.Close(); err != nil && !errors.Is(err, io.ErrClosedPipe) {
 			c.closeErr = fmt.Errorf("ipc: close: %w", err)
@@ -257,4 +266,25 @@ func (c *Conn) Close() error {
 		c.wg.Wait()
 	})
 	return c.closeErr
+}
+
+// flush refuses what is sent from now on, and waits until what was sent before is written.
+func (c *Conn) flush() {
+	flushed := make(chan struct{})
+	c.mu.Lock()
+	c.err = ErrClosed
+	c.roomLocked()
+	if c.flushed = flushed; !c.taken {
+		c.leaveLocked()
+	}
+	c.mu.Unlock()
+	timer := time.NewTimer(flushTime)
+	defer timer.Stop()
+	select {
+	case <-flushed:
+	case <-timer.C:
+		c.mu.Lock()
+		c.queue = nil
+		c.mu.Unlock()
+	}
 }

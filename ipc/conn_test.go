@@ -14,6 +14,7 @@ import (
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
+	"time"
 
 	"github.com/turnstone-repl/turnstone/ipc"
 )
@@ -342,4 +343,70 @@ func pipes(t testing.TB) (ours, theirs *duplex) {
 	ours, theirs = newDuplex(t, r1, w2), newDuplex(t, r2, w1)
 	t.Cleanup(func() { ours.Close(); theirs.Close() })
 	return ours, theirs
+}
+
+func TestConnClose(t *testing.T) {
+	t.Parallel()
+	t.Run("delivers what was sent, also to a slow peer", func(t *testing.T) {
+		for name, channel := range map[string]func(t *testing.T) (ours, theirs io.ReadWriteCloser){
+			"pipes":   func(t *testing.T) (io.ReadWriteCloser, io.ReadWriteCloser) { a, b := pipes(t); return a, b },
+			"no room": func(*testing.T) (io.ReadWriteCloser, io.ReadWriteCloser) { a, b := net.Pipe(); return a, b },
+		} {
+			t.Run(name, func(t *testing.T) {
+				ours, theirs := channel(t)
+				c, peer := ipc.NewConn(ours, ipc.FromSupervisor), ipc.NewConn(theirs, ipc.FromWorker)
+				defer peer.Close()
+				large := ipc.Output{Stream: ipc.Stdout, Data: bytes.Repeat([]byte("x"), 64<<10)}
+				for range 16 { // far more than a pipe holds
+					if err := c.Send(large); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := c.Send(ipc.SessionEnd{Reason: ipc.EndExit}); err != nil {
+					t.Fatal(err)
+				}
+				closed := make(chan error, 1)
+				go func() { closed <- c.Close() }()
+				var last ipc.Message
+				for n := 0; ; n++ {
+					m, err := peer.Receive()
+					if err == io.EOF {
+						if n != 17 {
+							t.Errorf("got %d messages, want 17", n)
+						}
+						break
+					}
+					if err != nil {
+						t.Fatalf("after %d messages: %v", n, err)
+					}
+					last = m
+				}
+				if end, ok := last.(ipc.SessionEnd); !ok || end.Reason != ipc.EndExit {
+					t.Errorf("the last message is %v, want session_end", last)
+				}
+				if err := <-closed; err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	})
+	t.Run("refuses what comes later, and waits a second at most", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ours, theirs := net.Pipe() // nobody reads it
+			defer theirs.Close()
+			c := ipc.NewConn(ours, ipc.FromWorker)
+			if err := c.Send(ipc.Shutdown{}); err != nil {
+				t.Fatal(err)
+			}
+			begun, closed := time.Now(), make(chan error, 1)
+			go func() { closed <- c.Close() }()
+			synctest.Wait()
+			if err := c.Send(ipc.Shutdown{}); err != ipc.ErrClosed {
+				t.Errorf("Send: got %v, want ErrClosed", err)
+			}
+			if err := <-closed; err != nil || time.Since(begun) != time.Second {
+				t.Errorf("got %v after %s, want a second", err, time.Since(begun))
+			}
+		})
+	})
 }

@@ -31,11 +31,12 @@ func (w *worker) stop(grace time.Duration, busy bool) (rung string) {
 		{"SIGKILL", 20, func() error { w.proc.Kill(); return nil }},
 	}
 	for _, r := range rungs {
+		timer := time.NewTimer(grace * time.Duration(r.share) / 100) // closing the channel may take a second
 		if errors.Is(r.do(), errors.ErrUnsupported) {
+			timer.Stop()
 			continue
 		}
 		rung = r.name
-		timer := time.NewTimer(grace * time.Duration(r.share) / 100)
 		select {
 		case <-w.proc.Exited():
 			timer.Stop()

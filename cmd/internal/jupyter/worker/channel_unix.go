@@ -49,8 +49,4 @@ func (c *channel) Read(b []byte) (int, error)  { return c.in.Read(b) }
 func (c *channel) Write(b []byte) (int, error) { return c.out.Write(b) }
 func (c *channel) Close() error                { return errors.Join(c.in.Close(), c.out.Close()) }
 
-// TryWrite waits until all is written, where an ipc.Conn expects it not to: what this worker has sent
-// must be in the pipe before it goes on, and the supervisor reads frames at any time.
-func (c *channel) TryWrite(b []byte) (int, error) { return c.out.Write(b) }
-
 var _ io.ReadWriteCloser = (*channel)(nil)

@@ -143,6 +143,7 @@ func Run(o Options) int {
 	}
 	status := w.loop()
 	terminate(w.kernel.cmd)
+	_ = w.conn.Close() // writes the last frame; if it cannot be written, there is nobody to tell
 	return status
 }
 
