@@ -113,7 +113,9 @@ func (t *starting) isBegun(turn uint64) {
 	t.once.Do(func() {
 		t.turn.Store(turn)
 		t.known.Store(true)
-		t.begun(turn)
+		if t.begun != nil {
+			t.begun(turn)
+		}
 	})
 }
 

@@ -69,9 +69,12 @@ type Client struct {
 }
 
 // Dial connects to a daemon, makes sure within 5 s that it speaks this package's [Protocol],
-// and never starts one. An error is of [KindUnreachable], or of [KindProtocol] when the
-// daemon is of another version.
+// and never starts one. A nil d is the way to the user's own, as [Usual] of os.Getenv. An error is
+// of [KindUnreachable], or of [KindProtocol] when the daemon is of another version.
 func Dial(ctx context.Context, d Dialer) (*Client, error) {
+	if d == nil {
+		d = Usual(nil)
+	}
 	conn, err := d.Dial(ctx)
 	if err != nil {
 		return nil, err
@@ -170,7 +173,7 @@ func (c *Client) Close() error {
 func (c *Client) Done() <-chan struct{} { return c.done }
 
 // LogTo logs the connection's end, and at debug each line in both directions: its method, id and
-// size, never its contents.
+// size, never its contents. nil logs nothing.
 func (c *Client) LogTo(l *slog.Logger) {
 	if c.link != nil {
 		return // its Link has a log of its own
@@ -181,7 +184,7 @@ func (c *Client) LogTo(l *slog.Logger) {
 
 // OnProgress makes the client call f for each notification of a preparation's progress, one
 // after the other. f runs in the goroutine that reads answers, so it must not wait for an
-// answer.
+// answer. nil ends it.
 func (c *Client) OnProgress(f func(HostProgress)) {
 	if c.link != nil {
 		c.link.OnProgress(f)

@@ -1,6 +1,8 @@
 package client
 
 import (
+	"context"
+	"os"
 	"strings"
 	"testing"
 
@@ -32,4 +34,35 @@ func TestLink_IsFarOnlyWhereTheWayLeavesThisMachine(t *testing.T) {
 		}
 		l.Close()
 	}
+}
+
+func TestNil(t *testing.T) {
+	t.Parallel()
+	t.Run("stands for the user's own daemon and environment", func(t *testing.T) {
+		t.Parallel()
+		if got, want := Usual(nil).String(), Usual(os.Getenv).String(); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		if got, want := DefaultSocket(nil), DefaultSocket(os.Getenv); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		ended, stop := context.WithCancel(t.Context())
+		stop()
+		if c, err := Dial(ended, nil); err == nil {
+			_ = c.Close()
+		}
+	})
+	t.Run("ends what a link tells", func(t *testing.T) {
+		t.Parallel()
+		_, socket := listen(t)
+		l := NewLink(Socket(socket+"none"), nil)
+		defer l.Close()
+		l.LogTo(nil)
+		l.OnProgress(nil)
+		l.OnOutage(nil)
+		if _, err := l.Client(t.Context()); session.KindOf(err) != KindUnreachable {
+			t.Errorf("got %v", err)
+		}
+		NewLink(nil, nil).Close()
+	})
 }

@@ -79,9 +79,13 @@ type attempt struct {
 	err    error
 }
 
-// NewLink makes a Link to a daemon. It calls start when there is no daemon. Without start, a
-// daemon that was never there is an error at once.
+// NewLink makes a Link to a daemon; a nil d is the way to the user's own, as [Usual] of os.Getenv.
+// It calls start when there is no daemon. Without start, a daemon that was never there is an error
+// at once.
 func NewLink(d Dialer, start func(ctx context.Context) error) *Link {
+	if d == nil {
+		d = Usual(nil)
+	}
 	l := &Link{
 		dialer: d, start: start, far: !isHere(d), id: rand.Text(),
 		log: slog.New(slog.DiscardHandler), begun: make(map[string]func(uint64)),
@@ -109,7 +113,7 @@ func (l *Link) Close() {
 	}
 }
 
-// OnProgress has f called for the progress of preparations, as OnProgress.
+// OnProgress has f called for the progress of preparations, as [Client.OnProgress]. nil ends it.
 func (l *Link) OnProgress(f func(HostProgress)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,7 +123,8 @@ func (l *Link) OnProgress(f func(HostProgress)) {
 	}
 }
 
-// OnOutage has f called when the link is lost, and when it is there again. f must not wait.
+// OnOutage has f called when the link is lost, and when it is there again. f must not wait. nil
+// ends it.
 func (l *Link) OnOutage(f func(Outage)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,9 +135,14 @@ func (l *Link) OnOutage(f func(Outage)) {
 // long to wait; 0 is until its context ends.
 func (l *Link) Patience(d time.Duration) { l.patient.Store(int64(d)) }
 
-// LogTo logs connections, and everything that [Client.LogTo] would log. Call it before
-// anything else.
-func (l *Link) LogTo(log *slog.Logger) { l.log = log }
+// LogTo logs connections, and everything that [Client.LogTo] would log; nil logs nothing. Call it
+// before anything else.
+func (l *Link) LogTo(log *slog.Logger) {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	l.log = log
+}
 
 // Client is a client whose calls go over the link: a connection is there as far as one can know,
 // and is made again when it is lost.

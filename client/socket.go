@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"net"
+	"os"
 )
 
 // DefaultSocket is where the daemon of this user on this host listens, or where one
@@ -10,8 +11,11 @@ import (
 // directory (on Linux), or turnstone/daemon.sock in XDG_RUNTIME_DIR, or in
 // /run/user/UID, or in a directory of the user's own among the temporary files. A
 // daemon may move, see [Usual]. On Windows, where it is a named pipe, it is
-// REPL_SOCKET, or \\.\pipe\turnstone- and the user's SID. getenv is os.Getenv.
+// REPL_SOCKET, or \\.\pipe\turnstone- and the user's SID. A nil getenv is os.Getenv.
 func DefaultSocket(getenv func(string) string) string {
+	if getenv == nil {
+		getenv = os.Getenv
+	}
 	if name := getenv("REPL_SOCKET"); name != "" {
 		return name
 	}
@@ -20,8 +24,13 @@ func DefaultSocket(getenv func(string) string) string {
 
 // Usual is the way to the daemon of this user on this host. Each Dial looks anew where it
 // listens, because a daemon moves when its socket's directory was removed and cannot be
-// made again. getenv is os.Getenv.
-func Usual(getenv func(string) string) Dialer { return usual{getenv} }
+// made again. A nil getenv is os.Getenv.
+func Usual(getenv func(string) string) Dialer {
+	if getenv == nil {
+		getenv = os.Getenv
+	}
+	return usual{getenv}
+}
 
 type usual struct{ getenv func(string) string }
 

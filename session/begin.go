@@ -25,14 +25,14 @@ type Starting interface {
 type Beginner interface {
 	// Begin returns the start of a turn. Nothing happens before its Wait. begun is called once
 	// when the turn is started, perhaps in another goroutine while Wait still waits. It must not
-	// wait.
+	// wait. nil tells nobody.
 	Begin(code string, begun func(turn uint64)) Starting
 
 	// BeginAnswer is Begin for the answer to a wait.
 	BeginAnswer(wait timeline.Seq, in Input, begun func(turn uint64)) Starting
 }
 
-// Begin returns the start of a turn in a session, in one step if it can.
+// Begin returns the start of a turn in a session, in one step if it can. begun may be nil.
 func Begin(s Session, code string, begun func(turn uint64)) Starting {
 	if b, ok := s.(Beginner); ok {
 		return b.Begin(code, begun)
@@ -40,7 +40,7 @@ func Begin(s Session, code string, begun func(turn uint64)) Starting {
 	return &starting{s: s, begun: begun, begin: func(ctx context.Context) (uint64, error) { return s.Submit(ctx, code) }}
 }
 
-// BeginAnswer returns the answer to a wait of a session, in one step if it can.
+// BeginAnswer returns the answer to a wait of a session, in one step if it can. begun may be nil.
 func BeginAnswer(s Session, wait timeline.Seq, in Input, begun func(turn uint64)) Starting {
 	if b, ok := s.(Beginner); ok {
 		return b.BeginAnswer(wait, in, begun)
@@ -67,7 +67,9 @@ func (t *starting) Wait(ctx context.Context, o *WaitOptions) (Reply, error) {
 		}
 		t.known = true
 		t.turn.Store(turn)
-		t.begun(turn)
+		if t.begun != nil {
+			t.begun(turn)
+		}
 	}
 	return t.s.Wait(ctx, t.Turn(), o)
 }

@@ -17,7 +17,8 @@ const (
 	KindExists      Kind = "exists"         // a session has that name already
 	KindLimit       Kind = "limit"          // too many sessions
 	KindTooLarge    Kind = "too_large"      // an input or an answer; nothing was sent
-	KindStart       Kind = "start_failed"   // a worker could not be started
+	KindSpec        Kind = "invalid_spec"   // the description of a worker is wrong: another try fails, too
+	KindStart       Kind = "start_failed"   // a worker could not be started, or this machine has no such runtime
 	KindUnsupported Kind = "unsupported"    // the worker does not offer this
 	KindNoOutput    Kind = "no_output"      // there is no output file
 	KindName        Kind = "name"           // a session cannot have that name
@@ -77,6 +78,7 @@ var (
 	ErrExists      error = &Error{Kind: KindExists, Message: "a session of that name is open"}
 	ErrLimit       error = &Error{Kind: KindLimit, Message: "too many sessions"}
 	ErrTooLarge    error = &Error{Kind: KindTooLarge, Message: "the input is too large"}
+	ErrSpec        error = &Error{Kind: KindSpec, Message: "the description of the worker is wrong"}
 	ErrStart       error = &Error{Kind: KindStart, Message: "the worker did not start"}
 	ErrUnsupported error = &Error{Kind: KindUnsupported, Message: "the worker does not offer this"}
 	ErrNoAnswer    error = &Error{Kind: KindNoAnswer, Message: "the worker did not answer"}

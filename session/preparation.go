@@ -7,7 +7,7 @@ import (
 )
 
 // FollowPreparation calls tell for each step of the preparation of s, and returns when
-// it is over. now is the session's description, from before. The outcome is not its
+// it is over; a nil tell is not called. now is the session's description, from before. The outcome is not its
 // business: Submit says why a preparation failed.
 func FollowPreparation(ctx context.Context, s Session, now Info, tell func(timeline.Preparation)) error {
 	if now.State != StatePreparing {
@@ -25,7 +25,9 @@ func FollowPreparation(ctx context.Context, s Session, now Info, tell func(timel
 			if b.Over() {
 				return nil
 			}
-			tell(b)
+			if tell != nil {
+				tell(b)
+			}
 		case timeline.GenerationEnded:
 			if e.Generation >= now.Generation {
 				return nil

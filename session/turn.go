@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -10,21 +11,19 @@ import (
 )
 
 // TurnEvents yields the events of a turn: those that it has had so far, then each new one as it
-// happens, and its TurnEnded last. It works for a turn that runs and for one that is over. The
-// last pair has no event but an error if there is no such turn, if the session is closed, or if
-// ctx ends; the turn goes on then. A reader that falls behind gets a timeline.Gap, and never
-// delays the turn.
+// happens, and its TurnEnded last. It works for a turn that is over, for one that runs, and for one
+// that has not begun, because its worker still starts: then it waits. The last pair has no event
+// but an error if there is no such turn, if it ended before it ran (of KindStale), if the session
+// is closed, or if ctx ends; the turn goes on then. A reader that falls behind gets a timeline.Gap,
+// and never delays the turn.
 func TurnEvents(ctx context.Context, s Session, turn uint64) iter.Seq2[timeline.Event, error] {
 	return func(yield func(timeline.Event, error) bool) {
-		first, err := s.Read(ctx, ReadQuery{Turn: turn, Limit: 1})
-		if err == nil && (turn == 0 || len(first.Events) == 0) {
-			err = Errorf(KindInvalid, "turn %d: turns that have code are numbered from 1", turn)
-		}
+		before, err := begun(ctx, s, turn)
 		if err != nil {
 			yield(timeline.Event{}, err)
 			return
 		}
-		for e, err := range s.Events(ctx, first.First-1) {
+		for e, err := range s.Events(ctx, before) {
 			if err == nil && (e.Turn != turn || e.Between) && !isGap(e) {
 				continue
 			}
@@ -36,6 +35,79 @@ func TurnEvents(ctx context.Context, s Session, turn uint64) iter.Seq2[timeline.
 			}
 		}
 	}
+}
+
+// begun waits until a turn has begun, and returns the cursor before its first event.
+func begun(ctx context.Context, s Session, turn uint64) (before timeline.Seq, err error) {
+	if turn == 0 {
+		return 0, Errorf(KindInvalid, "turn 0: turns that have code are numbered from 1")
+	}
+	before, err = firstEvent(ctx, s, turn)
+	if !errors.Is(err, ErrStale) {
+		return before, err
+	}
+	unknown := err
+	now, err := s.Info(ctx)
+	if err != nil {
+		return 0, err
+	}
+	died := ""
+	look := func() (before timeline.Seq, known bool, err error) {
+		ended := mayBegin(ctx, s, turn, unknown)
+		if before, err = firstEvent(ctx, s, turn); !errors.Is(err, ErrStale) { // after mayBegin: it may have been quick
+			return before, true, err
+		}
+		if ended != nil {
+			ended = &Error{Kind: KindOf(ended), Message: ended.Error() + died, Cause: ended}
+		}
+		return 0, ended != nil, ended
+	}
+	if before, known, err := look(); known {
+		return before, err
+	}
+	// From here on, a turn that begins, or never will, has an event behind now.LastSeq.
+	for e, err := range s.Events(ctx, now.LastSeq) {
+		if err != nil {
+			return 0, err
+		}
+		switch b := e.Body.(type) {
+		case timeline.TurnStarted:
+			if e.Turn == turn {
+				return e.Seq - 1, nil
+			}
+			continue
+		case timeline.GenerationEnded:
+			died = ": " + b.Why()
+		case timeline.Gap, timeline.Notice: // it may have begun in the gap, the notice be of an interrupt
+		default:
+			continue
+		}
+		if before, known, err := look(); known {
+			return before, err
+		}
+	}
+	return 0, ErrClosed // unreachable: the events end with an error
+}
+
+// firstEvent returns the cursor before the first event of a turn. ErrStale means that it has none.
+func firstEvent(ctx context.Context, s Session, turn uint64) (before timeline.Seq, err error) {
+	p, err := s.Read(ctx, ReadQuery{Turn: turn, Limit: 1})
+	if err == nil && len(p.Events) == 0 {
+		err = Errorf(KindStale, "turn %d has no events", turn)
+	}
+	return max(p.First, 1) - 1, err
+}
+
+// mayBegin returns nil for a turn that is held. unknown is the error for one that nobody knows.
+func mayBegin(ctx context.Context, s Session, turn uint64, unknown error) error {
+	r, err := s.Wait(ctx, turn, &WaitOptions{Poll: true, HeadBytes: 1, TailBytes: 1})
+	switch {
+	case errors.Is(err, ErrStale), err == nil && r.Turn != turn:
+		return unknown
+	case err == nil && r.Outcome != "":
+		return Errorf(KindStale, "turn %d is over (%s): it did not run, or its events are lost", turn, r.Outcome)
+	}
+	return err
 }
 
 func isGap(e timeline.Event) bool {

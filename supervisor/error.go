@@ -1,12 +1,48 @@
 package supervisor
 
 import (
+	"errors"
 	"fmt"
+	"os"
 
 	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/workers"
 )
+
+// errClosed refuses to open a session in a supervisor that is closed.
+func errClosed() error {
+	return &session.Error{Kind: session.KindClosed, Message: "the supervisor is closed"}
+}
+
+// checkSpec returns why no worker can be started from a spec, before anything is tried. The error
+// is session.ErrSpec for a mistake in it, and session.ErrStart when this machine has no such runtime.
+func checkSpec(name string, spec *workers.Spec) error {
+	err := spec.Validate()
+	if err == nil && spec.Dir != "" {
+		if info, failed := os.Stat(spec.Dir); failed != nil {
+			err = fmt.Errorf("its directory: %w", failed)
+		} else if !info.IsDir() {
+			err = fmt.Errorf("its directory: %s is not a directory", spec.Dir)
+		}
+	}
+	if err == nil {
+		_, err = os.Stat(spec.Path)
+	}
+	if err == nil {
+		return nil
+	}
+	kind := session.KindSpec
+	if _, missing := errors.AsType[*workers.MissingError](err); missing {
+		kind = session.KindStart
+	}
+	return &session.Error{Kind: kind, Message: startText(name, err), Cause: err}
+}
 
 // startError says why a session's worker could not be started.
 func startError(name string, cause error) error {
-	return &session.Error{Kind: session.KindStart, Message: fmt.Sprintf("session %q did not start: %v", name, cause), Cause: cause}
+	return &session.Error{Kind: session.KindStart, Message: startText(name, cause), Cause: cause}
+}
+
+func startText(name string, cause error) string {
+	return fmt.Sprintf("session %q did not start: %v", name, cause)
 }

@@ -36,9 +36,9 @@ func FunctionOf[In, Out any](name, doc string, f func(ctx context.Context, in In
 	if err != nil {
 		returns = nil // a type that says nothing, such as an interface
 	}
-	return Function{
-		Name: name, Doc: doc, Params: params, Returns: returns,
-		Call: func(ctx context.Context, args map[string]any) (any, error) {
+	made := Function{Name: name, Doc: doc, Params: params, Returns: returns}
+	if f != nil { // otherwise Check refuses it
+		made.Call = func(ctx context.Context, args map[string]any) (any, error) {
 			var in In
 			var wrong []string
 			wrong = assign(wrong, "", reflect.ValueOf(&in).Elem(), args)
@@ -46,8 +46,9 @@ func FunctionOf[In, Out any](name, doc string, f func(ctx context.Context, in In
 				return nil, err
 			}
 			return f(ctx, in)
-		},
+		}
 	}
+	return made
 }
 
 // schemaJSON returns the JSON Schema of a Go type.

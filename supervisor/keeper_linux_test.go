@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"path/filepath"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -36,7 +35,7 @@ func TestProcesses_OfAllSessionsTogetherBoundEach(t *testing.T) {
 				p[i], l = launchFake(t)
 				return l, nil
 			}
-			spec := workers.Spec{Name: "fake", Path: filepath.Join(dir, "fake"), Limits: workers.Limits{Processes: limit}}
+			spec := workers.Spec{Name: "fake", Path: dir, Limits: workers.Limits{Processes: limit}}
 			if s[i], err = sup.Open(t.Context(), []string{"one", "two"}[i], spec); err != nil {
 				t.Fatal(err)
 			}

@@ -55,12 +55,14 @@ type machine struct {
 	life       // of the current worker; zero without a worker
 
 	lastTurn uint64
-	used     bool    // a turn has begun that is not silent
-	turn     *turn   // the active turn; the start-up is turn 0
-	previous *turn   // the turn before
-	early    *turn   // submitted before the session was ready: held, or an answer to the start-up
-	recent   []*turn // the last turns, for Wait
-	lastLine []byte  // the unfinished last line of the active turn's output, bounded
+	fresh    bool         // no turn has begun in this generation
+	startSeq timeline.Seq // the events of the worker's start come behind it
+	used     bool         // a turn has begun that is not silent
+	turn     *turn        // the active turn; the start-up is turn 0
+	previous *turn        // the turn before
+	early    *turn        // submitted before the session was ready: held, or an answer to the start-up
+	recent   []*turn      // the last turns, for Wait
+	lastLine []byte       // the unfinished last line of the active turn's output, bounded
 
 	taken bool  // a program has taken the terminal's keys
 	asked []ask // the open waits, in order
@@ -85,6 +87,7 @@ type life struct {
 	userHandlesSigint bool
 	cause             error           // why the worker has to end; nil without a fault
 	end               *ipc.SessionEnd // its last frame
+	why               string          // why it has ended, for the turn that ends with it
 }
 
 // An effect is one action that the session takes for its machine, while it holds its lock.
@@ -202,7 +205,10 @@ func (m *machine) submit(t *turn, known map[string]bool) (number uint64, err err
 	}
 	m.lastTurn++
 	t.id, t.number = m.lastTurn, m.lastTurn
-	t.before = m.log.Last()
+	t.before, t.startSeq = m.log.Last(), m.log.Last()
+	if m.fresh {
+		t.startSeq = m.startSeq
+	}
 	if len(m.recent) == maxKnownTurns {
 		m.recent = append(m.recent[:0], m.recent[1:]...)
 	}
@@ -250,18 +256,20 @@ func (m *machine) start(worker string, prepare bool) {
 	}
 	m.generation++
 	m.rung = ""
-	m.turn = &turn{before: m.log.Last(), started: time.Now()}
+	m.fresh, m.startSeq = true, m.log.Last()
+	m.turn = &turn{before: m.startSeq, started: time.Now()}
 	m.record(timeline.GenerationStarted{Worker: worker})
 }
 
 // prepared handles the end of the preparation: the caller can launch the worker now.
 func (m *machine) prepared(done int64, notices []string) {
 	m.record(timeline.Preparation{Done: done, Total: done})
+	m.startSeq = m.log.Last() // replies leave the preparation out
 	for _, n := range notices {
 		m.notice("%s", n)
 	}
 	if t := m.held(); t != nil {
-		t.before = m.log.Last() // the input's reply leaves the preparation out
+		t.before, t.startSeq = m.startSeq, m.startSeq
 	}
 	m.move(phaseLaunching)
 }
@@ -277,12 +285,14 @@ func (m *machine) notLaunched(report timeline.GenerationEnded) {
 	m.record(report)
 	m.finishTurn(timeline.OutcomeEnded, nil, "")
 	m.dropHeld(timeline.OutcomeEnded)
+	m.fresh = false
 	m.move(phaseEnded)
 }
 
 // begin starts a turn on the idle worker.
 func (m *machine) begin(t *turn) {
 	m.recordCalls() // those between the turns
+	m.fresh = false
 	t.started, t.left = time.Now(), m.turnLimit
 	m.turn, m.used = t, m.used || !t.silent
 	m.told, m.untold = nil, 0
@@ -337,6 +347,8 @@ func (m *machine) finishTurn(outcome timeline.Outcome, e *ipc.RuntimeError, prom
 		ended := timeline.TurnEnded{Outcome: outcome, Prompt: prompt, Elapsed: t.elapsed}
 		if e != nil {
 			ended.Name, ended.Message = e.Name, e.Message
+		} else if outcome == timeline.OutcomeEnded {
+			ended.Message = m.why
 		}
 		m.record(ended)
 	}
@@ -564,9 +576,11 @@ func (m *machine) exited(report timeline.GenerationEnded) timeline.GenerationEnd
 	if m.turn != nil && m.turn.id > 0 && !report.Clean {
 		report.LastLine = m.turn.lastLine
 	}
+	m.why = report.Why()
 	m.finishTurn(timeline.OutcomeEnded, nil, "")
 	m.record(report)
 	m.dropHeld(timeline.OutcomeEnded)
+	m.fresh = false
 	m.life, m.known, m.prompt, m.due = life{}, nil, "", time.Time{}
 	m.move(next)
 	return report

@@ -142,7 +142,7 @@ func TestLog_SaysWhyAWorkerDidNotStart(t *testing.T) {
 		t.Fatal("it was prepared")
 	}
 	spec = fake(nil)
-	spec.Path = filepath.Join(t.TempDir(), "missing")
+	spec.Path = t.TempDir() // no program
 	if _, err := sup.Open(t.Context(), "missing", spec); err == nil {
 		t.Fatal("it was started")
 	}
@@ -601,7 +601,7 @@ func TestOpen_MemoryLimitIsKeptOrRefused(t *testing.T) {
 	limited.Limits.Memory = 1 << 30
 	s, err := sup.Open(t.Context(), "a", limited)
 	if !limitsMemory {
-		if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "leave --memory out") {
+		if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "leave it out") {
 			t.Errorf("got %v, want that this system has none", err)
 		}
 		return

@@ -163,3 +163,19 @@ func TestSession_TheWorkersDirectoryIsGoneWithIt(t *testing.T) {
 		}
 	}
 }
+
+func TestTurnEnd(t *testing.T) {
+	t.Parallel()
+	t.Run("tells the signal that ended the worker", func(t *testing.T) {
+		t.Parallel()
+		s := open(t, &supervisor.Options{StopGrace: deadline}, fake(nil))
+		turn, err := s.Submit(t.Context(), "crash KILL")
+		if err != nil {
+			t.Fatal(err)
+		}
+		end, err := session.Copy(limited(t), s, turn, nil, nil)
+		if err != nil || end.Outcome != timeline.OutcomeEnded || !strings.Contains(end.Message, "SIGKILL") {
+			t.Errorf("got %+v, %v", end, err)
+		}
+	})
+}

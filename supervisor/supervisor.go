@@ -295,8 +295,9 @@ func checkPrivate(dir string) error {
 // exists, within Options.StartTimeout. An input submitted before the worker is ready is held
 // for it. If something has to be prepared first, Open returns at once, with the session in
 // session.StatePreparing: see Session.Prepared. From then on the session lives until Close,
-// even if ctx ends. The error is session.ErrExists, session.ErrLimit, session.ErrClosed or
-// ErrStart.
+// even if ctx ends. The error is session.ErrSpec when spec is wrong, session.ErrStart when nothing
+// starts from it here, session.ErrExists, session.ErrLimit, or session.ErrClosed when the supervisor
+// is closed.
 func (v *Supervisor) Open(ctx context.Context, name string, spec workers.Spec) (*Session, error) {
 	if !session.IsName(name) {
 		return nil, badName(name)
@@ -304,8 +305,8 @@ func (v *Supervisor) Open(ctx context.Context, name string, spec workers.Spec) (
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := spec.Validate(); err != nil {
-		return nil, startError(name, err)
+	if err := checkSpec(name, &spec); err != nil {
+		return nil, err
 	}
 	if err := v.reserve(name); err != nil {
 		return nil, err
@@ -322,7 +323,7 @@ func (v *Supervisor) Open(ctx context.Context, name string, spec workers.Spec) (
 	v.mu.Unlock()
 	if err == nil && closed { // Close did not know of this session
 		_ = s.Close(context.Background())
-		return nil, session.ErrClosed
+		return nil, errClosed()
 	}
 	return s, err
 }
@@ -331,7 +332,7 @@ func (v *Supervisor) reserve(name string) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.closed {
-		return session.ErrClosed
+		return errClosed()
 	}
 	if _, ok := v.sessions[name]; ok {
 		return existsError(name)

@@ -21,6 +21,7 @@ type turn struct {
 	silent    bool         // a tool asked for it
 	mayExit   bool         // its code may end the worker
 	before    timeline.Seq // everything up to it came before the turn
+	startSeq  timeline.Seq // the notices behind it, of the worker's start, belong to the first turn's reply
 	started   time.Time
 	elapsed   time.Duration    // when ended
 	outcome   timeline.Outcome // "" until ended
@@ -103,11 +104,14 @@ func (s *Session) wait(ctx context.Context, t *turn, opts *session.WaitOptions) 
 			r := s.m.reply(t)
 			r.Session = s.Name()
 			r.Calling = s.functions.calling()
+			var start timeline.Span
 			if o.After == 0 && t != nil {
 				o.After = t.before
+				start = timeline.Span{After: t.startSeq, Before: t.before + 1, Limit: maxStartEvents}
 			}
 			s.mu.Unlock()
 			s.fill(&r, o)
+			r.Events = append(s.startNotices(start), r.Events...)
 			return r, err
 		}
 		changed := s.changedLocked()
@@ -121,6 +125,21 @@ func (s *Session) wait(ctx context.Context, t *turn, opts *session.WaitOptions) 
 			over = true
 		}
 	}
+}
+
+// maxStartEvents bounds the events of a start that are looked at for notices.
+const maxStartEvents = 256
+
+// startNotices returns what the start of a worker had to say before its first turn was submitted.
+// Text that the start wrote is none of the turn's.
+func (s *Session) startNotices(start timeline.Span) []timeline.Event {
+	if start.After+1 >= start.Before {
+		return nil
+	}
+	return slices.DeleteFunc(s.log.Read(start), func(e timeline.Event) bool {
+		_, notice := e.Body.(timeline.Notice)
+		return !notice
+	})
 }
 
 // nothingToAwait reports whether a wait for a turn, or for the active one if t is nil, is over.

@@ -110,7 +110,7 @@ type (
 	TurnEnded struct {
 		Outcome Outcome
 		Name    string // the language's name of the error, when there was one
-		Message string
+		Message string // of the error; of OutcomeEnded, why the worker ended, as GenerationEnded.Why
 		Prompt  string
 		Elapsed time.Duration
 	}

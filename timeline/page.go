@@ -128,16 +128,21 @@ func gapLabel(g Gap) string {
 	return fmt.Sprintf("gap: %s lost", ByteCount(g.Bytes))
 }
 
+// Why tells why a worker ended: the reason, and what its runtime said about it.
+func (g GenerationEnded) Why() string {
+	if g.Message == "" {
+		return g.Reason
+	}
+	return g.Reason + " (" + g.Message + ")"
+}
+
 // deathReport tells why a worker ended, with further facts about it. It begins with the
 // words in what.
 func deathReport(what string, g GenerationEnded) string {
 	if g.Unready {
 		what = "session did not start"
 	}
-	s := what + ": " + g.Reason
-	if g.Message != "" {
-		s += " (" + g.Message + ")"
-	}
+	s := what + ": " + g.Why()
 	if !g.Unready {
 		s += ", state lost"
 	}

@@ -50,8 +50,11 @@ func (s *Spec) With(made Made) Spec {
 }
 
 // Prepared makes all preparations and returns the spec with their results, for a program
-// without a supervisor.
+// without a supervisor. A nil report is not called.
 func (s *Spec) Prepared(ctx context.Context, report func(Progress)) (Spec, error) {
+	if report == nil {
+		report = func(Progress) {}
+	}
 	done := *s
 	for _, p := range s.Prepare {
 		made, err := p.Make(ctx, report)

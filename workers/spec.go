@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -77,10 +78,18 @@ type Spec struct {
 	// such as an environment that was asked for and cannot be used. It may be "".
 	Notice string
 
-	// Err says why this Spec cannot start at all, because discovery failed. Opening a
-	// session with it returns this error.
+	// Err says why this Spec cannot start at all: an option is wrong, or discovery failed.
+	// Opening a session with it returns this error.
 	Err error
 }
+
+// A MissingError is a Spec.Err that is no mistake of the caller's: this machine has no runtime of
+// that kind.
+type MissingError struct{ Err error }
+
+func (e *MissingError) Error() string { return e.Err.Error() }
+
+func (e *MissingError) Unwrap() error { return e.Err }
 
 // A Compilation is a program that compiles the worker's own code and ends. The supervisor runs it
 // once, in a sandbox of its own that has nothing of the session, beside a worker that is ready.
@@ -117,10 +126,21 @@ func (s *Spec) Validate() error {
 	if err := s.Sandbox.Validate(); err != nil {
 		return err
 	}
+	if s.Limits.Disk > 0 && !s.Sandbox.Confines() {
+		return errors.New("workers: a limit of disk bounds what a sandbox keeps, and this session has none: choose the sandbox workspace, or leave the limit out")
+	}
+	for _, text := range slices.Concat([]string{s.Path, s.Dir}, s.Args, s.Env, s.PlainEnv) {
+		if strings.Contains(text, "\x00") {
+			return fmt.Errorf("workers: %q has a zero byte, which no program can be given", text)
+		}
+	}
 	for _, p := range s.Prepare {
 		if p.Key == "" || p.Make == nil {
 			return fmt.Errorf("workers: a preparation of %s has no key, or nothing to do", s.Name)
 		}
+	}
+	if c := s.Compile; c != nil && (c.Key == "" || c.Kept == nil || c.Keep == nil) {
+		return fmt.Errorf("workers: the compilation of %s has no key, or nothing that keeps its result", s.Name)
 	}
 	for name := range s.Files {
 		if name == "" || name == "." || name == ".." || strings.ContainsAny(name, `/\`) {

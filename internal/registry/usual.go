@@ -55,7 +55,7 @@ const maxPath = len(syscall.RawSockaddrUnix{}.Path) - 1
 // CheckPath refuses the path of a socket that is too long for the system.
 func CheckPath(path string) error {
 	if len(path) > maxPath {
-		return fmt.Errorf("the path of the socket is %d bytes long, and the system allows %d: %s (name a shorter one with --socket)", len(path), maxPath, path)
+		return fmt.Errorf("the path of the socket is %d bytes long, and the system allows %d: %s (name a shorter one, as with REPL_SOCKET)", len(path), maxPath, path)
 	}
 	return nil
 }

@@ -45,6 +45,8 @@ func runPreparing(t *testing.T, open func(t *testing.T, prepare ...workers.Prepa
 		{"what was made once is there for every worker", preparationIsKept},
 		{"an input waits for a preparation no longer than its context", preparationAndContexts},
 		{"an interrupt drops the input that waits for a preparation", preparationAndInterrupts},
+		{"the first reply begins with the notices of the start", firstReply},
+		{"a turn that never ran says so to who follows it", neverRan},
 		{"a preparation that failed refuses the input in its own words", preparationFails},
 		{"reset begins a preparation anew at once", preparationIsReset},
 		{"close ends a preparation at once", preparationIsClosed},

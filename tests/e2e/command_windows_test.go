@@ -74,7 +74,7 @@ func TestR_OnWindows(t *testing.T) {
 		"a pipe":             {"x <- 20\nx * 2\n", nil, "[1] 40\n", "", 0},
 		"a child's output":   {"", []string{"-e", "invisible(system('cmd /c echo child'))"}, "child", "", 0},
 		"an R that is named": {"", []string{"--r", "4", "-e", "R.version$os"}, "mingw32", "", 0},
-		"no such R":          {"", []string{"--r", "3.6", "-e", "1"}, "", "--r 3.6", 2},
+		"no such R":          {"", []string{"--r", "3.6", "-e", "1"}, "", "named 3.6", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := h.run(t, c.stdin, append([]string{"--lang", "r"}, c.args...)...)

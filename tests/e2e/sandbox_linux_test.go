@@ -274,7 +274,7 @@ func TestSandbox_OfAnAgentIsNotLeftOutWhereItCannotBeHad(t *testing.T) {
 		}
 		return cmd
 	}
-	refused := []string{"sandbox: user namespace", "sysctl user.max_user_namespaces", "--sandbox full"}
+	refused := []string{"sandbox: user namespace", "sysctl user.max_user_namespaces", "the sandbox full"}
 	out, err := forbid(h.command(t, "install", "cursor", "--dry-run")).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)

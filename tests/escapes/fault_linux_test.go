@@ -84,7 +84,7 @@ func TestSandbox_EachStepThatFailsRefusesTheSession(t *testing.T) {
 			}
 			m.env = append(m.env, faultEnv+"="+string(text), "TMPDIR="+m.base)
 			got := m.tries(t, "true", nil)
-			for _, want := range []string{"refused: ", "sandbox: " + row.step, row.remedy, "--sandbox full"} {
+			for _, want := range []string{"refused: ", "sandbox: " + row.step, row.remedy, "the sandbox full"} {
 				if !strings.Contains(got, want) {
 					t.Errorf("got %q, want %q in it", got, want)
 				}

@@ -155,7 +155,7 @@ func TestLandlock_IsTakenOnlyWhenItIsAccepted(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = sup.Close() })
-	if _, err := sup.TrySandbox(t.Context(), workspace(m), m.work); err == nil || !strings.Contains(err.Error(), "--sandbox-accept landlock") {
+	if _, err := sup.TrySandbox(t.Context(), workspace(m), m.work); err == nil || !strings.Contains(err.Error(), "accepting landlock") {
 		t.Errorf("not accepted: got %v, want a refusal that names the flag", err)
 	}
 	told, err := sup.TrySandbox(t.Context(), byLandlock(m), m.work)

@@ -44,7 +44,7 @@ func TestSandbox_IsRefusedWhereThereAreNoUserNamespaces(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	got := m.tries(t, "echo 0 >/proc/sys/user/max_user_namespaces", becomeRoot())
-	for _, want := range []string{"refused: ", "sandbox: user namespace", "an administrator can", "sysctl user.max_user_namespaces", "--sandbox full"} {
+	for _, want := range []string{"refused: ", "sandbox: user namespace", "an administrator can", "sysctl user.max_user_namespaces", "the sandbox full"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("got %q, want %q in it", got, want)
 		}

@@ -81,7 +81,7 @@ func TestDisk_IsRefusedWithoutASandbox(t *testing.T) {
 	t.Cleanup(func() { _ = sup.Close() })
 	spec := python.Spec(python.Options{Path: "/usr/bin/python3"})
 	spec.Limits = workers.Limits{Disk: disk}
-	if _, err = sup.Open(t.Context(), "main", spec); err == nil || !strings.Contains(err.Error(), "leave --disk out") {
+	if _, err = sup.Open(t.Context(), "main", spec); err == nil || !strings.Contains(err.Error(), "leave the limit out") {
 		t.Errorf("got %v, want a refusal that says what to do", err)
 	}
 }

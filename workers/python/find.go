@@ -94,8 +94,8 @@ func notFound(named string, seen []Candidate) error {
 		return fmt.Errorf("python: cannot use %q: %s; name an interpreter, the directory of an environment, or a version that is installed",
 			named, looked)
 	}
-	return fmt.Errorf("python: no Python %d.%d or newer found (%s); install one, or name it with --python PATH",
-		oldestMajor, oldestMinor, looked)
+	return &workers.MissingError{Err: fmt.Errorf("python: no Python %d.%d or newer found (%s); install one, or name one by its path",
+		oldestMajor, oldestMinor, looked)}
 }
 
 // A finder is one search.
@@ -114,7 +114,7 @@ func newFinder(o FindOptions) (*finder, error) {
 
 // named returns the candidates for FindOptions.Path.
 func (f *finder) named() []Candidate {
-	source := "--python " + f.path
+	source := "named " + f.path
 	path, isPath := f.Absolute(f.path), discovery.IsPath(f.path)
 	info, err := os.Stat(path)
 	switch {
@@ -125,7 +125,7 @@ func (f *finder) named() []Candidate {
 	}
 	found := f.commands(f.path)
 	for i := range found {
-		found[i].Source = "--python " + found[i].Source
+		found[i].Source = "named " + found[i].Source
 	}
 	if v := discovery.ParseVersion(strings.TrimPrefix(f.path, "python")); v != nil {
 		return append(found, f.installed(source, v)...)
@@ -196,7 +196,7 @@ func (f *finder) project() []Candidate {
 			}
 			c := environment(p.name+" in "+dir, root)
 			if !trusted(dir, root) {
-				c.Note = "another user may have put it there: activate it, or name it with --python, if it is yours"
+				c.Note = "another user may have put it there: activate it, or name it by its path, if it is yours"
 			}
 			found = append(found, c)
 		}

@@ -228,7 +228,7 @@ func TestFind_NothingFoundNamesEveryPlaceAndWhatToDo(t *testing.T) {
 		t.Fatal("got no error where no Python is")
 	}
 	mention(t, err.Error(), "VIRTUAL_ENV: not set", "CONDA_PREFIX: not set", ".venv: none from "+p.project+" up to "+p.home,
-		".python-version", "PATH", "3.8", "--python")
+		".python-version", "PATH", "3.8", "by its path")
 	for _, c := range seen {
 		if c.Note == "" || c.Taken {
 			t.Errorf("candidate %+v: want a reason why it was passed over", c)

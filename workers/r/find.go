@@ -89,9 +89,9 @@ func find(o FindOptions, known func(discovery.Surroundings) places) (Installatio
 	case o.Path != "":
 		err = fmt.Errorf("r: cannot use %q: %s; name R itself, the directory it is installed in, or a version that is installed", o.Path, looked)
 	case home != "":
-		err = fmt.Errorf("r: cannot use R_HOME=%s: %s; correct R_HOME, or unset it to have R looked for", home, seen[0].Note)
+		err = &workers.MissingError{Err: fmt.Errorf("r: cannot use R_HOME=%s: %s; correct R_HOME, or unset it to have R looked for", home, seen[0].Note)}
 	default:
-		err = fmt.Errorf("r: no R %s or newer found (%s); install it (%s), or name it with --r PATH", oldest, looked, howToInstall)
+		err = &workers.MissingError{Err: fmt.Errorf("r: no R %s or newer found (%s); install it (%s), or name one by its path", oldest, looked, howToInstall)}
 	}
 	return Installation{}, seen, err
 }
@@ -105,7 +105,7 @@ type finder struct {
 
 // named returns the candidates for FindOptions.Path.
 func (f *finder) named() []Candidate {
-	source := "--r " + f.path
+	source := "named " + f.path
 	path, isPath := f.Absolute(f.path), discovery.IsPath(f.path)
 	info, err := os.Stat(path)
 	isDir := err == nil && info.IsDir()

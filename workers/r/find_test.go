@@ -146,7 +146,7 @@ func TestFind_NamedIsTakenAndNothingElse(t *testing.T) {
 
 func TestFind_RefusalsSayWhatToDo(t *testing.T) {
 	l := newLand(t)
-	l.refuse("", "R 4.0 or newer", "PATH: has no R", "--r PATH", howToInstall)
+	l.refuse("", "R 4.0 or newer", "PATH: has no R", "by its path", howToInstall)
 	l.refuse("4.3", "4.3", "no R is installed in", l.versions)
 	old := l.rHome(l.versions+"/3.6.3", "3.6.3")
 	l.refuse("", "R 3.6.3", "4.0 or newer")

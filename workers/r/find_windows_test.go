@@ -87,7 +87,7 @@ func TestFind_OnWindowsRefusalsSayWhatToDo(t *testing.T) {
 	forARM[at+4], forARM[at+5] = 0x64, 0xaa
 	arm := file(t, root+`\arm\bin\Rterm.exe`, string(forARM))
 	for named, words := range map[string][]string{
-		"":     {"no R 4.2 or newer", "is R 4.1.3", "--r PATH", howToInstall},
+		"":     {"no R 4.2 or newer", "is R 4.1.3", "by its path", howToInstall},
 		old:    {"is R 4.1.3, and the worker needs 4.2 or newer"},
 		lonely: {"is not Rterm.exe, and there is none beside it"},
 		arm:    {"is not for x64"},

@@ -96,6 +96,76 @@ class Promises(unittest.TestCase):
         self.assertEqual(reply["outcome"], "interrupted")
 
     @with_daemon
+    async def test_after_a_cancelled_call_the_next_input_is_taken(self, client, daemon):
+        session = await client.create(language="python")
+        await session.run("import time")
+        for _ in range(5):
+            with self.assertRaises(asyncio.TimeoutError):
+                await asyncio.wait_for(session.run("time.sleep(60)"), 0.2)
+            self.assertEqual((await session.run("1"))["outcome"], "ok")
+        asking = await session.run("input('? '); time.sleep(60)")
+        with self.assertRaises(asyncio.TimeoutError):
+            await asyncio.wait_for(session.answer(asking["wait"], "x\n"), 0.2)
+        self.assertEqual((await session.run("1"))["outcome"], "ok")
+        # Code that does not obey is waited for, and not for ever.
+        begun = time.monotonic()
+        with self.assertRaises(asyncio.TimeoutError):
+            await asyncio.wait_for(session.run("while True:\n  try: time.sleep(60)\n  except KeyboardInterrupt: pass"), 0.2)
+        self.assertLess(time.monotonic() - begun, 10)
+        with self.assertRaises(TurnstoneError) as refused:
+            await session.run("1")
+        self.assertEqual(refused.exception.kind, "busy")
+
+    @with_daemon
+    async def test_a_reply_is_whole(self, client, daemon):
+        session = await client.create(language="python")
+        reply = await session.run("import json; print(json.dumps(list(range(100000))))")
+        self.assertEqual(json.loads(text(reply["events"])), list(range(100000)))
+        reply = await session.run("for i in range(100000): print(i)")
+        self.assertEqual([int(line) for line in text(reply["events"]).split()], list(range(100000)))
+        turn = await session.start("for i in range(100000): print(i)")
+        self.assertEqual(len(text((await session.wait(turn))["events"]).split()), 100000)
+        asking = await session.run("input(); print('x' * 500000)")
+        reply = await session.answer(asking["wait"], "\n")
+        self.assertEqual(text(reply["events"]).count("x"), 500000)
+        # Pictures, of which some are larger than what a page of events has inline.
+        picture = (
+            "class P:\n"
+            "  def __init__(self, n): self.n = n\n"
+            "  def _repr_png_(self): return b'\\x89PNG\\r\\n\\x1a\\n' + bytes([self.n]) * (3_000_000 if self.n == 7 else 20_000)\n"
+        )
+        reply = await session.run(picture + "for n in range(90): display(P(n))")
+        shown = [event for event in reply["events"] if event["type"] == "display"]
+        self.assertEqual([len(event["data"]["image/png"]["base64"]) for event in shown], [4_000_012 if n == 7 else 26680 for n in range(90)])
+        self.assertFalse([event for event in shown if "left_out" in event])
+
+    @with_daemon
+    async def test_what_is_missing_in_a_text_is_said(self, client, daemon):
+        session = await client.create(language="python")
+        reply = await session.run("for _ in range(70): print('x' * 999999)")  # more than a reply has
+        with self.assertRaises(TurnstoneError) as cut:
+            text(reply["events"])
+        self.assertEqual(cut.exception.kind, "incomplete")
+        self.assertIn("<cut>", text(reply["events"], missing="<cut>"))
+        lost = [{"type": "gap", "seq": 3, "from": 1, "to": 3, "bytes": 9}, {"type": "text", "seq": 4, "text": "end"}]
+        self.assertRaises(TurnstoneError, text, lost)
+        self.assertEqual(text(lost, missing="…"), "…end")
+        halves = [{"type": "text", "data": "w6TD"}, {"type": "text", "stream": "stderr", "text": "!"}, {"type": "text", "data": "tg=="}]
+        self.assertEqual(text(halves), "ä!ö")
+
+    @with_daemon
+    async def test_the_end_of_a_worker_says_why(self, client, daemon):
+        session = await client.create(language="python")
+        for code, why in (("import os; os._exit(3)", "exit status 3"), ("import os; os.kill(os.getpid(), 9)", "SIGKILL")):
+            reply = await session.run(code)
+            ended = [event for event in reply["events"] if event["type"] == "turn_ended"]
+            self.assertIn(why, ended[0]["message"])
+        for params in ({"dir": "/no/such/place"}, {"limits": {"memory": 5}}, {"sandbox": "workspace", "network": "list", "hosts": ["a b"]}, {"runtime": "/no/such/python"}):
+            with self.assertRaises(TurnstoneError) as refused:
+                await client.create(language="python", **params)
+            self.assertEqual(refused.exception.kind, "invalid_spec", params)
+
+    @with_daemon
     async def test_a_timeout_leaves_the_turn_running(self, client, daemon):
         session = await client.create()
         await session.run("import time")

@@ -1,7 +1,7 @@
 """A client of Turnstone's daemon: sessions of Python, R and other languages that stay alive.
 
     import asyncio
-    from turnstone_client import connect
+    from turnstone_client import connect, text
 
     async def main():
         async with await connect() as client:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import codecs
 import contextlib
 import json
 import os
@@ -19,6 +21,9 @@ HELD = 4 << 20  # of a subscription, for a reader that is slow
 MESSAGE = 512  # what a notification takes beside its text, about
 LONG_WAIT_MS = 24 * 60 * 60 * 1000  # the longest that the daemon takes
 RECONNECT_TIME = 30.0  # how long events() tries to reach the daemon again
+INTERRUPT_TIME = 5.0  # how long a cancelled call waits for its interrupt; the daemon takes 2 s at most
+WHOLE = 64 << 20  # what a reply has at most: text and displays
+PAGE_EVENTS, PAGE_INLINE = 2000, 1 << 20  # the most that the daemon takes
 RECONNECT_PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 
 
@@ -35,19 +40,31 @@ class TurnstoneError(Exception):
         self.data = data or {}
 
 
-def text(events: Iterable[wire.Event]) -> str:
-    """Return the text that events have written, of both streams in their order."""
+def text(events: Iterable[wire.Event], *, missing: Optional[str] = None) -> str:
+    """Return the text that events have written, of both streams in their order.
+
+    Where output is not among them, because it was too much for a reply or the session has dropped
+    it, there is the text missing; without one it is a TurnstoneError of kind "incomplete".
+    """
     parts = []
+    decoders: Dict[str, codecs.IncrementalDecoder] = {}  # a character may be written in two parts
     for event in events:
         if event["type"] == "text":
-            parts.append(event["text"] if "text" in event else _decoded(event.get("data", "")))
-    return "".join(parts)
+            stream = event.get("stream", "stdout")
+            data = event["text"].encode() if "text" in event else base64.b64decode(event.get("data", ""))
+            parts.append(decoders.setdefault(stream, codecs.getincrementaldecoder("utf-8")("replace")).decode(data))
+        elif event["type"] == "gap" or event["type"] == "elided" and event.get("bytes"):
+            if missing is None:
+                raise TurnstoneError("incomplete", _what_is_missing(event))
+            parts.append(missing)
+    return "".join(parts + [decoder.decode(b"", True) for decoder in decoders.values()])
 
 
-def _decoded(data: Any) -> str:
-    import base64
-
-    return base64.b64decode(data).decode("utf-8", "replace")
+def _what_is_missing(event: wire.Event) -> str:
+    which = "%d bytes of output, in the events %d to %d" % (event.get("bytes", 0), event.get("from", 0), event.get("to", 0))
+    if event["type"] == "gap":
+        return which + ", are lost: the session has dropped them. text() with missing= puts a text of yours there"
+    return which + ", are not in the reply: read them in parts with read(after=...), or use text() with missing="
 
 
 async def connect(socket: Optional[str] = None, *, author: str = "") -> "Client":
@@ -116,7 +133,8 @@ class Client:
         """Call a method and return its result.
 
         When the task is cancelled, the daemon is told, which interrupts or gives up the work as
-        docs/daemon.md says. progress gets the seconds and a message while a long call runs.
+        docs/daemon.md says. A call that started or answered a turn ends when the interrupt has had
+        its effect, or after 5 s, so that the session can take the next input. progress gets the seconds and a message while a long call runs.
         """
         self._last_id += 1
         number = self._last_id
@@ -130,16 +148,26 @@ class Client:
             self._send(request)
             if self._writer is not None:
                 await self._writer.drain()
-            return await answer
+            await asyncio.wait([answer])  # which does not cancel it
+            return answer.result()
         except asyncio.CancelledError:
-            with contextlib.suppress(TurnstoneError):
-                self._send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
+            if not answer.done():
+                await self._give_up(number, method, answer)
+            if answer.done():
+                answer.exception()  # nobody wants it
             raise
         except OSError as error:
             raise self._gone(error) from None
         finally:
             self._calls.pop(number, None)
             self._progress.pop(number, None)
+
+    async def _give_up(self, number: int, method: str, answer: "asyncio.Future[Any]") -> None:
+        """Cancel a call. The daemon answers it once an interrupt has had its effect."""
+        with contextlib.suppress(TurnstoneError):
+            self._send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
+            if method in ("turn/start", "turn/input"):
+                await asyncio.wait([answer], timeout=INTERRUPT_TIME)
 
     def _gone(self, why: Any) -> TurnstoneError:
         return TurnstoneError("unreachable", "the connection to the daemon at %s ended: %s" % (self.socket, why))
@@ -298,9 +326,11 @@ class Session:
         """Run code, and return when it is done or asks for input, or after timeout seconds.
 
         The turn goes on after a timeout: wait() returns the rest. If the task is cancelled, the
-        turn is interrupted.
+        turn is interrupted, and run() ends when it is, within 5 s. The reply has all events of the
+        turn, with up to 64 MiB of output; of more it has the beginning and the end, and an "elided"
+        that names the events between.
         """
-        return await self._call("turn/start", {"input": code, "wait_ms": _milliseconds(timeout), **self._author()}, progress)
+        return await self._whole(await self._call("turn/start", {"input": code, "wait_ms": _milliseconds(timeout), **self._author()}, progress))
 
     async def start(self, code: str, *, silent: bool = False) -> int:
         """Start a turn and return its number. Readers who show a session skip a silent one."""
@@ -312,9 +342,9 @@ class Session:
     async def wait(self, turn: int = 0, *, after: int = 0, timeout: Optional[float] = None, progress: Optional[Callable[[float, str], None]] = None) -> wire.Reply:
         """Wait until a turn is over or asks for input; 0 is the active one.
 
-        The reply has the events after the cursor, of which its "next" is the new one.
+        The reply has the events after the cursor, of which its "next" is the new one, as run() does.
         """
-        return await self._call("turn/wait", {"turn": turn, "after": after, "wait_ms": _milliseconds(timeout)}, progress)
+        return await self._whole(await self._call("turn/wait", {"turn": turn, "after": after, "wait_ms": _milliseconds(timeout)}, progress))
 
     async def answer(self, wait: Union[int, wire.Wait], answer: str, *, eof: bool = False, timeout: Optional[float] = None) -> wire.Reply:
         """Answer a wait, by its id, and wait on as run() does. A line needs a newline at its end."""
@@ -322,7 +352,48 @@ class Session:
         params = {"wait": number, "input": answer, "wait_ms": _milliseconds(timeout), **self._author()}
         if eof:
             params["eof"] = True
-        return await self._call("turn/input", params)
+        return await self._whole(await self._call("turn/input", params))
+
+    async def _whole(self, reply: wire.Reply) -> wire.Reply:
+        """Put into a reply what the daemon has left out of it, unless that is too much."""
+        events = reply["events"]
+        size = sum(event.get("bytes", 0) for event in events if event["type"] == "elided")
+        first = next((event for event in events if event["type"] == "elided"), None)
+        if first is not None and size <= WHOLE:
+            after, last = first["from"] - 1, reply["next"]
+            events = [event for event in events[: events.index(first)] if event["seq"] <= after]  # one may be there in part
+            while after < last:
+                page = await self.read(after=after, limit=PAGE_EVENTS, blobs=PAGE_INLINE)
+                if not page["events"]:
+                    break
+                events.extend(event for event in page["events"] if event.get("from", event["seq"]) <= last)
+                after = page["last"]
+            reply["events"] = events
+        for event in events:
+            for mime, left in list(event.get("left_out", {}).items()):
+                size += left["bytes"]
+                if size <= WHOLE and left.get("digest"):
+                    await self._put_in(event, mime, left)
+        return reply
+
+    async def _put_in(self, event: wire.Event, mime: str, left: wire.Blob) -> None:
+        """Put into a display what was left out of it. What the session has dropped stays left out."""
+        data = b""
+        while len(data) < left["bytes"]:
+            try:
+                piece = await self._call("blob/get", {"digest": left["digest"], "offset": len(data)})
+            except TurnstoneError as error:
+                if error.kind != "no_blob":
+                    raise
+                return
+            data += base64.b64decode(piece["data"])
+        try:
+            event.setdefault("data", {})[mime] = data.decode()
+        except UnicodeDecodeError:
+            event["data"][mime] = {"base64": base64.b64encode(data).decode()}
+        del event["left_out"][mime]
+        if not event["left_out"]:
+            del event["left_out"]
 
     async def interrupt(self, turn: int = 0) -> str:
         """Interrupt a turn, or with 0 whatever is active. Return what came of it."""

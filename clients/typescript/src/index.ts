@@ -1,12 +1,13 @@
 // A client of Turnstone's daemon: sessions of Python, R and other languages that stay alive.
 // It needs nothing but Node.js, and a daemon: repl serve.
+import { isUtf8 } from "node:buffer";
 import { existsSync, statSync } from "node:fs";
 import { connect as dial, type Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { StringDecoder } from "node:string_decoder";
 import { TurnstoneError } from "./error.ts";
 import { defaultSocket } from "./usual.ts";
-import { protocol, type Completion, type Event, type Methods, type Output, type OutputParams, type Page, type ReadParams, type Reply, type Session as Description, type Variables, type Wait } from "./wire.ts";
+import { protocol, type Blob, type Completion, type Event, type Methods, type Output, type OutputParams, type Page, type ReadParams, type Reply, type Session as Description, type Variables, type Wait } from "./wire.ts";
 
 export type * from "./wire.ts";
 export { TurnstoneError } from "./error.ts";
@@ -19,16 +20,37 @@ const maxHeld = 4 << 20; // of a subscription, for a reader that is slow
 const messageSize = 512; // what a notification takes beside its text, about
 const longWait = 24 * 60 * 60 * 1000; // the longest that the daemon takes
 const reconnectTime = 30_000; // how long events() tries to reach the daemon again
+const interruptTime = 5_000; // how long an aborted call waits for its interrupt; the daemon takes 2 s at most
+const wholeReply = 64 << 20; // what a reply has at most, in bytes: text and displays
+const pageBounds = { limit: 2000, blobs: 1 << 20 }; // the most that the daemon takes
 const reconnectPauses = [50, 100, 200, 500, 1000, 2000];
 
-/** The text that events have written, of both streams in their order. */
-export function text(events: Iterable<Event>): string {
+/**
+ * The text that events have written, of both streams in their order. Where output is not among them,
+ * because it was too much for a reply or the session has dropped it, there is the text missing;
+ * without one it throws a TurnstoneError of kind "incomplete".
+ */
+export function text(events: Iterable<Event>, options: { missing?: string } = {}): string {
   let all = "";
+  const decoders = new Map<string, StringDecoder>(); // a character may be written in two parts
   for (const event of events) {
-    if (event.type !== "text") continue;
-    all += event.text ?? Buffer.from(String(event.data ?? ""), "base64").toString("utf8");
+    if (event.type === "text") {
+      const stream = event.stream ?? "stdout";
+      if (!decoders.has(stream)) decoders.set(stream, new StringDecoder("utf8"));
+      all += decoders.get(stream)!.write(event.text === undefined ? Buffer.from(String(event.data ?? ""), "base64") : Buffer.from(event.text));
+    } else if (event.type === "gap" || (event.type === "elided" && event.bytes)) {
+      if (options.missing === undefined) throw new TurnstoneError("incomplete", whatIsMissing(event));
+      all += options.missing;
+    }
   }
+  for (const decoder of decoders.values()) all += decoder.end();
   return all;
+}
+
+function whatIsMissing(event: Event): string {
+  const which = `${event.bytes ?? 0} bytes of output, in the events ${event.from} to ${event.to}`;
+  if (event.type === "gap") return which + ", are lost: the session has dropped them. text() with missing puts a text of yours there";
+  return which + ", are not in the reply: read them in parts with read({ after }), or use text() with missing";
 }
 
 export interface ConnectOptions {
@@ -41,7 +63,7 @@ export interface ConnectOptions {
 export interface WaitOptions {
   /** How long to wait, in milliseconds. The turn goes on after it. */
   timeout?: number;
-  /** Ends the call: a turn that it started or fed is interrupted. */
+  /** Ends the call: a turn that it started or fed is interrupted, for which the call waits 5 s at most. */
   signal?: AbortSignal;
   /** Gets the seconds and a message while the call runs. */
   progress?: (seconds: number, message: string) => void;
@@ -227,16 +249,26 @@ export class Client {
     const id = ++this.last;
     const meta = options.progress ? { _meta: { progressToken: id } } : {};
     const answer = new Promise<unknown>((resolve, reject) => this.calls.set(id, { method, resolve, reject, progress: options.progress }));
+    let timer: NodeJS.Timeout | undefined;
     const cancel = (): void => {
+      const call = this.calls.get(id);
+      if (!call) return;
       this.connection!.write(JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: id } }) + "\n");
-      this.calls.get(id)?.reject(options.signal!.reason);
-      this.calls.delete(id);
+      const give = (): void => {
+        this.calls.delete(id);
+        call.reject(options.signal!.reason);
+      };
+      if (method !== "turn/start" && method !== "turn/input") return give();
+      // The daemon answers once the interrupt has had its effect: then the next input is taken.
+      this.calls.set(id, { ...call, resolve: give, reject: give });
+      timer = setTimeout(give, interruptTime);
     };
     options.signal?.addEventListener("abort", cancel, { once: true });
     try {
       this.connection.write(JSON.stringify({ jsonrpc: "2.0", id, method, params: { ...params, ...meta } }) + "\n");
       return (await answer) as Methods[M]["result"];
     } finally {
+      clearTimeout(timer);
       options.signal?.removeEventListener("abort", cancel);
     }
   }
@@ -301,9 +333,13 @@ export class Session {
     this.name = name;
   }
 
-  /** Runs code, and returns when it is done or asks for input. */
-  run(code: string, options: WaitOptions = {}): Promise<Reply> {
-    return this.client.call("turn/start", { session: this.name, input: code, wait_ms: milliseconds(options), ...this.client.signed() }, options);
+  /**
+   * Runs code, and returns when it is done or asks for input. The reply has all events of the turn,
+   * with up to 64 MiB of output; of more it has the beginning and the end, and an "elided" that names
+   * the events between.
+   */
+  async run(code: string, options: WaitOptions = {}): Promise<Reply> {
+    return this.whole(await this.client.call("turn/start", { session: this.name, input: code, wait_ms: milliseconds(options), ...this.client.signed() }, options));
   }
 
   /** Starts a turn and returns its number. Readers who show a session skip a silent one. */
@@ -311,15 +347,57 @@ export class Session {
     return (await this.client.call("turn/start", { session: this.name, input: code, ...(options.silent ? { silent: true } : {}), ...this.client.signed() })).turn;
   }
 
-  /** Waits until a turn is over or asks for input; 0 is the active one. */
-  wait(turn = 0, options: WaitOptions & { after?: number } = {}): Promise<Reply> {
-    return this.client.call("turn/wait", { session: this.name, turn, after: options.after ?? 0, wait_ms: milliseconds(options) }, options);
+  /** Waits until a turn is over or asks for input; 0 is the active one. The reply is as that of run(). */
+  async wait(turn = 0, options: WaitOptions & { after?: number } = {}): Promise<Reply> {
+    return this.whole(await this.client.call("turn/wait", { session: this.name, turn, after: options.after ?? 0, wait_ms: milliseconds(options) }, options));
   }
 
   /** Answers a wait, and waits on as run() does. A line needs a newline at its end. */
-  answer(wait: number | Wait, answer: string, options: WaitOptions & { eof?: boolean } = {}): Promise<Reply> {
+  async answer(wait: number | Wait, answer: string, options: WaitOptions & { eof?: boolean } = {}): Promise<Reply> {
     const id = typeof wait === "number" ? wait : wait.id;
-    return this.client.call("turn/input", { session: this.name, wait: id, input: answer, wait_ms: milliseconds(options), ...(options.eof ? { eof: true } : {}), ...this.client.signed() }, options);
+    return this.whole(await this.client.call("turn/input", { session: this.name, wait: id, input: answer, wait_ms: milliseconds(options), ...(options.eof ? { eof: true } : {}), ...this.client.signed() }, options));
+  }
+
+  /** Puts into a reply what the daemon has left out of it, unless that is too much. */
+  private async whole(reply: Reply): Promise<Reply> {
+    const elided = reply.events.filter((event) => event.type === "elided");
+    let size = elided.reduce((sum, event) => sum + (event.bytes ?? 0), 0);
+    if (elided.length > 0 && size <= wholeReply) {
+      let after = elided[0]!.from! - 1;
+      const events = reply.events.slice(0, reply.events.indexOf(elided[0]!)).filter((event) => event.seq <= after); // one may be there in part
+      while (after < reply.next) {
+        const page = await this.read({ after, ...pageBounds });
+        if (page.events.length === 0) break;
+        for (const event of page.events) if ((event.from ?? event.seq) <= reply.next) events.push(event);
+        after = page.last;
+      }
+      reply.events = events;
+    }
+    for (const event of reply.events) {
+      for (const [mime, left] of Object.entries(event.left_out ?? {})) {
+        if ((size += left.bytes) <= wholeReply && left.digest) await this.putIn(event, mime, left);
+      }
+    }
+    return reply;
+  }
+
+  /** Puts into a display what was left out of it. What the session has dropped stays left out. */
+  private async putIn(event: Event, mime: string, left: Blob): Promise<void> {
+    const parts: Buffer[] = [];
+    for (let offset = 0; offset < left.bytes; offset += parts.at(-1)!.length) {
+      try {
+        const piece = await this.client.call("blob/get", { session: this.name, digest: left.digest!, offset });
+        parts.push(Buffer.from(String(piece.data), "base64"));
+      } catch (error) {
+        if (error instanceof TurnstoneError && error.kind === "no_blob") return;
+        throw error;
+      }
+    }
+    const data = Buffer.concat(parts);
+    const bundle = (event.data ??= {}) as Record<string, unknown>;
+    bundle[mime] = isUtf8(data) ? data.toString() : { base64: data.toString("base64") };
+    delete event.left_out![mime];
+    if (Object.keys(event.left_out!).length === 0) delete event.left_out;
   }
 
   /** Interrupts a turn, or with 0 whatever is active, and returns what came of it. */

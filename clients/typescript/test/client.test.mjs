@@ -70,6 +70,52 @@ promise("an aborted call interrupts its turn", async (client) => {
   assert.equal((await session.wait(2)).outcome, "interrupted");
 });
 
+promise("after an aborted call the next input is taken", async (client) => {
+  const session = await client.create({ language: "python" });
+  await session.run("import time");
+  for (let i = 0; i < 5; i++) {
+    await assert.rejects(session.run("time.sleep(60)", { signal: AbortSignal.timeout(200) }), { name: "TimeoutError" });
+    assert.equal((await session.run("1")).outcome, "ok");
+  }
+  const asking = await session.run("input('? '); time.sleep(60)");
+  await assert.rejects(session.answer(asking.wait, "x\n", { signal: AbortSignal.timeout(200) }), { name: "TimeoutError" });
+  assert.equal((await session.run("1")).outcome, "ok");
+  // Code that does not obey is waited for, and not for ever.
+  const begun = performance.now();
+  await assert.rejects(session.run("while True:\n  try: time.sleep(60)\n  except KeyboardInterrupt: pass", { signal: AbortSignal.timeout(200) }), { name: "TimeoutError" });
+  assert.ok(performance.now() - begun < 10_000);
+  await assert.rejects(session.run("1"), { kind: "busy" });
+});
+
+promise("a reply is whole", async (client) => {
+  const session = await client.create({ language: "python" });
+  let reply = await session.run("import json; print(json.dumps(list(range(100000))))");
+  assert.equal(JSON.parse(text(reply.events)).length, 100000);
+  reply = await session.run("for i in range(100000): print(i)");
+  assert.deepEqual(text(reply.events).trim().split("\n").map(Number), [...Array(100000).keys()]);
+  const asking = await session.run("input(); print('x' * 500000)");
+  reply = await session.answer(asking.wait, "\n");
+  assert.equal(text(reply.events).split("x").length - 1, 500000);
+  // Pictures, of which one is larger than what a page of events has inline.
+  const picture = "class P:\n  def __init__(self, n): self.n = n\n  def _repr_png_(self): return b'\\x89PNG\\r\\n\\x1a\\n' + bytes([self.n]) * (3_000_000 if self.n == 7 else 20_000)\n";
+  reply = await session.run(picture + "for n in range(90): display(P(n))");
+  const shown = reply.events.filter((event) => event.type === "display");
+  assert.deepEqual(shown.map((event) => event.data["image/png"].base64.length), Array.from({ length: 90 }, (_, n) => (n === 7 ? 4_000_012 : 26680)));
+  assert.ok(shown.every((event) => !event.left_out));
+});
+
+promise("what is missing in a text is said", async (client) => {
+  const session = await client.create({ language: "python" });
+  const reply = await session.run("for _ in range(70): print('x' * 999999)"); // more than a reply has
+  assert.throws(() => text(reply.events), (error) => error instanceof TurnstoneError && error.kind === "incomplete");
+  assert.ok(text(reply.events, { missing: "<cut>" }).includes("<cut>"));
+  const lost = [{ type: "gap", seq: 3, turn: 1, from: 1, to: 3, bytes: 9 }, { type: "text", seq: 4, turn: 1, text: "end" }];
+  assert.throws(() => text(lost), { kind: "incomplete" });
+  assert.equal(text(lost, { missing: "…" }), "…end");
+  const halves = [{ type: "text", data: "w6TD" }, { type: "text", stream: "stderr", text: "!" }, { type: "text", data: "tg==" }];
+  assert.equal(text(halves), "ä!ö");
+});
+
 promise("a timeout leaves the turn running", async (client) => {
   const session = await client.create();
   await session.run("import time");

@@ -160,7 +160,7 @@ func (c *cleaner) event(e timeline.Event) timeline.Event {
 		b.Prompt, b.Asks = plainText(b.Prompt), plainDenied(b.Asks)
 		e.Body = b
 	case timeline.TurnEnded:
-		b.Prompt = plainText(b.Prompt)
+		b.Name, b.Message, b.Prompt = plainText(b.Name), plainText(b.Message), plainText(b.Prompt)
 		e.Body = b
 	case timeline.Display:
 		e.Body = plainDisplay(b)

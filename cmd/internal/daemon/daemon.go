@@ -61,7 +61,8 @@ type Options struct {
 	HasLanguage func(name string) bool
 
 	// Spec finds the runtime for a new session, and says what has to be prepared for it. It
-	// may search the disk. An error without a kind counts as session.KindStart.
+	// may search the disk. An error without a kind counts as session.KindSpec, and as
+	// session.KindStart if it is a workers.MissingError.
 	Spec func(p client.CreateParams) (workers.Spec, error)
 
 	// IdleExit is how long the daemon stays when nobody uses it, nothing runs and no client

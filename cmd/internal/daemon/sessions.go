@@ -188,7 +188,11 @@ func (d *Daemon) create(ctx, call context.Context, r *rpc.Request, p client.Crea
 		err = spec.Err
 	}
 	if err != nil && session.KindOf(err) == "" {
-		err = session.Errorf(session.KindStart, "%v", err)
+		kind := session.KindSpec
+		if _, missing := errors.AsType[*workers.MissingError](err); missing {
+			kind = session.KindStart
+		}
+		err = session.Errorf(kind, "%v", err)
 	}
 	if err != nil {
 		return nil, err
@@ -571,7 +575,7 @@ func failure(err error) error {
 		return err
 	}
 	code := rpc.CodeFailed
-	if e.Kind == session.KindInvalid || e.Kind == client.KindUnknown {
+	if e.Kind == session.KindInvalid || e.Kind == session.KindSpec || e.Kind == client.KindUnknown {
 		code = rpc.CodeInvalidParams
 	}
 	return &rpc.Error{Code: code, Kind: string(e.Kind), Message: err.Error(), Data: e.Data()}

@@ -101,7 +101,7 @@ func (s *sessions) withWord() string {
 func calledBy(name string, err error) error {
 	said, ok := errors.AsType[*session.Error](err)
 	switch {
-	case ok && said.Kind == session.KindStart && said.Cause != nil:
+	case ok && (said.Kind == session.KindStart || said.Kind == session.KindSpec) && said.Cause != nil:
 		return &session.Error{Kind: said.Kind, Message: fmt.Sprintf("session %q did not start: %v", name, said.Cause), Cause: said.Cause}
 	case ok && said.Kind == session.KindName:
 		return &session.Error{Kind: said.Kind, Message: fmt.Sprintf("%q is not a session name: use 1 to 64 letters, digits, dots, dashes and underscores", name)}

@@ -466,7 +466,7 @@ const maxFailure = 4000
 // failure returns an error of ours, or in the arguments, in a form that a model can act on.
 func failure(err error) *mcp.CallToolResult {
 	text := firstRunes(err.Error(), maxFailure)
-	if session.KindOf(err) == session.KindStart {
+	if kind := session.KindOf(err); kind == session.KindStart || kind == session.KindSpec {
 		text += "\n[" + startAdvice + "]"
 	}
 	result := plain(text)

@@ -101,7 +101,7 @@ func newConnector(p *Plan) (*Box, error) {
 // MayConnect tries whether a stage without namespaces may connect in its worker's place, for which it
 // needs copies of the sockets of its children. Containers and administrators can forbid that.
 func MayConnect() error {
-	remedy := "choose --network none, or full"
+	remedy := "choose the network none, or full"
 	if scope, _ := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope"); len(scope) > 0 && scope[0] > '1' {
 		return fmt.Errorf("hosts by name need kernel.yama.ptrace_scope 0 or 1, and it is %c here: %s", scope[0], remedy)
 	}

@@ -17,7 +17,7 @@ type Mechanism = workers.Mechanism
 // say what that does not hold.
 func (p *Plan) HeldBy(by workers.Mechanism, s *workers.Sandbox) (notices []string, err error) {
 	if by != "" && p.Disk > 0 {
-		return nil, fmt.Errorf("a limit of disk needs namespaces, and this sandbox is held by %s: leave --disk out", by)
+		return nil, fmt.Errorf("a limit of disk needs namespaces, and this sandbox is held by %s: leave the limit out", by)
 	}
 	for _, place := range p.Places {
 		if place.Kind == layer {

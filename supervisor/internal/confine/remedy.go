@@ -10,11 +10,11 @@ import (
 
 // Remedy says what a person can do about a failed step.
 func Remedy(step string, err error) string {
-	without := "; --sandbox full does without one"
+	without := "; the sandbox full does without one"
 	if slices.Contains([]string{"landlock", "rule"}, step) {
 		return "this system does not hold a session by Landlock either" + without
 	}
-	without = "; --sandbox-accept landlock takes a weaker one where the kernel has it" + without
+	without = "; accepting landlock takes a weaker one where the kernel has it" + without
 	if errors.Is(err, syscall.ENOSYS) {
 		return "this system lacks what a sandbox needs: Linux 5.12 or newer, or a container that allows the calls of new mounts" + without
 	}

@@ -24,7 +24,7 @@ func TestRemedy_NamesWhatAnAdministratorChanges(t *testing.T) {
 			t.Errorf("%s is %q: got %q, want it to name %s", path, row[0], got, row[1])
 		}
 	}
-	if got := Remedy("user namespace", syscall.EPERM); !strings.Contains(got, "an administrator can") || !strings.Contains(got, "--sandbox full") {
+	if got := Remedy("user namespace", syscall.EPERM); !strings.Contains(got, "an administrator can") || !strings.Contains(got, "the sandbox full") {
 		t.Errorf("got %q", got)
 	}
 }

@@ -19,7 +19,7 @@ const seatbeltLacks = "held by seatbelt, which has never been tried with this pr
 // bySeatbelt turns a plan for namespaces into one for macOS, and returns what it cannot hold.
 func (p *Plan) bySeatbelt(s *workers.Sandbox) (notices []string, err error) {
 	if len(s.Hosts) > 0 {
-		return nil, errors.New("hosts by name cannot be had on macOS: choose --network none or full, without --allow-host")
+		return nil, errors.New("hosts by name cannot be had on macOS: choose the network none or full, without hosts")
 	}
 	tmp := filepath.Join(string(p.State), "tmp")
 	if err := os.MkdirAll(tmp, 0o700); err != nil {

@@ -19,7 +19,7 @@ func Ways(accepted workers.Mechanism) []workers.Mechanism { return []workers.Mec
 // Supported says why no worker can be confined in this way here.
 func Supported(by workers.Mechanism) error {
 	if by != workers.Seatbelt {
-		return fmt.Errorf("a sandbox: %w without a word of yours: that of macOS has never been tried with this program. --sandbox-accept seatbelt takes it all the same; --sandbox full does without one", errors.ErrUnsupported)
+		return fmt.Errorf("a sandbox: %w without a word of yours: that of macOS has never been tried with this program. Accepting seatbelt takes it all the same; the sandbox full does without one", errors.ErrUnsupported)
 	}
 	_, err := os.Stat(seatbeltProgram)
 	return err

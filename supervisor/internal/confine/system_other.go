@@ -19,7 +19,7 @@ func Ways(workers.Mechanism) []workers.Mechanism { return []workers.Mechanism{""
 
 // Supported says why no worker can be confined in this way here.
 func Supported(workers.Mechanism) error {
-	return fmt.Errorf("a sandbox: %w on this system: --sandbox full does without one", errors.ErrUnsupported)
+	return fmt.Errorf("a sandbox: %w on this system: the sandbox full does without one", errors.ErrUnsupported)
 }
 
 // MayConnect says why no stage may connect in its worker's place here.

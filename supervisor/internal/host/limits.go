@@ -20,16 +20,16 @@ func (l Limits) supported(cpus bool) error {
 	has := systemLimits
 	for _, one := range []struct {
 		given, has bool
-		what, flag string
+		what       string
 	}{
-		{l.Memory > 0, has.Memory > 0, "memory", "--memory"},
-		{l.Processes > 0, has.Processes > 0, "processes", "--processes"},
-		{l.CPUs > 0, has.CPUs > 0, "CPUs", "--cpus"},
-		{l.Files > 0, has.Files > 0, "open files", "--files"},
-		{l.Disk > 0, has.Disk > 0, "disk", "--disk"},
+		{l.Memory > 0, has.Memory > 0, "memory"},
+		{l.Processes > 0, has.Processes > 0, "processes"},
+		{l.CPUs > 0, has.CPUs > 0, "CPUs"},
+		{l.Files > 0, has.Files > 0, "open files"},
+		{l.Disk > 0, has.Disk > 0, "disk"},
 	} {
 		if one.given && !one.has {
-			return fmt.Errorf("a limit of %s: %w on this system; leave %s out", one.what, errors.ErrUnsupported, one.flag)
+			return fmt.Errorf("a limit of %s: %w on this system; leave it out", one.what, errors.ErrUnsupported)
 		}
 	}
 	if (l != (Limits{}) || cpus) && !StageAvailable() {

@@ -1,0 +1,93 @@
+package supervisor_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/workers"
+	"github.com/turnstone-repl/turnstone/workers/python"
+)
+
+func TestOpenErrors(t *testing.T) {
+	t.Parallel()
+	sup := newSupervisor(t, nil)
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("a wrong spec is told apart from a failed start", func(t *testing.T) {
+		t.Parallel()
+		nowhere := python.Spec(python.Options{Dir: t.TempDir(), Env: []string{"PATH=" + t.TempDir(), "HOME=" + t.TempDir(), "VIRTUAL_ENV", "CONDA_PREFIX", "PYENV_VERSION", "PYENV_ROOT"}})
+		for name, c := range map[string]struct {
+			change func(*workers.Spec)
+			want   session.Kind
+		}{
+			"a limit in which nothing starts": {func(s *workers.Spec) { s.Limits.Memory = 5 }, session.KindSpec},
+			"a limit of disk alone":           {func(s *workers.Spec) { s.Limits.Disk = 1 << 30 }, session.KindSpec},
+			"a host that is none": {func(s *workers.Spec) {
+				s.Sandbox = &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkList, Hosts: []string{"a b"}}
+			}, session.KindSpec},
+			"a level that is none":             {func(s *workers.Spec) { s.Sandbox = &workers.Sandbox{Level: "some"} }, session.KindSpec},
+			"a relative path":                  {func(s *workers.Spec) { s.Path = "python3" }, session.KindSpec},
+			"no such program":                  {func(s *workers.Spec) { s.Path = filepath.Join(file, "none") }, session.KindSpec},
+			"no such directory":                {func(s *workers.Spec) { s.Dir = filepath.Join(filepath.Dir(file), "none") }, session.KindSpec},
+			"a file as directory":              {func(s *workers.Spec) { s.Dir = file }, session.KindSpec},
+			"a zero byte":                      {func(s *workers.Spec) { s.Args = append(s.Args, "a\x00b") }, session.KindSpec},
+			"an option out of bounds":          {func(s *workers.Spec) { *s = python.Spec(python.Options{ImageDPI: -1}) }, session.KindSpec},
+			"a Python that is not there":       {func(s *workers.Spec) { *s = python.Spec(python.Options{Path: "/no/such/python"}) }, session.KindSpec},
+			"a compilation that keeps nothing": {func(s *workers.Spec) { s.Compile = &workers.Compilation{} }, session.KindSpec},
+			"no Python on this machine":        {func(s *workers.Spec) { *s = nowhere }, session.KindStart},
+			"a program that is none":           {func(s *workers.Spec) { s.Path = file }, session.KindStart},
+		} {
+			if name == "no Python on this machine" && nowhere.Err == nil {
+				continue // one in a directory of the system is always found
+			}
+			spec := fake(nil)
+			c.change(&spec)
+			_, err := sup.Open(t.Context(), "main", spec)
+			if session.KindOf(err) != c.want {
+				t.Errorf("%s: got %q, %v", name, session.KindOf(err), err)
+			}
+			if err != nil && strings.Contains(err.Error(), " --") {
+				t.Errorf("%s: the library names a flag: %v", name, err)
+			}
+		}
+	})
+	t.Run("a closed supervisor says that it is closed", func(t *testing.T) {
+		t.Parallel()
+		sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := sup.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := sup.Open(t.Context(), "main", fake(nil)); !errors.Is(err, session.ErrClosed) || err.Error() != "the supervisor is closed" {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("nil is taken where it can be left out", func(t *testing.T) {
+		t.Parallel()
+		if _, err := sup.TrySandbox(t.Context(), nil, ""); err != nil {
+			t.Error(err)
+		}
+		var none func(context.Context, struct{}) (int, error)
+		if err := supervisor.FunctionOf("none", "", none).Check(); err == nil {
+			t.Error("a function without a Call passes")
+		}
+		spec := fake(nil)
+		spec.Prepare = []workers.Preparation{{Key: "x", Make: func(_ context.Context, report func(workers.Progress)) (workers.Made, error) {
+			report(workers.Progress{Done: 1})
+			return workers.Made{}, nil
+		}}}
+		if _, err := spec.Prepared(t.Context(), nil); err != nil {
+			t.Error(err)
+		}
+	})
+}
