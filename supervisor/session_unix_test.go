@@ -178,4 +178,25 @@ func TestTurnEnd(t *testing.T) {
 			t.Errorf("got %+v, %v", end, err)
 		}
 	})
+	t.Run("has the words of a worker that did not start", func(t *testing.T) {
+		t.Parallel()
+		s := open(t, nil, workers.Spec{Name: "broken", Path: "/bin/sh", Args: []string{"-c", "echo oops; exit 4"}})
+		if _, err := s.Wait(limited(t), 0, nil); err != nil { // it may be over before the input comes, or not
+			t.Fatal(err)
+		}
+		for range 3 {
+			turn, err := s.Submit(t.Context(), "1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := s.Wait(limited(t), turn, nil)
+			if err != nil || r.Outcome != timeline.OutcomeEnded || !strings.Contains(r.Text(), "oops") || !strings.Contains(r.Text(), "exit status 4") {
+				t.Errorf("got %q, %+v, %v", r.Text(), r, err)
+			}
+			_, err = session.Copy(limited(t), s, turn, nil, nil)
+			if !errors.Is(err, session.ErrStale) || !strings.Contains(err.Error(), "it did not run") {
+				t.Errorf("got %v", err)
+			}
+		}
+	})
 }

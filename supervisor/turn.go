@@ -105,7 +105,11 @@ func (s *Session) wait(ctx context.Context, t *turn, opts *session.WaitOptions) 
 			r.Session = s.Name()
 			r.Calling = s.functions.calling()
 			var start timeline.Span
-			if o.After == 0 && t != nil {
+			switch {
+			case o.After > 0 || t == nil:
+			case t.outcome == timeline.OutcomeEnded && t.started.IsZero(): // the start says why
+				o.After = t.startSeq
+			default:
 				o.After = t.before
 				start = timeline.Span{After: t.startSeq, Before: t.before + 1, Limit: maxStartEvents}
 			}

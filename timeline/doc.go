@@ -7,8 +7,9 @@
 // their tools. [Log.Follow] yields past and new events in one stream, [Log.Window] the
 // beginning and the end of long output, and [Render] turns events into text.
 //
-// The package gives events no meaning: it only records turns, waits and workers.
-// [ReadFile] reads the log of a program that was killed.
+// The package decides nothing by what an event says: it records turns, waits and workers. Only
+// [Render] looks into text, to shorten what readers skip, such as the frames of a traceback, and
+// into the data of charts, to name them. [ReadFile] reads the log of a program that was killed.
 //
 //	l, err := timeline.New(&timeline.Options{Dir: dir})
 //	...

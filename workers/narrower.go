@@ -97,7 +97,7 @@ func (s *Sandbox) reachOnly(other *Sandbox) (narrowed bool) {
 	return len(s.Hosts) < before
 }
 
-// below reports whether path is dir or in it.
+// isWithin reports whether path is dir or in it.
 func isWithin(path, dir string) bool {
 	if dir == string(filepath.Separator) || path == dir {
 		return true

@@ -46,8 +46,9 @@ type Spec struct {
 	Limits Limits
 
 	// Sandbox confines the worker and everything that it starts; nil leaves them all
-	// rights of the user. Only Linux has it: elsewhere, and on a Linux that does not
-	// let programs make namespaces, a worker with a sandbox is not started.
+	// rights of the user. Linux has it. Elsewhere, and on a Linux that does not let programs
+	// make namespaces, a worker with a sandbox is not started, unless Sandbox.Accept takes a
+	// weaker mechanism that is there.
 	Sandbox *Sandbox
 
 	// Files has the worker-side source, by plain file name. The files are written with

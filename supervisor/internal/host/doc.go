@@ -1,4 +1,4 @@
-// Package host is the only platform code below the front ends: it starts a
+// Package host has the processes and terminals of each platform: it starts a
 // worker on a terminal of its own, through the stage, and ends its whole tree.
 //
 // It knows processes, terminals and pipes. It does not know the worker
