@@ -132,11 +132,11 @@ class Promises(unittest.TestCase):
         picture = (
             "class P:\n"
             "  def __init__(self, n): self.n = n\n"
-            "  def _repr_png_(self): return b'\\x89PNG\\r\\n\\x1a\\n' + bytes([self.n]) * (3_000_000 if self.n == 7 else 20_000)\n"
+            "  def _repr_png_(self): return b'\\x89PNG\\r\\n\\x1a\\n' + bytes([self.n]) * (3_000_000 if self.n == 50 else 20_000)\n"
         )
         reply = await session.run(picture + "for n in range(90): display(P(n))")
         shown = [event for event in reply["events"] if event["type"] == "display"]
-        self.assertEqual([len(event["data"]["image/png"]["base64"]) for event in shown], [4_000_012 if n == 7 else 26680 for n in range(90)])
+        self.assertEqual([len(event["data"]["image/png"]["base64"]) for event in shown], [4_000_012 if n == 50 else 26680 for n in range(90)])
         self.assertFalse([event for event in shown if "left_out" in event])
 
     @with_daemon

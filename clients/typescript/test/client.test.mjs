@@ -97,10 +97,10 @@ promise("a reply is whole", async (client) => {
   reply = await session.answer(asking.wait, "\n");
   assert.equal(text(reply.events).split("x").length - 1, 500000);
   // Pictures, of which one is larger than what a page of events has inline.
-  const picture = "class P:\n  def __init__(self, n): self.n = n\n  def _repr_png_(self): return b'\\x89PNG\\r\\n\\x1a\\n' + bytes([self.n]) * (3_000_000 if self.n == 7 else 20_000)\n";
+  const picture = "class P:\n  def __init__(self, n): self.n = n\n  def _repr_png_(self): return b'\\x89PNG\\r\\n\\x1a\\n' + bytes([self.n]) * (3_000_000 if self.n == 50 else 20_000)\n";
   reply = await session.run(picture + "for n in range(90): display(P(n))");
   const shown = reply.events.filter((event) => event.type === "display");
-  assert.deepEqual(shown.map((event) => event.data["image/png"].base64.length), Array.from({ length: 90 }, (_, n) => (n === 7 ? 4_000_012 : 26680)));
+  assert.deepEqual(shown.map((event) => event.data["image/png"].base64.length), Array.from({ length: 90 }, (_, n) => (n === 50 ? 4_000_012 : 26680)));
   assert.ok(shown.every((event) => !event.left_out));
 });
 
