@@ -13,9 +13,7 @@ import (
 // daemon may move, see [Usual]. On Windows, where it is a named pipe, it is
 // REPL_SOCKET, or \\.\pipe\turnstone- and the user's SID. A nil getenv is os.Getenv.
 func DefaultSocket(getenv func(string) string) string {
-	if getenv == nil {
-		getenv = os.Getenv
-	}
+	getenv = orOurs(getenv)
 	if name := getenv("REPL_SOCKET"); name != "" {
 		return name
 	}
@@ -25,11 +23,14 @@ func DefaultSocket(getenv func(string) string) string {
 // Usual is the way to the daemon of this user on this host. Each Dial looks anew where it
 // listens, because a daemon moves when its socket's directory was removed and cannot be
 // made again. A nil getenv is os.Getenv.
-func Usual(getenv func(string) string) Dialer {
+func Usual(getenv func(string) string) Dialer { return usual{orOurs(getenv)} }
+
+// orOurs returns getenv, or that of this process.
+func orOurs(getenv func(string) string) func(string) string {
 	if getenv == nil {
-		getenv = os.Getenv
+		return os.Getenv
 	}
-	return usual{getenv}
+	return getenv
 }
 
 type usual struct{ getenv func(string) string }

@@ -69,6 +69,7 @@ func TestSource_ReadsTheProcessOnlyInCommands(t *testing.T) {
 		"supervisor Environ":                 "a worker inherits the environment; Options.Env replaces it",
 		"workers/conformance Environ":        "the worker that is checked inherits the environment",
 		"workers/internal/discovery Environ": "discovery looks where the user would; FindOptions.Env replaces it",
+		"client Getenv":                      "the user's daemon is where their environment says; the getenv of Usual replaces it",
 		"supervisor/internal/host Args":      "the stage is a program of its own",
 		"supervisor/internal/host Chdir":     "the stage is a program of its own",
 	})
