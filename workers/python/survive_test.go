@@ -228,20 +228,6 @@ func TestTurn_AStepThatAlwaysFailsEndsTheSession(t *testing.T) {
 	})
 }
 
-func TestAwait_ATaskWithoutAnAwaitIsAnErrorThatSaysWhatIsMissing(t *testing.T) {
-	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
-		w.Run("import asyncio\nasync def f(): return 7")
-		r := w.Run("task = asyncio.create_task(f())")
-		const want = "RuntimeError: no running event loop\n[an input runs in an event loop if it has an await: await the task in the input that makes it]\n"
-		if !strings.Contains(r.ErrText(), want) || r.Idle.Outcome != ipc.OutcomeError {
-			t.Errorf("got %q %+v", r.Script(), r.Idle)
-		}
-		w.Run("await asyncio.create_task(f())").Wants(t, "7\n")
-	})
-}
-
 // An interrupt may come with the start of its turn, behind a late one for the turn before. It
 // belongs to its own turn.
 func TestInterrupt_BehindAStaleOneIsOfItsTurn(t *testing.T) {

@@ -12,7 +12,7 @@ import sys
 from turnstone_worker import imports
 from turnstone_worker.changes import Imported
 from turnstone_worker.codec import text
-from turnstone_worker.interrupt import TurnAborted, critical
+from turnstone_worker.loops import RUN_IN_LOOP, Loops, is_of_loop
 
 _ONLY_AST = _ast.PyCF_ONLY_AST
 _AWAIT = _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
@@ -44,8 +44,7 @@ class Cells:
         self.size = 0  # bytes of memory that they take
         self.classes = {}  # the file of each class that a cell defined, by its name
         self.imported = Imported()
-        self.loop = None  # of top-level await
-        self.task = None  # of a cell that awaits, while it runs
+        self.loops = Loops(interrupts)
         self.tracer = None  # of the last cell, for the next one
 
     # ------------------------------------------------------------ running
@@ -84,20 +83,15 @@ class Cells:
         then look for ever for an integer that says where. This handler is near, and frees some."""
         try:
             if any(part.co_flags & _COROUTINE for part in parts):
-                self._await(parts)
+                self.loops.finish(parts, self.namespace)
             else:
                 for part in parts:
-                    eval(part, self.namespace)
+                    self.loops.run(eval, part, self.namespace)
+                if self.loops.lent:
+                    self.loops.settle()
         except MemoryError:
             self.free()
             raise
-
-    async def _run_in_loop(self, parts):
-        """Runs a whole cell with an await in the loop, because it may make tasks before it awaits."""
-        for part in parts:
-            value = eval(part, self.namespace)
-            if part.co_flags & _COROUTINE:
-                await value
 
     def _pause_tracing(self):
         """Traces cells, but not the worker between them. A debugger that steps stops at the end of the cell."""
@@ -118,7 +112,7 @@ class Cells:
         try:
             part = compile(source, path, "exec", self.flags, True)
             self.flags |= part.co_flags & _FUTURE
-            eval(part, self.namespace)
+            self.loops.run(eval, part, self.namespace)
         finally:
             self.namespace.pop("__file__", None)
 
@@ -153,70 +147,6 @@ class Cells:
             if type(node) is _ast.ClassDef:
                 self.classes[node.name] = name
         return parts
-
-    @critical
-    def _open_loop(self, asyncio):
-        """Makes the loop unless it is there: half a loop would complain when it is finalized."""
-        loop = self.loop
-        if loop is None or loop.is_closed() or loop.is_running():  # running: it was interrupted
-            loop = self.loop = asyncio.new_event_loop()
-        asyncio.set_event_loop(loop)
-        return loop
-
-    @critical
-    def _make_task(self, loop, parts):
-        """Makes the coroutine and its task; neither must exist without the other."""
-        self.task = loop.create_task(self._run_in_loop(parts))
-
-    def _await(self, parts):
-        asyncio = imports.quietly("asyncio")
-        loop = self._open_loop(asyncio)
-        self.interrupts.catch_up()
-        self.task = None
-        asked = late = False  # the task was asked to end; it had ended before
-
-        def cancel(frame):
-            """Cancels the task as asyncio does. Raising in the loop itself would leave its state inconsistent."""
-            nonlocal asked, late
-            if asked or self.task is None or not _is_of_loop(frame):
-                return False
-            asked, late = True, not self.task.cancel()
-            loop.call_soon_threadsafe(int)  # wakes it up
-            return True
-
-        try:
-            self.interrupts.divert = cancel
-            self._make_task(loop, parts)
-            self.interrupts.catch_up()
-            loop.run_until_complete(self.task)
-            if late:
-                raise KeyboardInterrupt
-        except asyncio.CancelledError as e:
-            if not asked:
-                raise
-            raise KeyboardInterrupt().with_traceback(e.__traceback__) from None
-        except (KeyboardInterrupt, SystemExit, TurnAborted):  # another task may have raised them
-            task = self.task
-            if task is not None and not task.done() and not loop.is_running():
-                task.cancel()
-                try:
-                    loop.run_until_complete(task)
-                except BaseException:
-                    pass  # it was cancelled, and may raise anything
-            raise
-        finally:
-            self.interrupts.divert = None
-            if self.task is not None and not self.task.done():
-                self.task._log_destroy_pending = False
-            self.task = None
-
-    def close(self):
-        """Ends the loop of top-level await, without warnings about unfinished tasks."""
-        loop = self.loop
-        if loop is not None and not loop.is_closed() and not loop.is_running():
-            for task in imports.quietly("asyncio").all_tasks(loop):
-                task._log_destroy_pending = False
-            loop.close()
 
     # ------------------------------------------------------------ sources
 
@@ -270,7 +200,7 @@ class Cells:
         hook = sys.excepthook
         if hook is not sys.__excepthook__:
             try:
-                hook(type(error), error, tb)
+                self.loops.run(hook, type(error), error, tb)
                 return
             except Exception as e:
                 sys.stderr.write("Error in sys.excepthook:\n")
@@ -365,31 +295,14 @@ def _strip(error):
     return left_out
 
 
-_RUN_IN_LOOP = Cells._run_in_loop.__code__
-
-
 def _within_loop(tb):
     """The part of a traceback that belongs to a cell with an await, without the loop that runs it."""
     first = tb
-    while first is not None and (is_ours(first.tb_frame) or _is_of_loop(first.tb_frame)):
-        if first.tb_frame.f_code is _RUN_IN_LOOP:
+    while first is not None and (is_ours(first.tb_frame) or is_of_loop(first.tb_frame)):
+        if first.tb_frame.f_code is RUN_IN_LOOP:
             return first
         first = first.tb_next
     return tb if first is not None else None  # nothing of the cell has run yet
-
-
-# A frame of these modules belongs to the loop if the loop has called it.
-_HELPERS = frozenset(("weakref", "_weakrefset", "abc", "_py_abc", "inspect", "threading", "socket"))
-
-
-def _is_of_loop(frame):
-    """Reports whether a frame belongs to an event loop or its helpers, and not to a task's code."""
-    while frame is not None:
-        name = frame.f_globals.get("__name__")
-        if type(name) is not str or name not in _HELPERS:
-            return type(name) is str and (name == "selectors" or name.startswith("asyncio."))
-        frame = frame.f_back
-    return False
 
 
 def _cut(tb):

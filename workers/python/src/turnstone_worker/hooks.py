@@ -38,6 +38,7 @@ def install(worker):
     system.break_waits()
 
     imports.when("subprocess", _subprocess)
+    imports.when("asyncio", worker.cells.loops.teach)
     imports.when("linecache", worker.cells.fill)
     imports.when("inspect", worker.cells.teach)
     imports.when("threading", lambda threading: _threading(threading, worker.cells.report_thread))

@@ -377,6 +377,7 @@ class Worker:
         if message:
             self.ended["message"] = text(message)
         self.step = None
+        self.cells.loops.leave()
         self.interrupts.turn = self.channel.turn
 
     def _last(self):
@@ -386,7 +387,7 @@ class Worker:
         self.turn = self.namespace = self.cells.namespace = self.interrupts.user_handler = None
         if self.channel.forked:
             return
-        self.cells.close()
+        self.cells.loops.close()
         self.streams.flush()
         if self.ended is not None:
             self.channel.deliver(self.channel.prepare(self.ended))

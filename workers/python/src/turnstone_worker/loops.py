@@ -1,0 +1,218 @@
+"""The event loop of a session, and the context of its inputs.
+
+An input with an await runs in the session's loop, and so does a task that an input without
+one has made, as soon as the loop runs. All inputs share one context: a context variable
+keeps what an input sets, whether it awaits or not.
+"""
+import sys
+from _contextvars import copy_context
+from _thread import get_ident
+
+from turnstone_worker import imports
+from turnstone_worker.interrupt import TurnAborted, critical
+
+_COROUTINE = 0x80  # inspect.CO_COROUTINE
+_WAITS = "[%s not done: it goes on while an input with an await runs, and not between inputs]\n"
+
+
+class _Steps:
+    """Awaits a coroutine each of whose steps runs in a context. Python 3.11 has tasks that do, and not every loop."""
+
+    def __init__(self, context, coroutine):
+        self.context, self.coroutine = context, coroutine
+
+    def __await__(self):
+        step, value = self.coroutine.send, None
+        while True:
+            try:
+                request = self.context.run(step, value)
+            except StopIteration as e:
+                return e.value
+            try:
+                step, value = self.coroutine.send, (yield request)
+            except BaseException as e:
+                step, value = self.coroutine.throw, e
+
+
+class Loops:
+    def __init__(self, interrupts):
+        self.interrupts = interrupts
+        self.context = copy_context()  # of the inputs
+        self.loop = None  # of top-level await
+        self.task = None  # of an input that awaits, while it runs
+        self.lent = False  # an input without an await has asked for the loop
+        self.told = False  # that tasks do not go on between inputs
+
+    def run(self, function, *args):
+        """Calls a function in the context of the inputs."""
+        return self.context.run(function, *args)
+
+    def leave(self):
+        """At the end of the session: exit handlers find the context variables as the inputs have left them."""
+        for variable, value in self.context.items():
+            variable.set(value)
+
+    # ------------------------------------------------------------ whose loop it is
+
+    @critical
+    def open(self, asyncio):
+        """The loop, which is made unless it is there: half a loop would complain when it is finalized.
+
+        It is the one that user code has made current, if that is so from the beginning, or if
+        there is nothing to do in the session's own and there is in that one.
+        """
+        current = _current(asyncio)
+        if not _is_free(self.loop):  # an interrupt may have left it running
+            self.loop = current if _is_free(current) else asyncio.new_event_loop()
+        elif current is not self.loop and _is_free(current) and asyncio.all_tasks(current) and not asyncio.all_tasks(self.loop):
+            self.loop = current
+        if current is not self.loop:
+            asyncio.set_event_loop(self.loop)
+        return self.loop
+
+    def teach(self, asyncio):
+        """Lets inputs without an await use the loop, too, as they could in a notebook."""
+        events, tasks = asyncio.events, asyncio.tasks
+        policy = getattr(events, "_BaseDefaultEventLoopPolicy", None) or events.BaseDefaultEventLoopPolicy
+        native_task, native_loop = tasks.create_task, policy.get_event_loop
+
+        def create_task(coro, **options):
+            if events._get_running_loop() is None and self._may_lend():
+                self.lent = True
+                return self.open(asyncio).create_task(coro, **options)
+            return native_task(coro, **options)
+
+        def get_event_loop(self_):
+            local = getattr(self_, "_local", None)
+            if local is not None and not _is_open(getattr(local, "_loop", None)) and self._may_lend():
+                self.lent = True
+                self.open(asyncio)
+            return native_loop(self_)
+
+        for function, native in ((create_task, native_task), (get_event_loop, native_loop)):
+            function.__qualname__ = native.__qualname__
+            function.__module__, function.__doc__, function.__wrapped__ = native.__module__, native.__doc__, native
+        asyncio.create_task = tasks.create_task = create_task
+        policy.get_event_loop = get_event_loop
+
+    def _may_lend(self):
+        return get_ident() == self.interrupts.main and not self.interrupts.channel.forked
+
+    # ------------------------------------------------------------ await
+
+    async def _run_in_loop(self, parts, namespace):
+        """Runs a whole input with an await in the loop, because it may make tasks before it awaits.
+        A StopIteration is returned: it cannot leave a coroutine."""
+        for part in parts:
+            try:
+                value = self.context.run(eval, part, namespace)
+                if part.co_flags & _COROUTINE:
+                    await _Steps(self.context, value)
+            except StopIteration as e:
+                return e
+            except RuntimeError as e:
+                stop = e.__cause__
+                if type(stop) is StopIteration and stop.__traceback__ is not None and stop.__traceback__.tb_frame.f_code is part:
+                    return stop
+                raise
+
+    @critical
+    def _make_task(self, loop, parts, namespace):
+        """Makes the coroutine and its task; neither must exist without the other."""
+        self.task = loop.create_task(self._run_in_loop(parts, namespace))
+
+    def settle(self):
+        """Behind an input that has asked for the loop: begins the tasks that it has made."""
+        self.lent = False
+        asyncio, loop = sys.modules["asyncio"], self.loop
+        if _is_free(loop) and asyncio.all_tasks(loop):
+            self.finish((), None)
+
+    def finish(self, parts, namespace):
+        """Runs an input with an await to its end."""
+        asyncio = imports.quietly("asyncio")
+        loop = self.open(asyncio)
+        self.interrupts.catch_up()
+        self.task = None
+        asked = late = False  # the task was asked to end; it had ended before
+
+        def cancel(frame):
+            """Cancels the task as asyncio does. Raising in the loop itself would leave its state inconsistent."""
+            nonlocal asked, late
+            if asked or self.task is None or not is_of_loop(frame):
+                return False
+            asked, late = True, not self.task.cancel()
+            loop.call_soon_threadsafe(int)  # wakes it up
+            return True
+
+        try:
+            self.interrupts.divert = cancel
+            self._make_task(loop, parts, namespace)
+            self.interrupts.catch_up()
+            stop = loop.run_until_complete(self.task)
+            if late:
+                raise KeyboardInterrupt
+            if stop is not None:
+                raise stop
+        except asyncio.CancelledError as e:
+            if not asked:
+                raise
+            raise KeyboardInterrupt().with_traceback(e.__traceback__) from None
+        except (KeyboardInterrupt, SystemExit, TurnAborted):  # another task may have raised them
+            task = self.task
+            if task is not None and not task.done() and not loop.is_running():
+                task.cancel()
+                try:
+                    loop.run_until_complete(task)
+                except BaseException:
+                    pass  # it was cancelled, and may raise anything
+            raise
+        finally:
+            self.interrupts.divert = None
+            if self.task is not None and not self.task.done():
+                self.task._log_destroy_pending = False
+            self.task = None
+        if not self.told:
+            waiting = len(asyncio.all_tasks(loop))
+            if waiting:
+                self.told = True
+                sys.stderr.write(_WAITS % ("1 task is" if waiting == 1 else "%d tasks are" % waiting))
+
+    def close(self):
+        """Ends the loop of top-level await, without warnings about unfinished tasks."""
+        loop = self.loop
+        if loop is not None and not loop.is_closed() and not loop.is_running():
+            for task in imports.quietly("asyncio").all_tasks(loop):
+                task._log_destroy_pending = False
+            loop.close()
+
+
+def _current(asyncio):
+    """The loop that is current in this thread, or None: to ask asyncio for it may make one."""
+    events = asyncio.events
+    policy = (getattr(events, "_get_event_loop_policy", None) or events.get_event_loop_policy)()
+    return getattr(getattr(policy, "_local", None), "_loop", None)
+
+
+def _is_open(loop):
+    return loop is not None and not loop.is_closed()
+
+
+def _is_free(loop):
+    return _is_open(loop) and not loop.is_running()
+
+
+RUN_IN_LOOP = Loops._run_in_loop.__code__
+
+# A frame of these modules belongs to the loop if the loop has called it.
+_HELPERS = frozenset(("weakref", "_weakrefset", "abc", "_py_abc", "inspect", "threading", "socket"))
+
+
+def is_of_loop(frame):
+    """Reports whether a frame belongs to an event loop or its helpers, and not to a task's code."""
+    while frame is not None:
+        name = frame.f_globals.get("__name__")
+        if type(name) is not str or name not in _HELPERS:
+            return type(name) is str and (name == "selectors" or name.startswith("asyncio."))
+        frame = frame.f_back
+    return False
