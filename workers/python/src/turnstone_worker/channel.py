@@ -206,6 +206,16 @@ class Channel:
         self.send({"type": "session_end", "reason": "protocol_error", "code": 70, "message": codec.text(str(error))}, True)
         os._exit(70)
 
+    def check(self):
+        """Ends the worker, with a reason, if user code has closed its channel."""
+        try:
+            os.get_inheritable(self.inbox.fd), os.get_inheritable(self.fd_out)
+        except OSError:
+            try:
+                os.write(2, b"[the code has closed descriptors %d and %d, without which the session cannot go on]\n" % (self.inbox.fd, self.fd_out))
+            finally:
+                os._exit(70)
+
     @property
     def ending(self):
         return self.closed or self.shutdown is not None

@@ -248,6 +248,7 @@ class Worker:
         error = self.turn.error
         if self.channel.forked:
             self._leave_fork(error)
+        self.streams.mend()
         if error is None or isinstance(error, Gone) or self.turn.exits():
             return
         self.turn.failure = {"name": type(error).__name__, "message": ""}

@@ -161,7 +161,7 @@ class Stdin:
         if channel.fence is None:
             return False
         if not channel.fence.is_terminal(0):
-            return True
+            return channel.fence.is_redirected(0)
         return bool(select((0,), (), (), 0)[0])
 
     def _next(self, want):

@@ -16,6 +16,7 @@ from turnstone_worker.codec import MAX_OUTPUT
 from turnstone_worker.system import KEEPS_MARKERS, out_of_the_way
 
 _BULK = 4096  # bytes from which on a write goes to the channel: pipes are 8 times as fast
+_is_inheritable = os.get_inheritable
 _PLAIN = frozenset((str, int, float, bool, type(None)))  # their str() runs no user code
 
 
@@ -28,15 +29,19 @@ class Fence:
         self.to_stderr = prefix + b"E\x1b\\"
         self.to_stdout = prefix + b"O\x1b\\"
         self.marks = {"result": prefix + b"R\x1b\\", "traceback": prefix + b"T\x1b\\"}  # of text that is more than output
-        name = os.ttyname(0)  # OSError: there is no terminal, and no fence
+        self.name = os.ttyname(0)  # OSError: there is no terminal, and no fence
+        self.identity = _identity(0)
+        self.open(0)
+
+    def open(self, spare):
+        """Opens the terminal, or takes a copy of a descriptor of it."""
         try:
             # A file description of our own: a child that makes its terminal nonblocking
             # does not make this one so.
-            fd = os.open(name, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC)
+            fd = os.open(self.name, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC)
         except OSError:
-            fd = os.dup(0)
+            fd = os.dup(spare)
         self.fd = out_of_the_way(fd)
-        self.identity = _identity(0)
 
     def marker(self, mark):
         return b"%b#%d\x1b\\" % (self.prefix, mark)
@@ -47,6 +52,25 @@ class Fence:
             return _identity(fd) == self.identity
         except OSError:
             return False
+
+    def is_redirected(self, fd):
+        """Reports whether user code has put a file in the place of fd. One that has only got the
+        number, because fd was closed, is not inheritable, unlike what dup2 puts there."""
+        try:
+            return _is_inheritable(fd) and not self.is_terminal(fd)
+        except OSError:
+            return False  # it is closed
+
+    def put_back(self, fd):
+        """Makes fd, which is closed, the terminal again."""
+        try:
+            new = os.open(self.name, os.O_RDWR | os.O_NOCTTY)
+        except OSError:
+            new = os.dup(self.fd)
+        os.dup2(new, fd)
+        os.set_inheritable(fd, True)
+        if new != fd:
+            os.close(new)
 
 
 def _identity(fd):
@@ -70,9 +94,9 @@ class Bytes(io.BufferedWriter):
             if callable(kind):
                 kind(b)
                 return len(b)
-        if len(b) >= _BULK and self._write_large(1, "stdout", b, kind):
+        if len(b) >= _BULK and self._write_large("stdout", b, kind):
             return len(b)
-        if kind == "result" and self._write_marked(1, kind, b):
+        if kind == "result" and self._write_marked(kind, b):
             return len(b)
         n = _native(self, b)
         _flush(self)
@@ -80,18 +104,18 @@ class Bytes(io.BufferedWriter):
             self.channel.fresh = True
         return n
 
-    def _write_marked(self, fd, kind, b):
+    def _write_marked(self, kind, b):
         """Writes text between markers, in one system call, which the kernel does not mix with others on this terminal."""
         fence = self.channel.fence
-        if fence is None or not fence.is_terminal(fd):
+        if fence is None or not fence.is_terminal(self.fileno()):
             return False
         write_all([(fence.fd, b"".join((fence.marks.get(kind, fence.to_stderr), b, fence.to_stdout)))])
         self.channel.fresh = True
         return True
 
-    def _write_large(self, fd, stream, b, kind=None):
+    def _write_large(self, stream, b, kind=None):
         channel = self.channel
-        if channel.mute or channel.fence is None or not channel.fence.is_terminal(fd):
+        if channel.mute or channel.fence is None or not channel.fence.is_terminal(self.fileno()):
             return False
         self.flush()
         data = memoryview(b).cast("B")
@@ -108,15 +132,15 @@ class ErrorBytes(Bytes):
 
     def write(self, b):
         fence = self.channel.fence
-        if fence is None or not fence.is_terminal(2):
+        if fence is None or not fence.is_terminal(self.fileno()):
             return super().write(b)
         kind = self.channel.writers.get(get_ident()) if self.channel.writers else None
         if callable(kind):
             kind(b)
             return len(b)
         kind = "traceback" if kind == "traceback" else None
-        if len(b) < _BULK or not self._write_large(2, "stderr", b, kind):
-            self._write_marked(2, kind, b)
+        if len(b) < _BULK or not self._write_large("stderr", b, kind):
+            self._write_marked(kind, b)
         return len(b)
 
 
@@ -136,6 +160,14 @@ def _stream(kind, fd, name, errors, channel):
 
 if not KEEPS_MARKERS:
     from turnstone_worker.framed import Bytes, Text, stream as _stream
+
+
+def _is_there(fd):
+    try:
+        _is_inheritable(fd)
+        return True
+    except OSError:
+        return False
 
 
 def _is_lost(stream):
@@ -160,9 +192,12 @@ class Streams:
     def __init__(self, channel):
         self.channel = channel
         self.out = self.err = None
+        self.away = set()  # descriptors that a file of user code has got
+        self.said = set()  # about which descriptors, once each
 
     def install(self):
         """Makes the streams, and replaces those that user code has closed, detached or deleted."""
+        self.mend()
         if not hasattr(sys, "stdout"):
             sys.stdout = self.out
         if not hasattr(sys, "stderr"):
@@ -176,6 +211,50 @@ class Streams:
         for s in (sys.stdout, sys.stderr):
             if type(s) is io.TextIOWrapper and isinstance(s.buffer, Bytes) and not s.closed and not s.write_through:
                 s.reconfigure(write_through=True)  # user code has put another text layer on our bytes
+
+    def mend(self):
+        """Puts the terminal in the place of descriptors that user code has closed: the next file
+        that it opens would get the number, and with it the output of the session."""
+        fence, channel = self.channel.fence, self.channel
+        if fence is None or channel.forked:
+            return
+        try:
+            whole = not self.away and _is_inheritable(1) and _is_inheritable(2) and _is_inheritable(0)
+            _is_inheritable(fence.fd), _is_inheritable(channel.fd_out), _is_inheritable(channel.inbox.fd)
+            if whole:
+                return
+        except OSError:
+            pass
+        channel.check()
+        if not _is_there(fence.fd):
+            fence.open(2)
+        notices = [notice for notice in map(self._mend, (0, 1, 2)) if notice]
+        for notice in notices:
+            sys.stderr.write("[%s]\n" % notice)
+
+    def _mend(self, fd):
+        """Does so for one of the three; returns what is to be said about that."""
+        fence = self.channel.fence
+        notice = "descriptor %d was closed: it is the terminal again"
+        if not _is_there(fd):
+            fence.put_back(fd)
+        elif fence.is_terminal(fd) or fence.is_redirected(fd):
+            notice = None
+        else:
+            notice = "descriptor %d was closed, and belongs to a file of the code now: the session goes on with the terminal"
+        away = notice is not None and _is_there(fd) and not fence.is_terminal(fd)
+        if away != (fd in self.away):
+            (self.away.add if away else self.away.discard)(fd)
+            stream = (None, self.out, self.err)[fd]
+            if stream is not None and not _is_lost(stream):
+                raw = stream.buffer.raw
+                name = raw.name
+                raw.__init__(fence.fd if away else fd, "wb", closefd=False)
+                raw.name = name
+        if notice is None or (fd, notice) in self.said:
+            return None
+        self.said.add((fd, notice))
+        return notice % fd
 
     def flush(self):
         """Flushes the streams, and also those that user code has put in our place."""

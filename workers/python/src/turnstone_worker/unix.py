@@ -81,7 +81,7 @@ def out_of_the_way(fd):
     """Moves fd to where user code is unlikely to meet it, close-on-exec."""
     import fcntl
 
-    for lowest in (200, 10):
+    for lowest in (2000, 900, 200, 10):  # code that becomes a daemon closes all up to 256 or 1024
         try:
             moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, lowest)
         except OSError:

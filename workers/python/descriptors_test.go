@@ -1,0 +1,68 @@
+//go:build linux || darwin
+
+package python_test
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestDescriptors(t *testing.T) {
+	t.Parallel()
+	const one = "[descriptor 1 was closed: it is the terminal again]\n"
+	eachPython(t, func(t *testing.T, s setup) {
+		for name, inputs := range map[string][][2]string{
+			"standard output is there again": {
+				{"with open(1, 'w') as f: _ = f.write('hi\\n')", "hi\n" + one},
+				{"1+1", "2\n"},
+				{"import os; print('printed'); _ = os.system('echo child')", "printed\nchild\n"},
+				{"f = open('/dev/null', 'w'); f.fileno() > 2", "True\n"},
+				{"os.close(1)", ""}, // it was said
+				{"print('x' * 5000 == 'y', 2)", "False 2\n"},
+			},
+			"standard error is there again": {
+				{"import os, sys; os.close(2)", "[descriptor 2 was closed: it is the terminal again]\n"},
+				{"print('err', file=sys.stderr); _ = os.system('echo child >&2')", "err\nchild\n"},
+			},
+			"a file that got the number has no output of the session": {
+				{"import os, sys, tempfile; d = tempfile.mkdtemp()\nos.close(1)\ng = open(d + '/g', 'w'); n = g.fileno()", "[descriptor 1 was closed, and belongs to a file of the code now: the session goes on with the terminal]\n"},
+				{"n, 'shown'", "(1, 'shown')\n"},
+				{"print('printed'); print('z' * 6000 == 1)", "printed\nFalse\n"},
+				{"_ = g.write('its own'); g.close()", one},
+				{"open(d + '/g').read()", "'its own'\n"},
+				{"_ = os.system('echo child'); print('again')", "child\nagain\n"},
+			},
+			"a redirection stays": {
+				{"import os, sys, tempfile; f = tempfile.TemporaryFile(); kept = os.dup(1); _ = os.dup2(f.fileno(), 1)", ""},
+				{"print('into the file')", ""},
+				{"_ = os.dup2(kept, 1); f.seek(0); f.read()", "b'into the file\\n'\n"},
+			},
+			"all that are open are closed": {
+				{"import os; os.closerange(0, 1024)", "[descriptor 0 was closed: it is the terminal again]\n[descriptor 1 was closed: it is the terminal again]\n[descriptor 2 was closed: it is the terminal again]\n"},
+				{"print('alive'); _ = os.system('echo child')", "alive\nchild\n"},
+			},
+		} {
+			t.Run(name, func(t *testing.T) { t.Parallel(); steps(t, s, inputs...) })
+		}
+		t.Run("input goes on", func(t *testing.T) {
+			t.Parallel()
+			w := start(t, s)
+			w.Run("import os; os.close(0)").Wants(t, "[descriptor 0 was closed: it is the terminal again]\n")
+			if r := w.Run("input('? ')", "answer"); r.Out() != "? 'answer'\n" {
+				t.Errorf("got %q %+v", r.Script(), r.Idle)
+			}
+			w.Run("os.close(0); f = open('/dev/null'); f.fileno()").Wants(t, "0\n[descriptor 0 was closed, and belongs to a file of the code now: the session goes on with the terminal]\n")
+			if r := w.Run("input('? ')", "answer"); r.Out() != "? 'answer'\n" {
+				t.Errorf("got %q %+v", r.Script(), r.Idle)
+			}
+		})
+		t.Run("without its channel it ends with a reason", func(t *testing.T) {
+			t.Parallel()
+			w := start(t, s)
+			r := w.Run("import os; os.closerange(3, 4096)")
+			if r.Idle != nil || !strings.Contains(r.Out(), "[the code has closed descriptors ") {
+				t.Errorf("got %q %+v %+v", r.Script(), r.Idle, r.End)
+			}
+		})
+	})
+}
