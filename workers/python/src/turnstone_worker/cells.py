@@ -127,6 +127,12 @@ class Cells:
             part = compile(code, name, "single", flags, True)
             self.flags = (flags | part.co_flags) & _FUTURE
             return (part,)
+        try:
+            return self._compile_tree(code, name, flags)
+        except RecursionError:
+            return self._compile_deep(code, name, flags)
+
+    def _compile_tree(self, code, name, flags):
         tree = compile(code, name, "exec", _ONLY_AST | flags, True)
         body = tree.body
         last = body.pop() if body and type(body[-1]) is _ast.Expr else None
@@ -147,6 +153,21 @@ class Cells:
             if type(node) is _ast.ClassDef:
                 self.classes[node.name] = name
         return parts
+
+    def _compile_deep(self, code, name, flags):
+        """The parts of a cell that is too deep for a tree in Python, but perhaps not for the compiler.
+        The last statement is found by its tokens."""
+        whole = compile(code, name, "exec", flags, True)
+        self.flags = (flags | whole.co_flags) & _FUTURE
+        row, column = _last_statement(code)
+        lines = code.split("\n")
+        head = "\n".join(lines[: row - 1] + [lines[row - 1][:column]])
+        last = "\n" * (row - 1) + "\n".join([lines[row - 1][column:]] + lines[row:])
+        try:
+            compile(last, name, "eval", flags | self.flags, True)
+        except SyntaxError:
+            return (whole,)  # it has no value, or a semicolon ends it
+        return compile(head, name, "exec", flags | self.flags, True), compile(last, name, "single", flags | self.flags, True)
 
     # ------------------------------------------------------------ sources
 
@@ -315,6 +336,31 @@ def _cut(tb):
         return 0
     frames[_ENDS - 1].tb_next = frames[-_ENDS]
     return len(frames) - 2 * _ENDS
+
+
+_COMPOUND = frozenset("if elif else while for try except finally with def class async @".split())
+
+
+def _last_statement(code):
+    """The line and column at which the last statement begins that is not within another."""
+    tokenize = imports.quietly("tokenize")
+    start, first, level, depth, fresh = (1, 0), "", 0, 0, True
+    for kind, text, at, _, _ in tokenize.generate_tokens(iter(code.splitlines(True)).__next__):
+        if kind in (tokenize.NL, tokenize.COMMENT, tokenize.ENDMARKER):
+            continue
+        if kind in (tokenize.INDENT, tokenize.DEDENT):
+            level += 1 if kind == tokenize.INDENT else -1
+        elif kind == tokenize.NEWLINE:
+            fresh, first = True, ""
+        elif text == ";" and depth == 0 and first not in _COMPOUND:
+            fresh = True
+        else:
+            if fresh and level == 0:
+                start = at
+            fresh, first = False, first or text
+            if kind == tokenize.OP:
+                depth += (text in "([{") - (text in ")]}")
+    return start
 
 
 def _is_text(statement):
