@@ -75,7 +75,7 @@ func sum(rows []row) (e elision) {
 const (
 	tracebackHead = "Traceback (most recent call last):"
 	faultHead     = "(most recent call first):"
-	workerFrame   = `  File "turnstone_worker/`
+	workerFrame   = `  File "<turnstone_worker/`
 )
 
 var (

@@ -47,11 +47,11 @@ func TestRender_FramesOfLibrariesAreFolded(t *testing.T) {
 		},
 		{
 			"a fault", "Fatal Python error: Segmentation fault\n\nCurrent thread 0x1 (most recent call first):\n  File \"/usr/lib/python3.11/ctypes/__init__.py\", line 519 in string_at\n  File \"<cell 7>\", line 2 in <module>\n" +
-				"  File \"turnstone_worker/cells.py\", line 58 in run\n  File \"/tmp/files-1/boot.py\", line 103 in <module>\n",
+				"  File \"<turnstone_worker/cells.py: importlib._bootstrap>\", line 58 in run\n  File \"/tmp/files-1/boot.py\", line 103 in <module>\n",
 			"Fatal Python error: Segmentation fault\n\nCurrent thread 0x1 (most recent call first):\n  File \"/usr/lib/python3.11/ctypes/__init__.py\", line 519 in string_at\n  File \"<cell 7>\", line 2 in <module>\n",
 		},
 		{
-			"a thread of the worker's", "Thread 0x1 (most recent call first):\n  File \"turnstone_worker/link.py\", line 58 in run\n\nThread 0x2 (most recent call first):\n  <no Python frame>\n",
+			"a thread of the worker's", "Thread 0x1 (most recent call first):\n  File \"<turnstone_worker/link.py: importlib._bootstrap>\", line 58 in run\n\nThread 0x2 (most recent call first):\n  <no Python frame>\n",
 			"\nThread 0x2 (most recent call first):\n  <no Python frame>\n",
 		},
 	} {

@@ -58,7 +58,7 @@ func TestCompile_TheCodeOfAConfinedWorkerIsKeptAsTheSessionCannotChangeIt(t *tes
 		write(t, filepath.Join(plain, name), string(content))
 	}
 	out := t.TempDir()
-	cmd := exec.Command(interpreter, "-I", "-S", "-B", filepath.Join(plain, "boot.py"), "", spec.Args[2], "compile="+out)
+	cmd := exec.Command(interpreter, "-I", "-S", "-B", filepath.Join(plain, filepath.Base(spec.Args[0])), "", spec.Args[2], "compile="+out)
 	if said, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}

@@ -43,7 +43,7 @@ func compilation(cache, id string, by executable) *workers.Compilation {
 	}
 	return &workers.Compilation{
 		Path: by.Path,
-		Args: []string{"-I", "-S", "-B", workers.FilesDir + "/boot.py", "", id, "compile=" + workers.FilesDir},
+		Args: []string{"-I", "-S", "-B", workers.FilesDir + "/" + program, "", id, "compile=" + workers.FilesDir},
 		Key:  cache + "\x00" + id,
 		Kept: func() bool {
 			kept, _ := filepath.Glob(filepath.Join(cache, "worker-*-"+id))

@@ -21,6 +21,10 @@ import (
 //go:embed src/boot.py src/turnstone_worker/*.py
 var source embed.FS
 
+// program is the name with which a worker's program is written. Warnings are not attributed to a
+// file whose name has the words "importlib" and "_bootstrap", and it is below all code of a user.
+const program = "boot.importlib_bootstrap.py"
+
 // Options say which Python to start and how. The zero value is a good choice.
 type Options struct {
 	// Path names the interpreter as FindOptions.Path does; "" means search.
@@ -76,7 +80,7 @@ func Spec(o Options) workers.Spec {
 	cache := cacheDir(o.CacheDir)
 	executable := executableAt(found.Path)
 	id := digest(files, executable)
-	s.Args = []string{workers.FilesDir + "/boot.py", cache, id}
+	s.Args = []string{workers.FilesDir + "/" + program, cache, id}
 	if cache != "" {
 		s.Compile = compilation(cache, id, executable)
 	}
@@ -98,7 +102,11 @@ var modules = sync.OnceValues(func() (map[string][]byte, error) {
 	}
 	files := make(map[string][]byte, len(names)+1)
 	for _, name := range append(names, "src/boot.py") {
-		if files[path.Base(name)], err = source.ReadFile(name); err != nil {
+		base := path.Base(name)
+		if base == "boot.py" {
+			base = program
+		}
+		if files[base], err = source.ReadFile(name); err != nil {
 			return nil, err
 		}
 	}

@@ -201,7 +201,7 @@ func TestStdin_AnAnswerThatAnotherThreadReadsIsSeen(t *testing.T) {
 	eachPython(t, func(t *testing.T, s setup) {
 		r := start(t, s).Run(`
 import gc, sys, threading
-channel = next(o for o in gc.get_objects() if type(o) is sys.modules['turnstone_worker.channel'].Channel)
+channel = next(o for o in gc.get_objects() if type(o).__module__ == 'turnstone_worker.channel' and type(o).__name__ == 'Channel')
 wait = channel.ask({'type': 'stdin_wait', 'turn': channel.turn, 'prompt': '? ', 'kind': 'line', 'want': 'line'})
 looks = 0
 def read():
@@ -231,7 +231,7 @@ func TestStdin_NobodyLooksForInputBesideTheThreadThatReads(t *testing.T) {
 	eachPython(t, func(t *testing.T, s setup) {
 		r := start(t, s).Run(`
 import gc, sys, threading
-channel = next(o for o in gc.get_objects() if type(o) is sys.modules['turnstone_worker.channel'].Channel)
+channel = next(o for o in gc.get_objects() if type(o).__module__ == 'turnstone_worker.channel' and type(o).__name__ == 'Channel')
 looks, leads, done = [], threading.Event(), threading.Event()
 class Inbox:
     def ready(self, patience): looks.append(patience)

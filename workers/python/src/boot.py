@@ -14,7 +14,6 @@ def _boot():
         sys.exit(3)
     import marshal
     import os
-    from _frozen_importlib import ModuleSpec
     from _frozen_importlib_external import MAGIC_NUMBER
 
     # A select.py in the working directory must not become a part of the worker.
@@ -32,7 +31,6 @@ def _boot():
 
     cache, digest = sys.argv[1:3]
     options = dict(a.split("=", 1) for a in sys.argv[3:])
-    package = "turnstone_worker"
     name = "worker-%s-%s-%s" % (sys.implementation.cache_tag, MAGIC_NUMBER[:2].hex(), digest)
     entry = cache and cache + "/" + name
 
@@ -62,9 +60,12 @@ def _boot():
     def compiled():
         codes = {}
         for name in sorted(os.listdir(files)):
-            if name.endswith(".py") and name != "boot.py":
+            if name.endswith(".py") and name != os.path.basename(__file__):
+                # Warnings are not attributed to a file whose name has these two words, and no
+                # tool takes one in angle brackets for a file of the user's.
+                file = "<turnstone_worker/%s: importlib._bootstrap>" % name
                 with open(os.path.join(files, name), "rb") as f:
-                    codes[name[:-3]] = compile(f.read(), package + "/" + name, "exec", dont_inherit=True)
+                    codes[name[:-3]] = compile(f.read(), file, "exec", dont_inherit=True)
         return codes
 
     if "compile" in options:
@@ -80,33 +81,9 @@ def _boot():
     if codes is None:
         codes, save = compiled(), entry
 
-    # The worker's modules have builtins of their own, because user code may damage Python's.
-    builtins = dict(vars(sys.modules["builtins"]))
-
-    class Modules:
-        """Finds the worker's modules, which exist in memory only."""
-
-        @staticmethod
-        def find_spec(name, path=None, target=None):
-            parent, _, module = name.partition(".")
-            if parent == package and module in codes:
-                return ModuleSpec(name, Modules, origin="turnstone")
-
-        @staticmethod
-        def create_module(spec):
-            return None
-
-        @staticmethod
-        def exec_module(module):
-            module.__builtins__ = builtins
-            exec(codes[module.__name__.partition(".")[2]], module.__dict__)
-
-    top = type(sys)(package)
-    top.__path__ = []
-    sys.modules[package] = top
-    sys.meta_path.append(Modules)
-    from turnstone_worker import main
-
+    modules = {"__name__": "turnstone_worker.modules", "__builtins__": dict(vars(sys.modules["builtins"]))}
+    exec(codes["modules"], modules)
+    main = modules["start"](codes)
     return main.Worker(options, path, save, codes)
 
 

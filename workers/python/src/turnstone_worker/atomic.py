@@ -12,6 +12,7 @@ from _functools import partial
 from os import write as _write
 
 _call = partial.__call__
+_TRIES = 10000  # of a write that raises, one after the other: handlers of the user's raise now and then
 _HOPELESS = (errno.EPIPE, errno.EIO, errno.EBADF, errno.ENXIO, errno.EINVAL, errno.ENOSPC)
 
 
@@ -33,7 +34,7 @@ def write_all(steps, done=None, must=False):
     """
     if done is None:
         done = progress(steps)
-    late = None
+    late, tries = None, 0
     while True:
         try:
             _finish(steps, done)
@@ -41,7 +42,8 @@ def write_all(steps, done=None, must=False):
         except BaseException as e:
             if isinstance(e, OSError) and e.errno in _HOPELESS:
                 raise
-            if not must and not any(done):
+            tries += 1
+            if tries > _TRIES or not must and not any(done):
                 raise
             late = e
     if late is not None:

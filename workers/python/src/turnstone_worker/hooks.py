@@ -17,12 +17,13 @@ def install(worker):
         worker.streams.flush()
         worker.interrupts.catch_up()
 
+    python_os = sys.modules["os"]  # ours is a copy
     terminal.one_write()
     _system(worker)
-    _before(os, "posix_spawn", flush)
-    _before(os, "posix_spawnp", flush)
-    _before(os, "execv", flush)
-    _before(os, "execve", flush)
+    _before(python_os, "posix_spawn", flush)
+    _before(python_os, "posix_spawnp", flush)
+    _before(python_os, "execv", flush)
+    _before(python_os, "execve", flush)
     if system.FORKS:
         import _posixsubprocess
 
@@ -33,8 +34,8 @@ def install(worker):
         import _winapi
 
         _before(_winapi, "CreateProcess", flush)
-        _before(os, "spawnv", flush)
-        _before(os, "spawnve", flush)
+        _before(python_os, "spawnv", flush)
+        _before(python_os, "spawnve", flush)
     system.break_waits()
 
     imports.when("subprocess", _subprocess)
@@ -64,7 +65,7 @@ def _system(worker):
         return status
 
     _resemble(run_in_shell, native)
-    os.system = run_in_shell
+    sys.modules["os"].system = run_in_shell
 
 
 @critical

@@ -23,7 +23,8 @@ from turnstone_worker.terminal import Fence, Streams
 VERSION = "1"
 _GONE_SECONDS = 1.0  # for exit handlers, when the supervisor is gone
 _RESERVE = 4 << 20  # bytes of address space that are let go of when memory has run out
-_TRIES = 100  # of a step that keeps failing; then the worker ends
+_TRIES = 10000  # of a step that keeps failing; then the worker ends
+_OWN = 100  # times as much counts an error that is our own, and not of a handler of the user
 
 
 class Turn:
@@ -132,10 +133,10 @@ class Worker:
         self.interrupts.running = False
         if isinstance(error, MemoryError):
             self.reserve.clear()
-        if isinstance(error, Exception) and _is_own(error):
-            self.failures += 1
-            if self.failures > _TRIES:
-                self._give_up(error)
+        own = isinstance(error, Exception) and _is_own(error)
+        self.failures += _OWN if own else 1
+        if self.failures > _TRIES:
+            self._give_up(error)
         if isinstance(error, Gone):
             self.step = self.abandon
         elif self.channel.forked:
@@ -143,7 +144,7 @@ class Worker:
         elif self.turn is not None:
             if self.turn.error is None:
                 self.turn.error = error
-        elif self.step == self.rest and self.failures == 0:
+        elif self.step == self.rest and not own:
             try:
                 self.cells.report(error)
                 self.streams.flush()
