@@ -386,17 +386,23 @@ func TestImports_WhatHasChangedSinceIsSaidOnce(t *testing.T) {
 		wants("mine.x", "1\n")
 		write("mine.py", "x = 22")
 		write("site-packages/theirs.py", "x = 22")
-		wants("mine.x", "<err>[mine.py changed since it was imported: importlib.reload(mine) takes it in]\n</err>1\n")
+		wants("mine.x", "1\n<err>[mine.py changed since it was imported: importlib.reload(mine) takes it in]\n</err>")
 		wants("mine.x", "1\n")
 		wants("importlib.reload(mine); mine.x", "22\n")
+		write("mine.py", "x = 2")
+		wants("importlib.reload(mine); mine.x", "2\n")
+		wants("_ = open('mine.py', 'w').write('x = 2345'); mine.x", "2\n<err>[mine.py changed since it was imported: importlib.reload(mine) takes it in]\n</err>")
+		wants("_ = open('mine.py', 'w').write('x = 23456'); importlib.reload(mine); mine.x", "23456\n")
+		wants("_ = open('new.py', 'w').write('x = 1'); importlib.invalidate_caches(); import new; _ = open('new.py', 'w').write('x = 22'); new.x", "1\n<err>[new.py changed since it was imported: importlib.reload(new) takes it in]\n</err>")
+		wants("del sys.modules['new']; import new; new.x", "22\n")
 		write("mine.py", "x = 333")
 		write("parts/one.py", "x = 333")
 		if r := w.Run("x = = 1"); strings.Contains(r.Out(), "changed") {
 			t.Errorf("an input that does not run: got %q", r.Script())
 		}
-		wants("1", "<err>[mine.py, parts/one.py changed since they were imported: importlib.reload() takes each in]\n</err>1\n")
+		wants("1", "1\n<err>[mine.py, parts/one.py changed since they were imported: importlib.reload() takes each in]\n</err>")
 		write("mine.py", "x = 4444")
-		wants("2", "<err>[mine.py changed since it was imported: importlib.reload(mine) takes it in]\n</err>2\n")
+		wants("2", "2\n<err>[mine.py changed since it was imported: importlib.reload(mine) takes it in]\n</err>")
 		if err := os.Remove(filepath.Join(s.Dir, "mine.py")); err != nil {
 			t.Fatal(err)
 		}

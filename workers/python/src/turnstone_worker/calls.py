@@ -10,6 +10,7 @@ from itertools import count
 
 from turnstone_worker import imports
 from turnstone_worker.atomic import together
+from turnstone_worker.frames import native_getframe
 from turnstone_worker.interrupt import guard, is_inside
 
 guard(globals())
@@ -115,7 +116,7 @@ class Calls:
         channel = self.channel
         if channel.forked:
             raise CallError("%s: a forked child cannot call functions of the host: call in the parent, and pass the result on" % name)
-        if is_inside(sys._getframe(2)):
+        if is_inside(native_getframe(2)):
             raise CallError(
                 "%s: a signal handler or finalizer that has interrupted the session's own work cannot call functions of the host: note it, and call later" % name
             )

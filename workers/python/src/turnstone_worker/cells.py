@@ -12,6 +12,7 @@ import sys
 from turnstone_worker import imports
 from turnstone_worker.changes import Imported
 from turnstone_worker.codec import text
+from turnstone_worker.frames import entry, is_ours
 from turnstone_worker.loops import RUN_IN_LOOP, Loops, is_of_loop
 
 _ONLY_AST = _ast.PyCF_ONLY_AST
@@ -42,7 +43,6 @@ class Cells:
         self.flags = 0  # the __future__ features that cells have asked for
         self.sources = {}  # linecache entries by file name
         self.size = 0  # bytes of memory that they take
-        self.classes = {}  # the file of each class that a cell defined, by its name
         self.imported = Imported()
         self.loops = Loops(interrupts)
         self.tracer = None  # of the last cell, for the next one
@@ -59,11 +59,11 @@ class Cells:
         code = code.replace("\r\n", "\n").replace("\r", "\n")
         if code[:1] == "\ufeff":
             code = code[1:]
+        if code[:1].isspace():
+            code = dedented(code)
         self._remember(name, code)
         parts = self._compile(code, name)
-        changed = self.imported.changed()
-        if changed is not None:
-            print(changed, file=sys.stderr)
+        self.namespace.pop("__warningregistry__", None)  # a warning is new in each cell
         if self.tracer is not None:
             sys.settrace(self.tracer)
             self.tracer = None
@@ -75,8 +75,11 @@ class Cells:
         finally:
             if sys.gettrace() is not None:
                 self._pause_tracing()
-            self.imported.look()
+            changed = self.imported.changed()
+            if changed is not None:
+                sys.stderr.write(changed + "\n")
 
+    @entry
     def _evaluate(self, parts):
         """Runs the code of a cell. It is a function of its own for when no memory at all is left: on
         its way to a handler more than 256 instructions into a function, CPython 3.11 and newer may
@@ -104,6 +107,7 @@ class Cells:
         if bdb is None or not isinstance(debugger, bdb.Bdb) or debugger.breaks:
             self.tracer = tracer
 
+    @entry
     def run_file(self, path):
         """Runs a start-up file in the cells' namespace, as python -i does."""
         with open(path, "rb") as f:
@@ -149,9 +153,6 @@ class Cells:
                 flags |= part.co_flags & _FUTURE
                 parts.append(part)
         self.flags = flags & _FUTURE
-        for node in body:
-            if type(node) is _ast.ClassDef:
-                self.classes[node.name] = name
         return parts
 
     def _compile_deep(self, code, name, flags):
@@ -195,14 +196,53 @@ class Cells:
 
         def getfile(object):
             if isinstance(object, type) and object.__module__ == "__main__":
-                name = self.classes.get(object.__qualname__.partition(".")[0])
-                if name in self.sources and sys.modules["__main__"].__dict__ is self.namespace:
+                name = self._defining(object)
+                if name is not None and sys.modules["__main__"].__dict__ is self.namespace:
                     return name
             return native(object)
 
         getfile.__doc__ = native.__doc__
         getfile.__module__ = "inspect"
         inspect.getfile = getfile
+
+    def _defining(self, kind):
+        """The name of the latest cell that defines a class, wherever in its code; or None."""
+        short, line = kind.__name__, vars(kind).get("__firstlineno__")  # since Python 3.13
+        for name, (_, _, lines, _) in reversed(list(self.sources.items())):
+            source = "".join(lines)
+            if short not in source:
+                continue
+            try:
+                tree = compile(source, name, "exec", _ONLY_AST | self.compiler_flags(), True)
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
+                continue
+            for node in imports.quietly("ast").walk(tree):
+                if type(node) is _ast.ClassDef and node.name == short:
+                    first = node.decorator_list[0].lineno if node.decorator_list else node.lineno
+                    if line is None or line == first:
+                        return name
+        return None
+
+    def teach_joblib(self, module):
+        """A function that is sent again is the same to joblib.Memory, though it is of another cell."""
+        native = module.get_func_name
+
+        def get_func_name(*args, **options):
+            path, name = native(*args, **options)
+            cells = {"-" + cell: "-<cell>" for cell in self.sources}
+            return [next((p[: -len(c)] + cells[c] for c in cells if p.endswith(c)), p) for p in path], name
+
+        module.get_func_name = get_func_name
+        for user in ("joblib.memory", "joblib._store_backends"):
+            if getattr(sys.modules.get(user), "get_func_name", None) is native:
+                sys.modules[user].get_func_name = get_func_name
+
+    def teach_line_profiler(self, module):
+        """Cells have a source that is no file."""
+        for name in ("is_ipython_kernel_cell", "is_generated_code"):
+            native = getattr(module, name, None)
+            if native is not None:
+                setattr(module, name, lambda filename, native=native: filename in self.sources or native(filename))
 
     # ------------------------------------------------------------ errors
 
@@ -288,11 +328,6 @@ def exit_text(error):
         return ""  # it is an object of the user's
 
 
-def is_ours(frame):
-    name = frame.f_globals.get("__name__")
-    return type(name) is str and name.startswith("turnstone_worker.")
-
-
 def _strip(error):
     """Drops the worker's own frames from an error and the errors that led to it, and the
     middle of a traceback that is deep; returns how many frames of it were dropped."""
@@ -361,6 +396,16 @@ def _last_statement(code):
             if kind == tokenize.OP:
                 depth += (text in "([{") - (text in ")]}")
     return start
+
+
+def dedented(code):
+    """The code without the indentation that all of its lines have, as it is copied from within other code."""
+    lines = code.split("\n")
+    first = next((line for line in lines if line.strip()), "")
+    indent = first[: len(first) - len(first.lstrip())]
+    if not all(line.startswith(indent) for line in lines if line.strip()):
+        return code
+    return "\n".join(line[len(indent) :] for line in lines)
 
 
 def _is_text(statement):

@@ -1,8 +1,8 @@
 """Modules of the user's whose files have changed since they were imported.
 
 An agent edits a file and runs the old code: Python does not say so. At the end of a turn
-what it has imported is looked at, at the start of the next one the files are. Nothing is
-done while nobody runs code.
+the files are looked at of what is imported, unless the turn has imported it anew. Nothing
+is done while nobody runs code.
 """
 import os
 import sys
@@ -13,16 +13,53 @@ _NAMED = 5  # in one line
 _library = os.path.dirname(os.__file__) + os.sep
 
 
+class _File:
+    """The file of a module, as it was when the module was imported, or when its change was told."""
+
+    def __init__(self, module, path, shown):
+        self.path, self.shown = path, shown
+        self.spec = _spec(module)
+        self.state = _imported_state(self.spec) or _state(path)
+
+
 class Imported:
     def __init__(self):
-        self.count = 0  # of modules, at the last check
+        self.count = 0  # of modules, at the last look
         self.seen = set()  # their names
-        self.files = {}  # [path, path within the working directory, state] by the name of a module
+        self.files = {}  # by the names of modules
 
-    def look(self):
+    def changed(self):
+        """A line that names changed modules, once for each change; None if there are none."""
+        found = []
+        for name, file in list(self.files.items()):
+            module = sys.modules.get(name)
+            if module is None:
+                del self.files[name]
+                self.seen.discard(name)
+                self.count = 0
+                continue
+            if _spec(module) is not file.spec:
+                file = self.files[name] = _File(module, file.path, file.shown)  # it was imported anew
+            self._check(name, file, found)
+        if len(sys.modules) != self.count:
+            self._look(found)
+        if not found:
+            return None
+        if len(found) == 1:
+            return "[%s changed since it was imported: importlib.reload(%s) takes it in]" % found[0]
+        names = ", ".join(path for path, _ in found[:_NAMED])
+        if len(found) > _NAMED:
+            names += " and %d more" % (len(found) - _NAMED)
+        return "[%s changed since they were imported: importlib.reload() takes each in]" % names
+
+    def _check(self, name, file, found):
+        state = _state(file.path)
+        if state is not None and state != file.state:
+            file.state = state
+            found.append((file.shown, name))
+
+    def _look(self, found):
         """Notes which modules have been imported."""
-        if len(sys.modules) == self.count:
-            return
         self.count = len(sys.modules)
         try:
             here = os.getcwd() + os.sep
@@ -35,29 +72,13 @@ class Imported:
             path = vars(module).get("__file__") if type(module) is ModuleType else None
             if type(path) is str and path.startswith(here) and path.endswith(".py") and len(self.files) < _FILES:
                 if not path.startswith(_library) and not {"site-packages", "dist-packages"}.intersection(path.split(os.sep)):
-                    self.files[name] = [path, path[len(here) :], _state(path)]
+                    self.files[name] = file = _File(module, path, path[len(here) :])
+                    self._check(name, file, found)
 
-    def changed(self):
-        """A line that names changed modules, once for each change; None if there are none."""
-        found = []
-        for name, file in list(self.files.items()):
-            if name not in sys.modules:
-                del self.files[name]
-                self.seen.discard(name)
-                self.count = 0
-                continue
-            state = _state(file[0])
-            if state is not None and state != file[2]:
-                file[2] = state
-                found.append((file[1], name))
-        if not found:
-            return None
-        if len(found) == 1:
-            return "[%s changed since it was imported: importlib.reload(%s) takes it in]" % found[0]
-        names = ", ".join(path for path, _ in found[:_NAMED])
-        if len(found) > _NAMED:
-            names += " and %d more" % (len(found) - _NAMED)
-        return "[%s changed since they were imported: importlib.reload() takes each in]" % names
+
+def _spec(module):
+    """The object that each import of a module makes anew."""
+    return vars(module).get("__spec__") if isinstance(module, ModuleType) else module
 
 
 def _state(path):
@@ -65,4 +86,21 @@ def _state(path):
         st = os.stat(path)
     except OSError:
         return None
-    return st.st_mtime_ns, st.st_size
+    return int(st.st_mtime) & 0xFFFFFFFF, st.st_size & 0xFFFFFFFF, st.st_mtime_ns
+
+
+def _imported_state(spec):
+    """The state of the source that was imported, as the compiled file of Python has it: the code of a
+    turn may import a module and then write its file. None if it has none, or if it tells no difference."""
+    try:
+        if sys.dont_write_bytecode or not os.access(os.path.dirname(spec.cached), os.W_OK):
+            return None  # it may be older
+        with open(spec.cached, "rb") as f:
+            head = f.read(16)
+    except (AttributeError, OSError, TypeError):
+        return None
+    if len(head) < 16 or head[4:8] != b"\0\0\0\0":  # a hash and no time
+        return None
+    state = int.from_bytes(head[8:12], "little"), int.from_bytes(head[12:16], "little")
+    now = _state(spec.origin)
+    return now if now is not None and now[:2] == state else state

@@ -10,6 +10,7 @@ from types import ModuleType
 
 from turnstone_worker import imports
 from turnstone_worker.calls import CallError, tool_error
+from turnstone_worker.frames import native_getframe
 
 NAME = "turnstone"
 SPARE = "turnstone_host"  # when the user has a module of the name
@@ -282,7 +283,7 @@ class Host:
             return
         from turnstone_worker.interrupt import is_inside
 
-        if not is_inside(sys._getframe(1)) and not channel.ending:
+        if not is_inside(native_getframe(1)) and not channel.ending:
             channel.glance()
         told = channel.functions
         if told is None or told["revision"] == self.revision:

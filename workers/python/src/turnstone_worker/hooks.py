@@ -5,8 +5,7 @@ from _functools import partial
 from _signal import SIGINT
 from time import monotonic
 
-from turnstone_worker import imports, system, terminal
-from turnstone_worker.cells import is_ours
+from turnstone_worker import frames, imports, system, terminal
 from turnstone_worker.interrupt import critical
 
 _NEWBORN = 0.1  # seconds: an interrupt sends all its signals to a shell younger than this, and to its group
@@ -18,6 +17,7 @@ def install(worker):
         worker.interrupts.catch_up()
 
     python_os = sys.modules["os"]  # ours is a copy
+    frames.install()
     terminal.one_write()
     _system(worker)
     _before(python_os, "posix_spawn", flush)
@@ -43,7 +43,11 @@ def install(worker):
     imports.when("linecache", worker.cells.fill)
     imports.when("inspect", worker.cells.teach)
     imports.when("threading", lambda threading: _threading(threading, worker.cells.report_thread))
-    imports.when("bdb", _bdb)
+    imports.when("joblib.func_inspect", worker.cells.teach_joblib)
+    imports.when("line_profiler.line_profiler", worker.cells.teach_line_profiler)
+    imports.when("bdb", frames.teach_bdb)
+    imports.when("traceback", frames.teach_traceback)
+    imports.when("inspect", frames.teach_inspect)
     imports.when("getpass", lambda getpass: _getpass(getpass, worker))
     imports.when("matplotlib.pyplot", worker.display.teach)
     imports.when("IPython.core.display_functions", worker.display.teach_ipython)
@@ -141,25 +145,6 @@ def _subprocess(subprocess):
 def _threading(threading, hook):
     if sys.version_info < (3, 13):
         threading.excepthook = threading.__excepthook__ = hook
-
-
-def _bdb(bdb):
-    """Makes debuggers neither stop in nor show the worker's frames, which are below every cell."""
-    native_stop_here, native_get_stack = bdb.Bdb.stop_here, bdb.Bdb.get_stack
-
-    def stop_here(self, frame):
-        return not is_ours(frame) and native_stop_here(self, frame)
-
-    def get_stack(self, frame, traceback):
-        stack, current = native_get_stack(self, frame, traceback)
-        ours = 1 if current > 1 and is_ours(stack[1][0]) else 0  # boot.py is the lowest
-        while ours < current and is_ours(stack[ours][0]):
-            ours += 1
-        return stack[ours:], current - ours
-
-    _resemble(stop_here, native_stop_here)
-    _resemble(get_stack, native_get_stack)
-    bdb.Bdb.stop_here, bdb.Bdb.get_stack = stop_here, get_stack
 
 
 def _getpass(getpass, worker):

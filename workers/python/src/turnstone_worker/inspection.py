@@ -3,6 +3,7 @@
 Names are looked up as for a completion. A signature is written from the function itself;
 of its defaults only those are shown whose repr is Python's own.
 """
+import builtins
 import sys
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodType, ModuleType, WrapperDescriptorType
 
@@ -74,7 +75,7 @@ def _doc(value):
     if type(value) is MethodType:
         value = value.__func__
     kind = type(value)
-    if kind is FunctionType or type(value) in _BUILTIN:
+    if kind is FunctionType or type(value) in _BUILTIN or value is builtins.print:
         doc = value.__doc__
     elif issubclass(type(value), type):
         doc = query._fields_of(value).get("__doc__")
@@ -97,7 +98,7 @@ def _signature(value):
         value, drop = value.__func__, 1
     if issubclass(type(value), type):
         value, drop = query._look_up(value.__mro__, "__init__"), 1
-    if type(value) in _BUILTIN:
+    if type(value) in _BUILTIN or value is builtins.print:
         return _shown(getattr(value, "__text_signature__", None))
     if type(value) is not FunctionType:
         return ""

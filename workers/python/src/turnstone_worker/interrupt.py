@@ -17,6 +17,7 @@ import sys
 from _thread import get_ident
 
 from turnstone_worker import system
+from turnstone_worker.frames import is_ours, native_getframe
 
 SIGINT = _signal.SIGINT
 _set = _signal.signal
@@ -206,7 +207,7 @@ class Interrupts:
         while self.deferred and get_ident() == self.main:
             self.deferred = False
             if self.running:
-                self._take(sys._getframe())
+                self._take(native_getframe())
 
     def check(self):
         """Looks for an interrupt whose signal the main thread has not seen, or did not act upon."""
@@ -214,7 +215,7 @@ class Interrupts:
             return
         signals = int(self.deferred)
         self.deferred = False
-        self._act(self._checked(signals), sys._getframe())
+        self._act(self._checked(signals), native_getframe())
         self.catch_up()
 
     @critical
@@ -234,7 +235,7 @@ class Interrupts:
         """Delivers an interrupt to the turn."""
         if level == 0:
             return
-        while frame is not None and _is_ours(frame):
+        while frame is not None and is_ours(frame):
             frame = frame.f_back
         if level == 1 and self.user_handler is not None:
             blocking = self.blocking
@@ -264,7 +265,7 @@ class Interrupts:
         error = args.exc_value
         ours = isinstance(error, (KeyboardInterrupt, TurnAborted)) and error.__dict__.get("turnstone") == self.turn
         # Finalizers also run in the worker's own frames. Not in a critical one.
-        frame = outer = sys._getframe(1)
+        frame = outer = native_getframe(1)
         while outer is not None:
             if id(outer.f_code) in _critical:
                 frame = outer.f_back
@@ -360,7 +361,7 @@ class Interrupts:
         One is on its way, or is being looked into. Others may have struck before a handler
         could look, whose frame is on the stack then, and one may wait in deferred.
         """
-        handlers, frame = 0, sys._getframe()
+        handlers, frame = 0, native_getframe()
         while frame is not None:
             handlers += frame.f_code is self.handler.__code__
             frame = frame.f_back
@@ -436,8 +437,3 @@ def is_inside(frame):
             return True
         frame = frame.f_back
     return False
-
-
-def _is_ours(frame):
-    name = frame.f_globals.get("__name__")
-    return type(name) is str and name.startswith("turnstone_worker.")

@@ -9,6 +9,7 @@ from _contextvars import copy_context
 from _thread import get_ident
 
 from turnstone_worker import imports
+from turnstone_worker.frames import entry
 from turnstone_worker.interrupt import TurnAborted, critical
 
 _COROUTINE = 0x80  # inspect.CO_COROUTINE
@@ -21,6 +22,7 @@ class _Steps:
     def __init__(self, context, coroutine):
         self.context, self.coroutine = context, coroutine
 
+    @entry
     def __await__(self):
         step, value = self.coroutine.send, None
         while True:
@@ -32,6 +34,15 @@ class _Steps:
                 step, value = self.coroutine.send, (yield request)
             except BaseException as e:
                 step, value = self.coroutine.throw, e
+
+
+async def _input(run):
+    return await run
+
+
+_input.__code__ = _input.__code__.replace(co_filename="<input>", co_firstlineno=0)
+_input = entry(_input)
+_input.__name__ = _input.__qualname__ = "<module>"  # as a task shows it
 
 
 class Loops:
@@ -100,6 +111,7 @@ class Loops:
 
     # ------------------------------------------------------------ await
 
+    @entry
     async def _run_in_loop(self, parts, namespace):
         """Runs a whole input with an await in the loop, because it may make tasks before it awaits.
         A StopIteration is returned: it cannot leave a coroutine."""
@@ -119,7 +131,7 @@ class Loops:
     @critical
     def _make_task(self, loop, parts, namespace):
         """Makes the coroutine and its task; neither must exist without the other."""
-        self.task = loop.create_task(self._run_in_loop(parts, namespace))
+        self.task = loop.create_task(_input(self._run_in_loop(parts, namespace)))
 
     def settle(self):
         """Behind an input that has asked for the loop: begins the tasks that it has made."""
@@ -128,6 +140,7 @@ class Loops:
         if _is_free(loop) and asyncio.all_tasks(loop):
             self.finish((), None)
 
+    @entry
     def finish(self, parts, namespace):
         """Runs an input with an await to its end."""
         asyncio = imports.quietly("asyncio")

@@ -12,10 +12,11 @@ from _thread import get_ident
 
 from turnstone_worker import cache, functions, hooks, imports, system
 from turnstone_worker.calls import Calls
-from turnstone_worker.cells import Cells, exit_text, is_ours, summary
+from turnstone_worker.cells import Cells, exit_text, summary
 from turnstone_worker.channel import Channel, Gone
 from turnstone_worker.codec import text
 from turnstone_worker.display import Display
+from turnstone_worker.frames import is_ours
 from turnstone_worker.interrupt import Interrupts, TurnAborted, critical
 from turnstone_worker.standard import Stdin
 from turnstone_worker.terminal import Fence, Streams
@@ -285,6 +286,7 @@ class Worker:
             except Exception as e:
                 self.cells.report(e)
             self.streams.flush_others()
+            self.streams.notice()
             turn.prompt = str(getattr(sys, "ps1", ">>> "))
             self.interrupts.running = False
 

@@ -109,7 +109,11 @@ def _parse(text, flags):
     """Whether text is "complete", "incomplete" or "invalid", as an interactive interpreter judges."""
     from turnstone_worker import imports
 
+    from turnstone_worker.cells import dedented
+
     codeop = imports.quietly("codeop")
+    if text[:1].isspace():
+        text = dedented(text)
     warnings = imports.quietly("warnings")
     compiler = codeop.CommandCompiler()
     compiler.compiler.flags |= flags

@@ -13,6 +13,7 @@ from _thread import RLock, get_ident
 from select import select
 
 from turnstone_worker.codec import text
+from turnstone_worker.frames import native_getframe
 
 _native_input = builtins.input
 
@@ -241,7 +242,7 @@ def _kind(prompt):
         return "continue"
     bdb = sys.modules.get("bdb")
     if bdb is not None:
-        frame = sys._getframe(3)  # the caller of input()
+        frame = native_getframe(3)  # the caller of input()
         for _ in range(3):
             if frame is None:
                 break

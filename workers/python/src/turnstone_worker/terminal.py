@@ -193,6 +193,7 @@ class Streams:
         self.channel = channel
         self.out = self.err = None
         self.away = set()  # descriptors that a file of user code has got
+        self.hiding = None  # the id of the last stream in the place of ours that was looked at
         self.said = set()  # about which descriptors, once each
 
     def install(self):
@@ -256,6 +257,19 @@ class Streams:
         self.said.add((fd, notice))
         return notice % fd
 
+    def notice(self):
+        """Says once when a cell has left a stream in the place of sys.stdout that shows nothing."""
+        out = getattr(sys, "stdout", None)
+        if out is self.out or id(out) == self.hiding:
+            return
+        self.hiding = id(out)
+        hides = out is None or isinstance(out, io.StringIO)
+        if type(out) is io.TextIOWrapper:
+            hides = not isinstance(out.buffer, Bytes) and not out.isatty()
+        if hides and not self.channel.forked:
+            kind = "None" if out is None else "a " + type(out).__name__
+            self.err.write("[sys.stdout is %s now, so what is printed is not shown: sys.stdout = sys.__stdout__ ends that]\n" % kind)
+
     def flush(self):
         """Flushes the streams, and also those that user code has put in our place."""
         self.flush_others()
@@ -287,7 +301,7 @@ def one_write():
     """
     native = builtins.print
 
-    def print(*args, sep=" ", end="\n", file=None, flush=False):
+    def one(*args, sep=" ", end="\n", file=None, flush=False):
         out = getattr(sys, "stdout", None) if file is None else file
         sep, end = " " if sep is None else sep, "\n" if end is None else end
         if type(out) is not Text or type(sep) is not str or type(end) is not str:
@@ -309,7 +323,30 @@ def one_write():
         if flush:
             out.flush()
 
-    print.__doc__ = native.__doc__
-    print.__module__ = "builtins"
-    print.__qualname__ = "print"
-    builtins.print = print
+    class Print:
+        """print, which shows no frame of ours to a stream that user code has put in the place of ours."""
+
+        __doc__ = native.__doc__
+        __module__ = "builtins"
+        __name__ = "print"
+        __text_signature__ = "(*args, sep=' ', end='\\n', file=None, flush=False)"
+
+        @property
+        def __call__(self):
+            return one if type(getattr(sys, "stdout", None)) is Text else native
+
+        @property
+        def __signature__(self):
+            return sys.modules["inspect"].signature(one)
+
+        def __repr__(self):
+            return repr(native)
+
+        def __get__(self, instance, owner=None):
+            return self  # which makes it a routine to help()
+
+        def __reduce__(self):
+            return "print"
+
+    builtins.print = Print()
+    builtins.print.__qualname__ = "print"

@@ -1,0 +1,78 @@
+//go:build linux || darwin
+
+package python_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// Nothing of the worker is seen by code that looks at frames.
+func TestFrames(t *testing.T) {
+	t.Parallel()
+	const stream = `import inspect, io, sys, traceback
+class W(io.StringIO):
+    seen = []
+    def write(self, text):
+        if text.strip():
+            f = sys._getframe(1)
+            self.seen.append((f.f_code.co_name, inspect.currentframe().f_back.f_code.co_name, inspect.stack()[1].function, traceback.extract_stack()[-2].name))
+        return len(text)
+class S:
+    def __str__(self):
+        self.seen = sys._getframe(1).f_code.co_name, inspect.stack()[1].function, traceback.extract_stack()[-2].name
+        return 'S'
+def caller(*what, **how): print(*what, **how)
+`
+	eachPython(t, func(t *testing.T, s setup) {
+		for name, inputs := range map[string][][2]string{
+			"the write of a stream is called by the code that prints": {
+				{stream, ""},
+				{"sys.stdout = W(); caller('x'); sys.stdout = sys.__stdout__; W.seen", "[('caller', 'caller', 'caller', 'caller')]\n"},
+				{"del W.seen[:]; caller('x', file=W()); [(a, c, d) for a, b, c, d in W.seen]", "[('caller', 'caller', 'caller')]\n"},
+			},
+			"so is __str__": {
+				{stream, ""},
+				{"one = S(); caller(one); two = S(); caller(1, two); one.seen, two.seen", "S\n1 S\n(('caller', 'caller', 'caller'), ('caller', 'caller', 'caller'))\n"},
+			},
+			"an error in __str__ has no other frames": {
+				{"import traceback\nclass B:\n    def __str__(self): raise ValueError('no')", ""},
+				{"try: print(1, B())\nexcept ValueError: print(traceback.format_exc().count('File'), traceback.format_exc().count('<cell '))", "1 2 2\n"},
+			},
+			"the stack begins with the input": {
+				{"import inspect, logging, sys, traceback, warnings", ""},
+				{"traceback.print_stack()", "  File \"<cell 2>\", line 1, in <module>\n    traceback.print_stack()\n"},
+				{"def f(): return [x.function for x in inspect.stack()], len(traceback.extract_stack()), len(traceback.StackSummary.extract(traceback.walk_stack(None)))\nf()", "(['f', '<module>'], 2, 2)\n"},
+				{"try: sys._getframe(1)\nexcept ValueError as e: print(e)", "call stack is not deep enough\n"},
+				{"with warnings.catch_warnings(record=True) as w: warnings.warn('deep', stacklevel=2)\nw[0].filename.strip('<>')", "'sys'\n"},
+				{"logging.warning('said', stack_info=True)", "WARNING:root:said\nStack (most recent call last):\n  File \"<cell 6>\", line 1, in <module>\n    logging.warning('said', stack_info=True)\n"},
+			},
+			"so it does with an await": {
+				{"import asyncio, inspect, sys, traceback, warnings", ""},
+				{"await asyncio.sleep(0); traceback.print_stack()", "  File \"<cell 2>\", line 1, in <module>\n    await asyncio.sleep(0); traceback.print_stack()\n"},
+				{"await asyncio.sleep(0); len(inspect.stack())", "1\n"},
+				{"await asyncio.sleep(0); task = asyncio.current_task(); 'worker' in repr(task), 'Loops' in repr(task)", "(False, False)\n"},
+			},
+			"traced code has names in brackets": {
+				{"import sys\nfiles = set()\ndef trace(f, e, a): files.add(f.f_code.co_filename)\nsys.settrace(trace); print(1); print(1, 2, file=sys.stderr); sys.settrace(None)\n[f for f in files if f[0] != '<']", "1\n1 2\n[]\n"},
+			},
+			"print is print": {
+				{"import copy, inspect, pickle, pydoc", ""},
+				{"print.__name__, print.__qualname__, print.__module__, callable(print), pickle.loads(pickle.dumps(print)) is print, copy.deepcopy(print) is print", "('print', 'print', 'builtins', True, True, True)\n"},
+				{"str(inspect.signature(print)), 'Print' in pydoc.render_doc(print)", "(\"(*args, sep=' ', end='\\\\n', file=None, flush=False)\", True)\n"},
+			},
+		} {
+			t.Run(name, func(t *testing.T) { t.Parallel(); steps(t, s, inputs...) })
+		}
+		t.Run("a debugger shows the input alone", func(t *testing.T) {
+			t.Parallel()
+			for _, code := range []string{"import asyncio\nawait asyncio.sleep(0); breakpoint()\nx = 1", "breakpoint()\nx = 1", "def f():\n    breakpoint()\n    return 1\nf()"} {
+				w := start(t, s)
+				r := w.Run(code, "w", "c")
+				if got := r.Out(); strings.Contains(got, "turnstone") || strings.Contains(got, "asyncio/") || strings.Contains(got, "boot") || !strings.Contains(got, "<cell 1>") {
+					t.Errorf("%q: got %q", code, got)
+				}
+			}
+		})
+	})
+}

@@ -1,0 +1,117 @@
+"""Frames of the worker, which user code does not see: they are below the code of an input, and
+between two parts of it, such as print() and the write of a stream.
+"""
+import sys
+
+native_getframe = sys._getframe
+
+_entries = set()  # the ids of code
+
+
+def is_ours(frame):
+    name = frame.f_globals.get("__name__")
+    return type(name) is str and name.startswith("turnstone_worker.")
+
+
+def entry(function):
+    """Marks a function that runs user code, which has nothing below it."""
+    _entries.add(id(function.__code__))
+    return function
+
+
+def _is_entry(frame):
+    return id(frame.f_code) in _entries
+
+
+def _visible(items):
+    """Those of items, which begin with a frame, that belong to user code. They are of a stack,
+    from its top, or of a traceback, whose first may be below the input's code."""
+    seen = False
+    for item in items:
+        if not is_ours(item[0]):
+            seen = True
+            yield item
+        elif seen and _is_entry(item[0]):
+            return
+
+
+def install():
+    def _getframe(depth=0, /):
+        """Return a frame object from the call stack.
+
+        If optional integer depth is given, return the frame object that many
+        calls below the top of the stack. If that is deeper than the call
+        stack, ValueError is raised. The default for depth is zero, returning
+        the frame at the top of the call stack."""
+        frame = native_getframe(1)
+        while frame is not None:
+            if is_ours(frame):
+                if _is_entry(frame):
+                    break
+            elif depth <= 0:
+                return frame
+            else:
+                depth -= 1
+            frame = frame.f_back
+        raise ValueError("call stack is not deep enough")
+
+    _resemble(_getframe, native_getframe)
+    sys._getframe = _getframe
+
+
+def teach_traceback(traceback):
+    summary = traceback.StackSummary
+    name = "_extract_from_extended_frame_gen"  # since 3.11
+    name = name if hasattr(summary, name) else "extract"
+    native, native_walk = getattr(summary, name).__func__, traceback.walk_stack
+
+    def extract(klass, frame_gen, **options):
+        return native(klass, _visible(frame_gen), **options)
+
+    def walk_stack(f=None):
+        return native_walk(native_getframe(1) if f is None else f)
+
+    _resemble(extract, native)
+    _resemble(walk_stack, native_walk)
+    setattr(summary, name, classmethod(extract))
+    traceback.walk_stack = walk_stack
+
+
+def teach_inspect(inspect):
+    for name in ("getouterframes", "getinnerframes"):
+        _filter(inspect, name)
+
+
+def _filter(inspect, name):
+    native = getattr(inspect, name)
+
+    def function(*args, **options):
+        return list(_visible(native(*args, **options)))
+
+    _resemble(function, native)
+    setattr(inspect, name, function)
+
+
+def teach_bdb(bdb):
+    """Makes debuggers neither stop in nor show the worker's frames, and the loop's below an input that awaits."""
+    native_stop_here, native_get_stack = bdb.Bdb.stop_here, bdb.Bdb.get_stack
+
+    def stop_here(self, frame):
+        return not is_ours(frame) and native_stop_here(self, frame)
+
+    def get_stack(self, frame, traceback):
+        stack, current = native_get_stack(self, frame, traceback)
+        below = max((i + 1 for i, (f, _) in enumerate(stack[: current + 1]) if _is_entry(f)), default=0)
+        kept = [i for i, (f, _) in enumerate(stack) if i >= below and not is_ours(f)]
+        return [stack[i] for i in kept], max(0, sum(i <= current for i in kept) - 1)
+
+    _resemble(stop_here, native_stop_here)
+    _resemble(get_stack, native_get_stack)
+    bdb.Bdb.stop_here, bdb.Bdb.get_stack = stop_here, get_stack
+
+
+def _resemble(function, native):
+    function.__name__ = native.__name__
+    function.__qualname__ = native.__qualname__
+    function.__doc__ = native.__doc__
+    function.__module__ = native.__module__
