@@ -96,6 +96,12 @@ func TestDisplay_TeachesThePackagesThatShowThings(t *testing.T) {
 		},
 		"sympy": {
 			{"from sympy.abc import x; x**2", "x**2\n[result: text/latex text/plain]\n"},
+			{"sympy.init_printing(use_latex='mathjax'); x = sympy.symbols('x')", ""},
+			{"sympy.sqrt(x) / 2", "√x\n──\n2 \n[result: text/latex text/plain]\n"},
+			{"[x, 1]", "[x, 1]\n[result: text/latex text/plain]\n"},
+			{"[1, 2]", "[1, 2]\n"},
+			{"class H:\n    def _repr_html_(self): return '<b>'\n    def __repr__(self): return 'H'\nH()", "H\n[result: text/html text/plain]\n"},
+			{"sympy.init_printing(pretty_print=False, use_latex=False); sympy.sqrt(x)", "sqrt(x)\n"},
 		},
 		"pandas": {
 			{"import pandas as pd; pd.DataFrame({'a': [1]})", "   a\n0  1\n[result: text/html text/plain]\n"},

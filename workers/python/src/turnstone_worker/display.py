@@ -14,12 +14,13 @@ import sys
 from _thread import get_ident
 from time import sleep
 
-from turnstone_worker import bundles
+from turnstone_worker import bundles, imports
 from turnstone_worker.bundles import Bundle
 from turnstone_worker.codec import text
 
 # Values of these types have their repr and nothing else, so nothing is asked for.
 _PLAIN = frozenset((int, float, complex, bool, str, bytes, bytearray, list, tuple, dict, set, frozenset, range, type, type(None), type(len), type(sys)))
+_CONTAINERS = frozenset((list, tuple, dict, set, frozenset))
 _MOST_CAUGHT = 4 << 10  # bytes of what a display method prints that a notice may quote
 
 
@@ -31,6 +32,7 @@ class Display:
         self.silent = False  # the turn echoes no value
         self.sent = {}  # of open figures: [id, the bytes last sent]
         self.count = 0  # of figures
+        self.shell = None  # the functions that libraries have registered, if any has
         self.handles = 0  # ids that were made up
 
     def install(self):
@@ -81,11 +83,15 @@ class Display:
         if value is None or self.silent:
             return
         builtins._ = None  # like the native hook, so that a failing repr leaves no stale value
-        if type(value) in _PLAIN or self.channel.forked:
+        if type(value) in _PLAIN and not self._is_mixed(value) or self.channel.forked:
             self._echo(repr(value))
         else:
             self._show(value)
         builtins._ = value
+
+    def _is_mixed(self, value):
+        """Reports whether a container may have something that a library has registered a function for."""
+        return self.shell is not None and type(value) in _CONTAINERS and not _PLAIN.issuperset(map(type, value.values() if type(value) is dict else value))
 
     def _show(self, value):
         """Echoes a value, and shows what it offers beside its text."""
@@ -150,6 +156,7 @@ class Display:
 
     def _collect(self, bundle, value):
         """Adds what decides on the text of a value; returns that text, or None if the display says it all."""
+        shown = self._catch(bundle, self.shell.show, bundle, value) if self.shell is not None else None
         add = bundles.chart(value)
         if add is not None:
             self._catch(bundle, add, bundle, value)
@@ -158,7 +165,12 @@ class Display:
         else:
             self._catch(bundle, self._pictures, bundle, value)
             if bundle.has_picture():
+                if shown is not None:
+                    bundle.add("text/plain", shown)
+                    self._catch(bundle, self._complete, bundle, value)
                 return None
+            if shown is not None:
+                return shown
             if "text/plain" in bundle.data:
                 return bundle.data["text/plain"].decode()
         kind = type(value)
@@ -197,12 +209,13 @@ class Display:
 
         writers[thread] = catch
         try:
-            function(*args)
+            result = function(*args)
         finally:
             writers.pop(thread, None)
         said = b"".join(caught).decode("utf-8", "replace").strip()
         if said:
             bundle.say("showing %s printed: %s" % (bundle.name, " ".join(said.split("\n")[-1].split())[:200]))
+        return result
 
     def _send(self, bundle, kind, name=None, update=False, title=""):
         """Sends what was collected."""
@@ -301,6 +314,31 @@ class Display:
 
         show.__doc__ = native.__doc__
         module.show = show
+
+    def teach_sympy(self, module):
+        """init_printing() puts a hook of its own in the place of ours, unless it finds IPython."""
+        from turnstone_worker.formatters import Shell
+
+        native, native_is_ipython = module.init_printing, module._is_ipython
+        signature = imports.quietly("inspect").signature(native)
+
+        def init_printing(*args, **options):
+            given = signature.bind_partial(*args, **options).arguments
+            if self.channel.forked or given.get("ip") is not None:
+                return native(*args, **options)
+            self.shell = Shell()
+            arguments = dict(given, ip=self.shell)
+            if arguments.get("pretty_print", True):
+                find = imports.quietly("importlib.util").find_spec
+                drawn = find("IPython") is not None and find("matplotlib") is not None
+                for name, usual in (("use_unicode", True), ("use_latex", True if drawn else "mathjax")):
+                    if arguments.get(name) is None:
+                        arguments[name] = usual
+            return native(**dict(arguments.pop("settings", {}), **arguments))
+
+        init_printing.__doc__, init_printing.__signature__ = native.__doc__, signature
+        module._is_ipython = lambda shell: shell is self.shell or native_is_ipython(shell)
+        module.init_printing = init_printing
 
     # ------------------------------------------------------------ matplotlib
 

@@ -52,6 +52,7 @@ def install(worker):
     imports.when("matplotlib.pyplot", worker.display.teach)
     imports.when("IPython.core.display_functions", worker.display.teach_ipython)
     imports.when("PIL.ImageShow", worker.display.teach_pillow)
+    imports.when("sympy.interactive.printing", worker.display.teach_sympy)
     imports.when("plotly.io._renderers", worker.display.teach_plotly)
     imports.when("multiprocessing.context", _multiprocessing)
     sys.meta_path.insert(0, imports.Finder)
