@@ -61,12 +61,16 @@ func Spec(o Options) workers.Spec {
 		s.Err = fmt.Errorf("python: an image resolution of %d dpi is out of range: use 1 to 1200, or 0 for the default", o.ImageDPI)
 		return s
 	}
-	found, _, err := Find(FindOptions{Path: o.Path, Dir: o.Dir, Env: discovery.Environ(o.Env)})
+	env := discovery.Environ(o.Env)
+	found, _, err := Find(FindOptions{Path: o.Path, Dir: o.Dir, Env: env})
 	if err != nil {
 		s.Err = err
 		return s
 	}
 	s.Path, s.Why = found.Path, found.Why
+	if around, err := discovery.NewSurroundings(o.Dir, env); err == nil {
+		s.Env = append(s.Env, activation(found.Path, around.Env)...)
+	}
 	if found.Missed != "" {
 		s.Notice = fmt.Sprintf("this is %s, %s", found.Path, found.Missed)
 	}
@@ -91,6 +95,21 @@ func Spec(o Options) workers.Spec {
 		s.Args = append(s.Args, "dpi="+strconv.Itoa(o.ImageDPI))
 	}
 	return s
+}
+
+// activation returns the changes to env that a virtual environment's own script makes, so that
+// programs which the session starts, such as pip, are the environment's. Others have none.
+func activation(interpreter string, env map[string]string) []string {
+	bin := filepath.Dir(interpreter)
+	root := filepath.Dir(bin)
+	if _, err := os.Stat(filepath.Join(root, "pyvenv.cfg")); err != nil || filepath.Base(bin) != "bin" {
+		return nil
+	}
+	path := bin
+	if before := env["PATH"]; before != "" {
+		path += string(os.PathListSeparator) + before
+	}
+	return []string{"VIRTUAL_ENV=" + root, "PATH=" + path}
 }
 
 // modules returns the worker's source by file name. All sessions share it: a copy would

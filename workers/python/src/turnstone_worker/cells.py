@@ -90,8 +90,8 @@ class Cells:
             else:
                 for part in parts:
                     self.loops.run(eval, part, self.namespace)
-                if self.loops.lent:
-                    self.loops.settle()
+            if self.loops.lent:
+                self.loops.settle()
         except MemoryError:
             self.free()
             raise

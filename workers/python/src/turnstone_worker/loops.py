@@ -51,7 +51,7 @@ class Loops:
         self.context = copy_context()  # of the inputs
         self.loop = None  # of top-level await
         self.task = None  # of an input that awaits, while it runs
-        self.lent = False  # an input without an await has asked for the loop
+        self.lent = False  # an input has used the loop
         self.told = False  # that tasks do not go on between inputs
 
     def run(self, function, *args):
@@ -134,7 +134,7 @@ class Loops:
         self.task = loop.create_task(_input(self._run_in_loop(parts, namespace)))
 
     def settle(self):
-        """Behind an input that has asked for the loop: begins the tasks that it has made."""
+        """Behind an input that has used the loop: begins the tasks that it has made."""
         self.lent = False
         asyncio, loop = sys.modules["asyncio"], self.loop
         if _is_free(loop) and asyncio.all_tasks(loop):
@@ -163,6 +163,7 @@ class Loops:
             self._make_task(loop, parts, namespace)
             self.interrupts.catch_up()
             stop = loop.run_until_complete(self.task)
+            self.lent = bool(parts)
             if late:
                 raise KeyboardInterrupt
             if stop is not None:
@@ -185,7 +186,7 @@ class Loops:
             if self.task is not None and not self.task.done():
                 self.task._log_destroy_pending = False
             self.task = None
-        if not self.told:
+        if not self.told and not parts:
             waiting = len(asyncio.all_tasks(loop))
             if waiting:
                 self.told = True

@@ -1,0 +1,33 @@
+//go:build linux || darwin
+
+package python_test
+
+import (
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+func TestEnvironment(t *testing.T) {
+	t.Parallel()
+	t.Run("programs are those of the environment", func(t *testing.T) {
+		t.Parallel()
+		dir, err := filepath.EvalSymlinks(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		root := filepath.Join(dir, ".venv")
+		if said, err := exec.Command("python3", "-m", "venv", "--without-pip", root).CombinedOutput(); err != nil {
+			t.Skipf("this Python makes no environments: %v: %s", err, said)
+		}
+		s := setup{python: root}
+		s.Dir = dir
+		w := start(t, s)
+		w.Run("import os, shutil; _ = os.system('command -v python'); os.environ['VIRTUAL_ENV']").Wants(t, root+"/bin/python\n'"+root+"'\n")
+		w.Run("os.environ['PATH'].count('.venv')").Wants(t, "1\n")
+	})
+	t.Run("other interpreters change nothing", func(t *testing.T) {
+		t.Parallel()
+		start(t, setup{python: "/usr/bin/python3"}).Run("import os; 'VIRTUAL_ENV' in os.environ").Wants(t, "False\n")
+	})
+}
