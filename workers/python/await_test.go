@@ -128,6 +128,12 @@ func TestAwaitLoop(t *testing.T) {
 				{"import asyncio\ntry: asyncio.get_running_loop()\nexcept RuntimeError as e: print(e)", "no running event loop\n"},
 				{"import threading\ndef g():\n    try: asyncio.get_event_loop()\n    except RuntimeError: print('none')\nt = threading.Thread(target=g); t.start(); t.join()", "none\n"},
 			},
+			"what a loop is asked to do begins behind the input": {
+				{"import asyncio\nawait asyncio.sleep(0)", ""},
+				{"loop = asyncio.get_event_loop(); t = loop.create_task(asyncio.sleep(0, 5)); _ = loop.call_soon(print, 'soon')", "soon\n"},
+				{"_ = loop.call_soon(print, 'again')", "again\n"},
+				{"await t", "5\n"},
+			},
 			"a StopIteration is itself": {
 				{"import asyncio\ntry: await asyncio.sleep(0); next(iter([]))\nexcept StopIteration: print('caught')", "caught\n"},
 			},
@@ -147,6 +153,19 @@ func TestAwaitLoop(t *testing.T) {
 			if r.Idle.Error == nil || r.Idle.Error.Name != "RuntimeError" {
 				t.Errorf("got %q %+v", r.Script(), r.Idle)
 			}
+		})
+		t.Run("a task that raises an interrupt leaves no warning", func(t *testing.T) {
+			t.Parallel()
+			w := start(t, s)
+			r := w.Run("import asyncio\nasync def bar(): raise KeyboardInterrupt\nt = asyncio.ensure_future(bar())\nawait asyncio.sleep(1)\n")
+			if strings.Contains(r.ErrText(), "never awaited") || r.Idle.Outcome != ipc.OutcomeInterrupted {
+				t.Errorf("got %q %+v", r.Script(), r.Idle)
+			}
+			w.Run("t = asyncio.ensure_future(bar())")
+			if r := w.Run("await t"); strings.Contains(r.ErrText(), "never awaited") || strings.Contains(r.ErrText(), "Loops") {
+				t.Errorf("got %q %+v", r.Script(), r.Idle)
+			}
+			w.Run("await asyncio.sleep(0, 'still')").Wants(t, "'still'\n")
 		})
 		t.Run("an interrupt ends what begins behind an input", func(t *testing.T) {
 			t.Parallel()

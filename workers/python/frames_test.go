@@ -64,6 +64,15 @@ def caller(*what, **how): print(*what, **how)
 		} {
 			t.Run(name, func(t *testing.T) { t.Parallel(); steps(t, s, inputs...) })
 		}
+		t.Run("a debugger steps to the end of the input", func(t *testing.T) {
+			t.Parallel()
+			w := start(t, s)
+			r := w.Run("import asyncio\nawait asyncio.sleep(0)\nbreakpoint()\nx = 1", "n", "n", "n")
+			if got := r.Out(); strings.Contains(got, "asyncio/") || strings.Contains(got, "turnstone") || r.Idle == nil {
+				t.Errorf("got %q", got)
+			}
+			w.Run("x").Wants(t, "1\n")
+		})
 		t.Run("a debugger shows the input alone", func(t *testing.T) {
 			t.Parallel()
 			for _, code := range []string{"import asyncio\nawait asyncio.sleep(0); breakpoint()\nx = 1", "breakpoint()\nx = 1", "def f():\n    breakpoint()\n    return 1\nf()"} {

@@ -90,7 +90,7 @@ class Cells:
             else:
                 for part in parts:
                     self.loops.run(eval, part, self.namespace)
-            if self.loops.lent:
+            if self.loops.lent or self.loops.has_work():
                 self.loops.settle()
         except MemoryError:
             self.free()

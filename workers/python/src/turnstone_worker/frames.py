@@ -97,7 +97,7 @@ def teach_bdb(bdb):
     native_stop_here, native_get_stack = bdb.Bdb.stop_here, bdb.Bdb.get_stack
 
     def stop_here(self, frame):
-        return not is_ours(frame) and native_stop_here(self, frame)
+        return not is_ours(frame) and native_stop_here(self, frame) and not _is_below(frame)
 
     def get_stack(self, frame, traceback):
         stack, current = native_get_stack(self, frame, traceback)
@@ -108,6 +108,16 @@ def teach_bdb(bdb):
     _resemble(stop_here, native_stop_here)
     _resemble(get_stack, native_get_stack)
     bdb.Bdb.stop_here, bdb.Bdb.get_stack = stop_here, get_stack
+
+
+def _is_below(frame):
+    """Reports whether a frame is of the event loop that runs an input, and not called by code of the input."""
+    while frame is not None:
+        name = frame.f_globals.get("__name__")
+        if type(name) is not str or name.partition(".")[0] not in ("asyncio", "selectors", "contextlib"):
+            return type(name) is str and is_ours(frame)
+        frame = frame.f_back
+    return False
 
 
 def _resemble(function, native):

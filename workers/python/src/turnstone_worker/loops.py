@@ -36,8 +36,8 @@ class _Steps:
                 step, value = self.coroutine.throw, e
 
 
-async def _input(run):
-    return await run
+async def _input(run, *args):
+    return await run(*args)
 
 
 _input.__code__ = _input.__code__.replace(co_filename="<input>", co_firstlineno=0)
@@ -95,9 +95,10 @@ class Loops:
 
         def get_event_loop(self_):
             local = getattr(self_, "_local", None)
-            if local is not None and not _is_open(getattr(local, "_loop", None)) and self._may_lend():
+            if local is not None and self._may_lend():
                 self.lent = True
-                self.open(asyncio)
+                if not _is_open(getattr(local, "_loop", None)):
+                    self.open(asyncio)
             return native_loop(self_)
 
         for function, native in ((create_task, native_task), (get_event_loop, native_loop)):
@@ -131,14 +132,18 @@ class Loops:
     @critical
     def _make_task(self, loop, parts, namespace):
         """Makes the coroutine and its task; neither must exist without the other."""
-        self.task = loop.create_task(_input(self._run_in_loop(parts, namespace)))
+        self.task = loop.create_task(_input(self._run_in_loop, parts, namespace))
 
     def settle(self):
         """Behind an input that has used the loop: begins the tasks that it has made."""
         self.lent = False
         asyncio, loop = sys.modules["asyncio"], self.loop
-        if _is_free(loop) and asyncio.all_tasks(loop):
+        if _is_free(loop) and (self.has_work() or asyncio.all_tasks(loop)):
             self.finish((), None)
+
+    def has_work(self):
+        """Reports whether something is about to run in the loop, as far as it can be seen."""
+        return bool(getattr(self.loop, "_ready", None))
 
     @entry
     def finish(self, parts, namespace):
