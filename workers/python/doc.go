@@ -8,6 +8,7 @@
 //
 //	main        the life of a worker
 //	codec       MessagePack and the messages that a worker may receive
+//	modules     the worker's own modules, out of the reach of user code
 //	channel     the two pipes: frames out, a mailbox in
 //	terminal    the output streams and their place in the terminal's byte stream
 //	framed      the output streams where a terminal does not keep markers
@@ -15,6 +16,8 @@
 //	atomic      system calls that survive asynchronous exceptions
 //	standard    sys.stdin, input() and getpass(): the worker asks, the supervisor answers
 //	cells       compile, run, and report one turn's code
+//	loops       the event loop of inputs that await, and the context of all
+//	frames      what user code sees of the stack: none of the worker's frames
 //	hints       a line for inputs that are a shell's or a notebook's, and no Python
 //	changes     modules of the user's whose files have changed since their import
 //	display     the last expression's value, display(), and matplotlib
