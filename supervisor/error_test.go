@@ -10,6 +10,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/fakeworker"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
@@ -88,6 +89,32 @@ func TestOpenErrors(t *testing.T) {
 		}}}
 		if _, err := spec.Prepared(t.Context(), nil); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+func TestFirstReply(t *testing.T) {
+	t.Parallel()
+	t.Run("begins with all notices of the start, and without its text", func(t *testing.T) {
+		t.Parallel()
+		s := open(t, nil, fake(&fakeworker.Options{Start: "prompt"}))
+		r, err := s.Wait(limited(t), 0, nil)
+		if err != nil || r.Wait == nil {
+			t.Fatalf("got %+v, %v", r, err)
+		}
+		s.Notify("the first")
+		s.Notify("the second")
+		if _, err := s.Answer(limited(t), r.Wait.ID, session.Input{Data: []byte("yes\n")}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Wait(limited(t), 0, nil); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"[the first]\n[the second]\nhi\n", "hi\n"} {
+			_, r := submit(t, s, "print hi")
+			if r.Text() != want {
+				t.Errorf("got %q, want %q", r.Text(), want)
+			}
 		}
 	})
 }

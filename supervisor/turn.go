@@ -111,7 +111,7 @@ func (s *Session) wait(ctx context.Context, t *turn, opts *session.WaitOptions) 
 				o.After = t.startSeq
 			default:
 				o.After = t.before
-				start = timeline.Span{After: t.startSeq, Before: t.before + 1, Limit: maxStartEvents}
+				start = timeline.Span{After: t.startSeq, Before: t.before + 1, Limit: maxStartEvents, Bytes: session.MaxReadBytes}
 			}
 			s.mu.Unlock()
 			s.fill(&r, o)
