@@ -7,7 +7,6 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -111,21 +110,43 @@ static void watch_forks(void) {
 
 R_API void Rf_killDevice(int);
 
-enum { MAX_DESCRIPTOR = 4096, MAX_WRITING = 60 /* s */ };
+enum { MAX_DESCRIPTOR = 1024, MAX_PATH_BYTES = 4096, MAX_WRITING = 60 /* s */ };
 static bool develops; /* this is a child for a picture */
+
+/* path_of gets the path of an open file. stat() is in a static part of older C libraries. */
+static bool path_of(int fd, char *to) {
+#ifdef __linux__
+	char link[64];
+	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	ssize_t n = readlink(link, to, MAX_PATH_BYTES - 1);
+	to[n > 0 ? n : 0] = 0;
+	return n > 0;
+#else
+	return fcntl(fd, F_GETPATH, to) == 0;
+#endif
+}
+
+/* descriptor_of returns the descriptor behind which that file is open; -1: there is none. */
+static int descriptor_of(const char *path) {
+	char file[MAX_PATH_BYTES], other[MAX_PATH_BYTES];
+	int own = open(path, O_RDONLY | O_CLOEXEC), found = -1;
+	if (own >= 0 && path_of(own, file))
+		for (int fd = 0; fd < MAX_DESCRIPTOR && found < 0; fd++)
+			if (fd != own && path_of(fd, other) && strcmp(file, other) == 0)
+				found = fd;
+	if (own >= 0)
+		close(own);
+	return found;
+}
 
 /* turnstone_develop writes the open page of a device, whose file is page, as the device would if it
  * were closed now: a child closes it, with another file behind the descriptor. So nothing is drawn
  * again, which could take long, and move the user's random numbers. */
 EXPORT void turnstone_develop(int *number, char **page, char **picture, int *done) {
-	struct stat file, other;
-	int status, fd = 0;
+	int status, fd = forked || !has(Rf_killDevice) ? -1 : descriptor_of(*page);
 	*done = 0;
-	if (forked || !has(Rf_killDevice) || stat(*page, &file) != 0)
+	if (fd < 0)
 		return;
-	while (fstat(fd, &other) != 0 || other.st_ino != file.st_ino || other.st_dev != file.st_dev)
-		if (++fd == MAX_DESCRIPTOR)
-			return;
 	pid_t child = fork();
 	if (child == 0) {
 		develops = true;
