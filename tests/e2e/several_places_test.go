@@ -93,7 +93,7 @@ func TestPlaces_AnAgentHasSessionsHereAndAtSeveral(t *testing.T) {
 		t.Errorf("a place that no call has named was dialled %d times", n)
 	}
 	for _, place := range []string{"gpu", "hpc"} {
-		if got := a.call("repl", place+"/main", "input", "where = '"+place+"'"); got != `[new session "`+place+`/main"]` {
+		if got := a.call("repl", place+"/main", "input", "where = '"+place+"'"); got != `[new session "`+place+"/main\"]\n[done, no output]" {
 			t.Errorf("%s: %q", place, got)
 		}
 	}

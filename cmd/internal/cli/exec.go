@@ -126,7 +126,7 @@ func showReply(s streams, r *daemonCommand, reply session.Reply) (int, error) {
 	if r.json {
 		return replyStatus(reply), printJSON(s.out, reply)
 	}
-	for _, p := range timeline.Render(reply.Events, &timeline.RenderOptions{Self: commandAuthor(r.flags.Name())}).Parts {
+	for _, p := range timeline.Render(withoutStart(s, reply), &timeline.RenderOptions{Self: commandAuthor(r.flags.Name())}).Parts {
 		if p.Image != nil {
 			fmt.Fprintf(s.err, "repl: a picture of %d bytes (%s)\n", len(p.Image.Data), p.Image.MIME)
 			continue
@@ -147,6 +147,23 @@ func showReply(s streams, r *daemonCommand, reply session.Reply) (int, error) {
 		fmt.Fprintf(s.err, "repl: still running: repl events %s --follow shows what comes, repl interrupt %s stops it\n", reply.Session, reply.Session)
 	}
 	return replyStatus(reply), nil
+}
+
+// withoutStart returns the events of a reply without the notices of the worker's start, which are no output of
+// the code. Those of a new session have been said when it was created.
+func withoutStart(s streams, reply session.Reply) []timeline.Event {
+	events := reply.Events
+	for len(events) > 0 && (events[0].Between || events[0].Turn != reply.Turn) {
+		n, ok := events[0].Body.(timeline.Notice)
+		if !ok {
+			break
+		}
+		if reply.Generation > 1 {
+			fmt.Fprintf(s.err, "repl: %s\n", n.Message)
+		}
+		events = events[1:]
+	}
+	return events
 }
 
 // The exit statuses for code that is not over, so that a script does not go on.
