@@ -326,7 +326,6 @@ def one_write():
     class Print:
         """print, which shows no frame of ours to a stream that user code has put in the place of ours."""
 
-        __doc__ = native.__doc__
         __module__ = "builtins"
         __name__ = "print"
         __text_signature__ = "(*args, sep=' ', end='\\n', file=None, flush=False)"
@@ -349,4 +348,5 @@ def one_write():
             return "print"
 
     builtins.print = Print()
+    builtins.print.__doc__ = native.__doc__  # its own, since help() leaves out what an object has from its class
     builtins.print.__qualname__ = "print"
