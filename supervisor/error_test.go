@@ -30,7 +30,7 @@ func TestOpenErrors(t *testing.T) {
 			want   session.Kind
 		}{
 			"a limit in which nothing starts": {func(s *workers.Spec) { s.Limits.Memory = 5 }, session.KindSpec},
-			"a limit of disk alone":           {func(s *workers.Spec) { s.Limits.Disk = 1 << 30 }, session.KindSpec},
+			"a limit of disk alone":           {func(s *workers.Spec) { s.Sandbox, s.Limits.Disk = nil, 1<<30 }, session.KindSpec},
 			"a host that is none": {func(s *workers.Spec) {
 				s.Sandbox = &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkList, Hosts: []string{"a b"}}
 			}, session.KindSpec},

@@ -178,6 +178,12 @@ func TestVersionHeader(t *testing.T) {
 				t.Errorf("%s %s: got %d %s, want 400 and the header's name", method, version, status, text)
 			}
 		}
+		// A request that names the version itself gets the protocol's own answer.
+		body := `{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"` + version + `","io.modelcontextprotocol/clientCapabilities":{}}}}`
+		status, text, _ := w.caller(version).do("POST", body, map[string]string{"Mcp-Method": "tools/list"})
+		if status != http.StatusBadRequest || !strings.Contains(text, "supported") || !strings.Contains(text, "2025-11-25") {
+			t.Errorf("%s: got %d %s, want 400 and the versions that are supported", version, status, text)
+		}
 	}
 }
 

@@ -75,7 +75,7 @@ func TestRoots(t *testing.T) {
 	})
 
 	t.Run("are not asked for in a project", func(t *testing.T) {
-		unasked(t, began(t, project, offers))
+		unasked(t, began(t, filepath.Join(filepath.Dir(here), "elsewhere"), offers))
 	})
 
 	t.Run("are not asked for where the client has none", func(t *testing.T) {

@@ -100,10 +100,11 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	version := r.Header.Get(versionHeader)
+	odd := version != "" && !isVersion(version)
 	switch {
-	case version != "" && !isVersion(version):
+	case odd && !saysVersion(read(body).Params):
 		x.refuse(read(body).ID, jsonline.CodeInvalidRequest, fmt.Sprintf("the header %s has %q, which is no version of the protocol: they are dates, such as %s", versionHeader, firstBytes(version), StatelessVersion))
-	case version >= StatelessVersion:
+	case odd || version >= StatelessVersion:
 		f.serveStateless(x, r, body)
 	default:
 		f.serveInSession(x, r, body)
@@ -114,6 +115,17 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func isVersion(s string) bool {
 	_, err := time.Parse(time.DateOnly, s)
 	return err == nil
+}
+
+// saysVersion reports whether a request names its version itself, as those of StatelessVersion do. The SDK then
+// answers with the versions that there are.
+func saysVersion(params json.RawMessage) bool {
+	var p struct {
+		Meta struct {
+			Version string `json:"io.modelcontextprotocol/protocolVersion"`
+		} `json:"_meta"`
+	}
+	return json.Unmarshal(params, &p) == nil && p.Meta.Version != ""
 }
 
 // firstBytes returns a text that a client chose for a message, bounded.
