@@ -56,11 +56,6 @@ def caller(*what, **how): print(*what, **how)
 			"traced code has names in brackets": {
 				{"import sys\nfiles = set()\ndef trace(f, e, a): files.add(f.f_code.co_filename)\nsys.settrace(trace); print(1); print(1, 2, file=sys.stderr); sys.settrace(None)\n[f for f in files if f[0] != '<']", "1\n1 2\n[]\n"},
 			},
-			"print is print": {
-				{"import copy, inspect, pickle, pydoc", ""},
-				{"print.__name__, print.__qualname__, print.__module__, callable(print), pickle.loads(pickle.dumps(print)) is print, copy.deepcopy(print) is print", "('print', 'print', 'builtins', True, True, True)\n"},
-				{"str(inspect.signature(print)), 'Print' in pydoc.render_doc(print)", "(\"(*args, sep=' ', end='\\\\n', file=None, flush=False)\", True)\n"},
-			},
 		} {
 			t.Run(name, func(t *testing.T) { t.Parallel(); steps(t, s, inputs...) })
 		}

@@ -14,6 +14,7 @@ from turnstone_worker.changes import Imported
 from turnstone_worker.codec import text
 from turnstone_worker.frames import entry, is_ours
 from turnstone_worker.loops import RUN_IN_LOOP, Loops, is_of_loop
+from turnstone_worker.natives import resemble
 
 _ONLY_AST = _ast.PyCF_ONLY_AST
 _AWAIT = _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
@@ -201,9 +202,7 @@ class Cells:
                     return name
             return native(object)
 
-        getfile.__doc__ = native.__doc__
-        getfile.__module__ = "inspect"
-        inspect.getfile = getfile
+        inspect.getfile = resemble(getfile, native)
 
     def _defining(self, kind):
         """The name of the latest cell that defines a class, wherever in its code; or None."""
@@ -223,27 +222,6 @@ class Cells:
                         return name
         return None
 
-    def teach_joblib(self, module):
-        """A function that is sent again is the same to joblib.Memory, though it is of another cell."""
-        native = module.get_func_name
-
-        def get_func_name(*args, **options):
-            path, name = native(*args, **options)
-            cells = {"-" + cell: "-<cell>" for cell in self.sources}
-            return [next((p[: -len(c)] + cells[c] for c in cells if p.endswith(c)), p) for p in path], name
-
-        module.get_func_name = get_func_name
-        for user in ("joblib.memory", "joblib._store_backends"):
-            if getattr(sys.modules.get(user), "get_func_name", None) is native:
-                sys.modules[user].get_func_name = get_func_name
-
-    def teach_line_profiler(self, module):
-        """Cells have a source that is no file."""
-        for name in ("is_ipython_kernel_cell", "is_generated_code"):
-            native = getattr(module, name, None)
-            if native is not None:
-                setattr(module, name, lambda filename, native=native: filename in self.sources or native(filename))
-
     # ------------------------------------------------------------ errors
 
     def report(self, error):
@@ -258,8 +236,10 @@ class Cells:
         tb = error.__traceback__
         sys.last_type, sys.last_value, sys.last_traceback = type(error), error, tb
         sys.last_exc = error
-        hook = sys.excepthook
-        if hook is not sys.__excepthook__:
+        hook = getattr(sys, "excepthook", None)
+        if not hasattr(sys, "excepthook"):
+            sys.stderr.write("sys.excepthook is missing, printing exception traceback\n")
+        elif hook is not sys.__excepthook__:
             try:
                 self.loops.run(hook, type(error), error, tb)
                 return

@@ -3,6 +3,8 @@ between two parts of it, such as print() and the write of a stream.
 """
 import sys
 
+from turnstone_worker.natives import replace, resemble
+
 native_getframe = sys._getframe
 
 _entries = set()  # the ids of code
@@ -55,8 +57,7 @@ def install():
             frame = frame.f_back
         raise ValueError("call stack is not deep enough")
 
-    _resemble(_getframe, native_getframe)
-    sys._getframe = _getframe
+    replace(sys, native_getframe, _getframe)
 
 
 def teach_traceback(traceback):
@@ -71,8 +72,8 @@ def teach_traceback(traceback):
     def walk_stack(f=None):
         return native_walk(native_getframe(1) if f is None else f)
 
-    _resemble(extract, native)
-    _resemble(walk_stack, native_walk)
+    resemble(extract, native)
+    resemble(walk_stack, native_walk)
     setattr(summary, name, classmethod(extract))
     traceback.walk_stack = walk_stack
 
@@ -88,7 +89,7 @@ def _filter(inspect, name):
     def function(*args, **options):
         return list(_visible(native(*args, **options)))
 
-    _resemble(function, native)
+    resemble(function, native)
     setattr(inspect, name, function)
 
 
@@ -105,8 +106,8 @@ def teach_bdb(bdb):
         kept = [i for i, (f, _) in enumerate(stack) if i >= below and not is_ours(f)]
         return [stack[i] for i in kept], max(0, sum(i <= current for i in kept) - 1)
 
-    _resemble(stop_here, native_stop_here)
-    _resemble(get_stack, native_get_stack)
+    resemble(stop_here, native_stop_here)
+    resemble(get_stack, native_get_stack)
     bdb.Bdb.stop_here, bdb.Bdb.get_stack = stop_here, get_stack
 
 
@@ -118,10 +119,3 @@ def _is_below(frame):
             return type(name) is str and is_ours(frame)
         frame = frame.f_back
     return False
-
-
-def _resemble(function, native):
-    function.__name__ = native.__name__
-    function.__qualname__ = native.__qualname__
-    function.__doc__ = native.__doc__
-    function.__module__ = native.__module__

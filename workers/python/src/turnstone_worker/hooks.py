@@ -5,8 +5,9 @@ from _functools import partial
 from _signal import SIGINT
 from time import monotonic
 
-from turnstone_worker import frames, imports, system, terminal
+from turnstone_worker import frames, imports, libraries, system, terminal
 from turnstone_worker.interrupt import critical
+from turnstone_worker.natives import replace, resemble
 
 _NEWBORN = 0.1  # seconds: an interrupt sends all its signals to a shell younger than this, and to its group
 
@@ -43,8 +44,7 @@ def install(worker):
     imports.when("linecache", worker.cells.fill)
     imports.when("inspect", worker.cells.teach)
     imports.when("threading", lambda threading: _threading(threading, worker.cells.report_thread))
-    imports.when("joblib.func_inspect", worker.cells.teach_joblib)
-    imports.when("line_profiler.line_profiler", worker.cells.teach_line_profiler)
+    libraries.install(worker.cells.sources)
     imports.when("bdb", frames.teach_bdb)
     imports.when("traceback", frames.teach_traceback)
     imports.when("inspect", frames.teach_inspect)
@@ -69,8 +69,7 @@ def _system(worker):
         worker.interrupts.check()  # SIGINT has waited meanwhile
         return status
 
-    _resemble(run_in_shell, native)
-    sys.modules["os"].system = run_in_shell
+    replace(sys.modules["os"], native, run_in_shell)
 
 
 @critical
@@ -124,15 +123,10 @@ def _before(module, name, action):
         action()
         return native(*args, **kwargs)
 
-    _resemble(function, native)
-    setattr(module, name, function)
-
-
-def _resemble(function, native):
-    function.__name__ = function.__qualname__ = native.__name__
-    function.__doc__ = native.__doc__
-    function.__module__ = native.__module__
-    function.__wrapped__ = native
+    if isinstance(native, type(len)):
+        replace(module, native, function)
+    else:
+        setattr(module, name, resemble(function, native))
 
 
 def _subprocess(subprocess):
@@ -157,10 +151,7 @@ def _getpass(getpass, worker):
             return native(prompt, stream, **kwargs)
         return worker.stdin.getpass(prompt, stream)
 
-    ask.__name__ = ask.__qualname__ = "getpass"
-    ask.__doc__ = native.__doc__
-    ask.__module__ = "getpass"
-    getpass.getpass = ask
+    getpass.getpass = resemble(ask, native)
 
 
 def _multiprocessing(context):

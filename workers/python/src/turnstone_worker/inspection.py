@@ -3,11 +3,11 @@
 Names are looked up as for a completion. A signature is written from the function itself;
 of its defaults only those are shown whose repr is Python's own.
 """
-import builtins
 import sys
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodType, ModuleType, WrapperDescriptorType
 
 from turnstone_worker import imports, query
+from turnstone_worker.natives import Builtin
 
 _MOST_DOC = 32 << 10  # characters
 _MOST_VALUE = 500
@@ -75,7 +75,7 @@ def _doc(value):
     if type(value) is MethodType:
         value = value.__func__
     kind = type(value)
-    if kind is FunctionType or type(value) in _BUILTIN or value is builtins.print:
+    if kind is FunctionType or type(value) in _BUILTIN or issubclass(type(value), Builtin):
         doc = value.__doc__
     elif issubclass(type(value), type):
         doc = query._fields_of(value).get("__doc__")
@@ -98,7 +98,7 @@ def _signature(value):
         value, drop = value.__func__, 1
     if issubclass(type(value), type):
         value, drop = query._look_up(value.__mro__, "__init__"), 1
-    if type(value) in _BUILTIN or value is builtins.print:
+    if type(value) in _BUILTIN or issubclass(type(value), Builtin):
         return _shown(getattr(value, "__text_signature__", None))
     if type(value) is not FunctionType:
         return ""

@@ -11,6 +11,7 @@ from _thread import get_ident
 from turnstone_worker import imports
 from turnstone_worker.frames import entry
 from turnstone_worker.interrupt import TurnAborted, critical
+from turnstone_worker.natives import resemble
 
 _COROUTINE = 0x80  # inspect.CO_COROUTINE
 _WAITS = "[%s not done: it goes on while an input with an await runs, and not between inputs]\n"
@@ -102,8 +103,7 @@ class Loops:
             return native_loop(self_)
 
         for function, native in ((create_task, native_task), (get_event_loop, native_loop)):
-            function.__qualname__ = native.__qualname__
-            function.__module__, function.__doc__, function.__wrapped__ = native.__module__, native.__doc__, native
+            resemble(function, native)
         asyncio.create_task = tasks.create_task = create_task
         policy.get_event_loop = get_event_loop
 

@@ -14,6 +14,7 @@ from select import select
 
 from turnstone_worker.codec import text
 from turnstone_worker.frames import native_getframe
+from turnstone_worker.natives import replace
 
 _native_input = builtins.input
 
@@ -73,10 +74,7 @@ class Stdin:
         def input(prompt="", /):
             return self.input(prompt)
 
-        input.__doc__ = _native_input.__doc__
-        input.__module__ = "builtins"
-        input.__qualname__ = "input"
-        builtins.input = input
+        replace(builtins, _native_input, input)
 
     # ------------------------------------------------------------ asking
 

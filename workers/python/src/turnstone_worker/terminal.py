@@ -13,6 +13,7 @@ from _thread import get_ident
 
 from turnstone_worker.atomic import write_all
 from turnstone_worker.codec import MAX_OUTPUT
+from turnstone_worker.natives import replace
 from turnstone_worker.system import KEEPS_MARKERS, out_of_the_way
 
 _BULK = 4096  # bytes from which on a write goes to the channel: pipes are 8 times as fast
@@ -323,30 +324,9 @@ def one_write():
         if flush:
             out.flush()
 
-    class Print:
-        """print, which shows no frame of ours to a stream that user code has put in the place of ours."""
+    def choose(self):
+        """No frame of ours is shown to a stream that user code has put in the place of ours."""
+        return one if type(getattr(sys, "stdout", None)) is Text else native
 
-        __module__ = "builtins"
-        __name__ = "print"
-        __text_signature__ = "(*args, sep=' ', end='\\n', file=None, flush=False)"
-
-        @property
-        def __call__(self):
-            return one if type(getattr(sys, "stdout", None)) is Text else native
-
-        @property
-        def __signature__(self):
-            return sys.modules["inspect"].signature(one)
-
-        def __repr__(self):
-            return repr(native)
-
-        def __get__(self, instance, owner=None):
-            return self  # which makes it a routine to help()
-
-        def __reduce__(self):
-            return "print"
-
-    builtins.print = Print()
-    builtins.print.__doc__ = native.__doc__  # its own, since help() leaves out what an object has from its class
-    builtins.print.__qualname__ = "print"
+    replace(builtins, native, property(choose))
+    builtins.print.__text_signature__ = "(*args, sep=' ', end='\\n', file=None, flush=False)"  # older Pythons write none

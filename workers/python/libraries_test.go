@@ -1,0 +1,59 @@
+//go:build linux || darwin
+
+package python_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+)
+
+// Libraries that look for the source of a function in a file find that of an input.
+func TestLibraries(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		inputs []string
+		want   []string // within the output of the last one
+	}{
+		"rich": {[]string{
+			"import io, rich.console\ndef f():\n    return 1 / 0",
+			"try: f()\nexcept ZeroDivisionError:\n    c = rich.console.Console(file=io.StringIO()); c.print_exception(); print(c.file.getvalue())",
+		}, []string{"❱ 3 │   return 1 / 0", "❱ 1 try: f()"}},
+		"pysnooper": {[]string{"import io, pysnooper\no = io.StringIO()\n@pysnooper.snoop(o)\ndef f(x):\n    return x + 1", "_ = f(1); print(o.getvalue())"}, []string{"return x + 1"}},
+		"numba": {[]string{
+			"import os, tempfile; os.environ['XDG_CACHE_HOME'] = tempfile.mkdtemp(dir='.')\nimport numba",
+			"@numba.njit(cache=True)\ndef f(x):\n    return x + 1",
+			"f(1)",
+		}, []string{"2\n"}},
+		"joblib": {[]string{
+			"import joblib, tempfile; m = joblib.Memory(tempfile.mkdtemp(dir='.'), verbose=0)",
+			"@m.cache\ndef f(x): print('computed'); return x",
+			"f(1)",
+			"@m.cache\ndef f(x): print('computed'); return x",
+			"print('again', f(1))",
+		}, []string{"again 1\n"}},
+		"line_profiler": {[]string{"import line_profiler\np = line_profiler.LineProfiler()\n@p\ndef f():\n    return 5", "_ = f(); p.print_stats()"}, []string{"return 5"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := setup{python: withResults()}
+			s.Dir = t.TempDir()
+			w := start(t, s)
+			if w.Run("import "+name).Idle.Outcome != ipc.OutcomeOK {
+				t.Skip(s.python + " has no " + name + ": scripts/setup-dev installs it")
+			}
+			var r result
+			for _, input := range c.inputs {
+				if r = w.Run(input); r.Idle.Outcome != ipc.OutcomeOK {
+					t.Fatalf("%q: got %q", input, r.Script())
+				}
+			}
+			for _, want := range c.want {
+				if !strings.Contains(r.Out(), want) || strings.Contains(r.Out(), "computed") {
+					t.Errorf("got %q, want %q", r.Out(), want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,94 @@
+"""Libraries that want the source of code from a file: they are told those of inputs."""
+import sys
+
+from turnstone_worker import imports
+from turnstone_worker.natives import resemble
+
+
+def install(sources):
+    """sources are the linecache entries of inputs, by file name."""
+    for name, teach in (
+        ("joblib.func_inspect", _joblib),
+        ("line_profiler.line_profiler", _line_profiler),
+        ("numba.core.caching", _numba),
+        ("pysnooper.tracer", _pysnooper),
+        ("rich.traceback", _rich),
+    ):
+        imports.when(name, lambda module, teach=teach: teach(module, sources))
+
+
+def _joblib(module, sources):
+    """A function that is sent again is the same to joblib.Memory, though it is of another input."""
+    native = module.get_func_name
+
+    def get_func_name(*args, **options):
+        path, name = native(*args, **options)
+        cells = {"-" + cell: "-<cell>" for cell in sources}
+        return [next((p[: -len(c)] + cells[c] for c in cells if p.endswith(c)), p) for p in path], name
+
+    module.get_func_name = get_func_name
+    for user in ("joblib.memory", "joblib._store_backends"):
+        if getattr(sys.modules.get(user), "get_func_name", None) is native:
+            sys.modules[user].get_func_name = get_func_name
+
+
+def _line_profiler(module, sources):
+    for name in ("is_ipython_kernel_cell", "is_generated_code"):
+        native = getattr(module, name, None)
+        if native is not None:
+            setattr(module, name, lambda filename, native=native: filename in sources or native(filename))
+
+
+def _numba(module, sources):
+    """The cache of functions of inputs goes by their source, as it does in IPython."""
+
+    class CellCacheLocator(module.IPythonCacheLocator):
+        def get_cache_path(self):
+            return module.os.path.join(module.AppDirs(appname="numba", appauthor=False).user_cache_dir, "cells")
+
+        @classmethod
+        def from_function(cls, function, name):
+            if name not in sources:
+                return None
+            locator = cls(function, name)
+            try:
+                locator.ensure_cache_path()
+            except OSError:
+                return None
+            return locator
+
+    kind = getattr(module, "CacheImpl", None) or module._CacheImpl
+    kind._locator_classes.append(CellCacheLocator)
+
+
+def _pysnooper(module, sources):
+    native = module.get_path_and_source_from_frame
+
+    def get_path_and_source_from_frame(frame):
+        name = frame.f_code.co_filename
+        if name not in sources:
+            return native(frame)
+        return name, [line.rstrip("\n") for line in sources[name][2]]
+
+    module.get_path_and_source_from_frame = resemble(get_path_and_source_from_frame, native)
+
+
+class _Name(str):
+    """The name of an input, which rich does not take for code without a source."""
+
+    def startswith(self, *args):
+        return False
+
+
+def _rich(module, sources):
+    native = module.Traceback.extract.__func__
+
+    def extract(cls, *args, **options):
+        trace = native(cls, *args, **options)
+        for stack in trace.stacks:
+            for frame in stack.frames:
+                if frame.filename in sources:
+                    frame.filename = _Name(frame.filename)
+        return trace
+
+    module.Traceback.extract = classmethod(resemble(extract, native))

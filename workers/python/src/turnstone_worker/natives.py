@@ -1,0 +1,48 @@
+"""Functions in the place of Python's own, which look like them."""
+
+_KIND = type(len)
+_LOOKS = ("__name__", "__qualname__", "__module__", "__doc__")
+
+
+def resemble(function, native):
+    """Gives a function the looks of a native one. By __wrapped__ inspect finds the parameters and the source."""
+    for name in _LOOKS:
+        setattr(function, name, getattr(native, name))
+    function.__wrapped__ = native
+    return function
+
+
+class Builtin:
+    """In the place of a function of C. As an attribute of a class it becomes no method."""
+
+    @property
+    def __class__(self):
+        return _KIND
+
+    def __repr__(self):
+        return repr(self._native)
+
+    def __reduce__(self):
+        return self.__name__
+
+
+Builtin.__module__, Builtin.__name__, Builtin.__qualname__ = "builtins", _KIND.__name__, _KIND.__qualname__
+
+
+def builtin(native, call):
+    """Returns an object in the place of a function of C. call is the function that it calls, or a
+    property that has the function."""
+    if not isinstance(call, property):
+        call = staticmethod(call)
+    replaced = type(_KIND.__name__, (Builtin,), {"__module__": "builtins", "__call__": call})()
+    for name in _LOOKS + ("__text_signature__", "__self__"):
+        setattr(replaced, name, getattr(native, name))
+    replaced._native = native
+    return replaced
+
+
+def replace(module, native, call):
+    """Puts a function in the place of one of C, also in the module of C that has it."""
+    replaced = builtin(native, call)
+    for place in (module, native.__self__):
+        setattr(place, native.__name__, replaced)
