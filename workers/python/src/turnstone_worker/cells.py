@@ -333,12 +333,13 @@ def _strip(error):
 
 def _within_loop(tb):
     """The part of a traceback that belongs to a cell with an await, without the loop that runs it."""
-    first = tb
-    while first is not None and (is_ours(first.tb_frame) or is_of_loop(first.tb_frame)):
+    first, users = tb, False
+    while first is not None:
         if first.tb_frame.f_code is RUN_IN_LOOP:
             return first
+        users = users or not (is_ours(first.tb_frame) or is_of_loop(first.tb_frame))
         first = first.tb_next
-    return tb if first is not None else None  # nothing of the cell has run yet
+    return tb if users else None  # nothing of the cell has run yet
 
 
 def _cut(tb):

@@ -419,7 +419,9 @@ def _is_figure(value):
 
 
 def _print(shown):
-    out = sys.stdout
+    out = getattr(sys, "stdout", None)
+    if out is None:
+        raise RuntimeError("lost sys.stdout")
     try:
         out.write(shown + "\n")
     except UnicodeEncodeError:

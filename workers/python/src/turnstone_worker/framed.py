@@ -69,6 +69,9 @@ def _identity(fd):
 class Bytes(io.BufferedWriter):
     """The bytes of a stream. A write returns when everything is written."""
 
+    def close(self):
+        self.flush()
+
     def write(self, b, _native=io.BufferedWriter.write, _flush=io.BufferedWriter.flush):
         n = _native(self, b)
         _flush(self)

@@ -235,6 +235,7 @@ class Worker:
             functions.host.refresh()
             self.namespace.setdefault("__builtins__", builtins)  # otherwise it would get the worker's own
             self.streams.install()
+            self.stdin.mend()
             self.interrupts.resume()
             turn.run()
         except BaseException as e:
@@ -250,7 +251,7 @@ class Worker:
         error = self.turn.error
         if self.channel.forked:
             self._leave_fork(error)
-        self.streams.mend()
+        self.streams.install()
         if error is None or isinstance(error, Gone) or self.turn.exits():
             return
         self.turn.failure = {"name": type(error).__name__, "message": ""}

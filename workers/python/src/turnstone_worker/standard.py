@@ -15,6 +15,7 @@ from select import select
 from turnstone_worker.codec import text
 from turnstone_worker.frames import native_getframe
 from turnstone_worker.natives import replace
+from turnstone_worker.terminal import is_lost, replace_stream
 
 _native_input = builtins.input
 
@@ -44,6 +45,13 @@ class _Raw(io.RawIOBase):
         return self.stdin.readall()
 
 
+class _Bytes(io.BufferedReader):
+    """The bytes under sys.stdin."""
+
+    def close(self):
+        pass  # a text layer that user code has put on them does so when nothing refers to it any more
+
+
 class _Text(io.TextIOWrapper):
     """sys.stdin."""
 
@@ -66,10 +74,17 @@ class Stdin:
         self.prompt = ""  # of the input() that is about to read
         self.kind = "line"
         self.turnstile = RLock()  # of input(): a prompt belongs to its reader
-        self.text = _Text(io.BufferedReader(_Raw(self)), "utf-8", "surrogateescape")
+        self.text = None
+
+    def mend(self):
+        """Makes the stream, and replaces one that user code has closed or detached."""
+        if self.text is None or is_lost(self.text):
+            self.text = replace_stream("stdin", self.text, _Text(_Bytes(_Raw(self)), "utf-8", "surrogateescape"))
+        if not hasattr(sys, "stdin") or is_lost(sys.stdin):
+            sys.stdin = self.text
 
     def install(self):
-        sys.stdin = sys.__stdin__ = self.text
+        self.mend()
 
         def input(prompt="", /):
             return self.input(prompt)
@@ -190,7 +205,7 @@ class Stdin:
     # ------------------------------------------------------------ input()
 
     def input(self, prompt):
-        if sys.stdin is not self.text or self.channel.forked:
+        if getattr(sys, "stdin", None) is not self.text or self.channel.forked:
             return _native_input(prompt)
         sys.audit("builtins.input", prompt)
         shown = str(prompt)

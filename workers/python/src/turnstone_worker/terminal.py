@@ -88,6 +88,11 @@ class Bytes(io.BufferedWriter):
 
     channel = None
 
+    def close(self):
+        """Flushes only. Of two text layers that user code puts on these bytes, one after the other, the
+        first closes them when nothing refers to it any more."""
+        self.flush()
+
     def write(self, b, _native=io.BufferedWriter.write, _flush=io.BufferedWriter.flush):
         kind = None
         if self.channel is not None and self.channel.writers:
@@ -171,15 +176,17 @@ def _is_there(fd):
         return False
 
 
-def _is_lost(stream):
+def is_lost(stream):
     """Reports whether nothing can be written to a stream any more."""
     try:
-        return stream is None or stream.closed
+        return getattr(stream, "closed", False) is True
     except ValueError:
         return True  # its buffer is detached
+    except Exception:
+        return False  # it is an object of the user's
 
 
-def _replace(name, old, new):
+def replace_stream(name, old, new):
     """Replaces a stream everywhere in sys."""
     for name in (name, "__%s__" % name):
         if getattr(sys, name, None) is old or old is None:
@@ -204,12 +211,16 @@ class Streams:
             sys.stdout = self.out
         if not hasattr(sys, "stderr"):
             sys.stderr = self.err
-        if _is_lost(self.out):
+        if self.out is None or is_lost(self.out):
             new = _stream(Bytes, 1, "<stdout>", "surrogateescape", self.channel)
-            self.out = _replace("stdout", self.out, new)
-        if _is_lost(self.err):
+            self.out = replace_stream("stdout", self.out, new)
+        if self.err is None or is_lost(self.err):
             new = _stream(ErrorBytes, 2, "<stderr>", "backslashreplace", self.channel)
-            self.err = _replace("stderr", self.err, new)
+            self.err = replace_stream("stderr", self.err, new)
+        if is_lost(sys.stdout):
+            sys.stdout = self.out  # it was a file of user code
+        if is_lost(sys.stderr):
+            sys.stderr = self.err
         for s in (sys.stdout, sys.stderr):
             if type(s) is io.TextIOWrapper and isinstance(s.buffer, Bytes) and not s.closed and not s.write_through:
                 s.reconfigure(write_through=True)  # user code has put another text layer on our bytes
@@ -248,7 +259,7 @@ class Streams:
         if away != (fd in self.away):
             (self.away.add if away else self.away.discard)(fd)
             stream = (None, self.out, self.err)[fd]
-            if stream is not None and not _is_lost(stream):
+            if stream is not None and not is_lost(stream):
                 raw = stream.buffer.raw
                 name = raw.name
                 raw.__init__(fence.fd if away else fd, "wb", closefd=False)
@@ -261,7 +272,7 @@ class Streams:
     def notice(self):
         """Says once when a cell has left a stream in the place of sys.stdout that shows nothing."""
         out = getattr(sys, "stdout", None)
-        if out is self.out or id(out) == self.hiding:
+        if out is self.out or id(out) == self.hiding or is_lost(out):
             return
         self.hiding = id(out)
         hides = out is None or isinstance(out, io.StringIO)
