@@ -55,6 +55,25 @@ func TestExit_IsSaidAfterTheExitHandlers(t *testing.T) {
 	})
 }
 
+// Code that runs or clears the exit handlers itself does not end the worker, and its end is said all the same.
+func TestExit_OutlivesItsHandlers(t *testing.T) {
+	t.Parallel()
+	eachPython(t, func(t *testing.T, s setup) {
+		for code, out := range map[string]string{"atexit._run_exitfuncs()": "bye\n", "atexit._clear()": ""} {
+			w := start(t, s)
+			w.Run("import atexit\n_ = atexit.register(print, 'bye')\n"+code).Wants(t, out)
+			w.Run("_ = atexit.register(print, 'later'); 1").Wants(t, "1\n")
+			if r := w.Run("exit(4)"); r.End == nil || r.End.Code == nil || *r.End.Code != 4 || r.Out() != "later\n" {
+				t.Errorf("%s: got %+v %q", code, r.End, r.Script())
+			}
+			w = start(t, s)
+			if r := w.Run("import atexit\n" + code + "\nexit(4)"); r.End == nil || r.End.Code == nil || *r.End.Code != 4 {
+				t.Errorf("%s: got %+v %q", code, r.End, r.Script())
+			}
+		}
+	})
+}
+
 func TestExit(t *testing.T) {
 	t.Parallel()
 	t.Run("in a turn without exit is an error, and the worker goes on", func(t *testing.T) {

@@ -2,7 +2,10 @@
 
 package python_test
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestInputs(t *testing.T) {
 	t.Parallel()
@@ -19,6 +22,8 @@ func TestInputs(t *testing.T) {
 				{"  2", "2\n"},
 				{"\n\n\tif x:\n\t\ty = 5\n\n\ty", "5\n"},
 				{"    s = '''a\n    b'''\n    s", "'a\\nb'\n"},
+				{"    s = '''a\nb\f c\u2028d'''\n# a comment\n    s", "'a\\nb\\x0c c\\u2028d'\n"},
+				{"try: exec('    x = 1\\ny = 2')\nexcept IndentationError as e: print(e.msg)", "unexpected indent\n"},
 			},
 			"the source of a class in a block": {
 				{"import inspect", ""},
@@ -60,4 +65,18 @@ func TestInputs(t *testing.T) {
 			t.Run(name, func(t *testing.T) { t.Parallel(); steps(t, s, inputs...) })
 		}
 	})
+}
+
+// A line that is not indented as the others are is still an error.
+func TestInputs_UnevenIndentationIsAnError(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	for _, code := range []string{"    x = 1\ny = 2", "    if 1:\n        x = 1\nelse:\n        x = 2", "        x = 1\n    y = 2"} {
+		if r := w.Run(code); r.Idle.Error == nil || r.Idle.Error.Name != "IndentationError" {
+			t.Errorf("%q: got %q %+v", code, r.Script(), r.Idle)
+		}
+	}
+	if r := w.Run("In [1]: 1"); !strings.Contains(r.ErrText(), "[the input has prompts (In [1]:): send the code without them]") {
+		t.Errorf("got %q", r.Script())
+	}
 }

@@ -361,7 +361,7 @@ def _last_statement(code):
     """The line and column at which the last statement begins that is not within another."""
     tokenize = imports.quietly("tokenize")
     start, first, level, depth, fresh = (1, 0), "", 0, 0, True
-    for kind, text, at, _, _ in tokenize.generate_tokens(iter(code.splitlines(True)).__next__):
+    for kind, text, at, _, _ in tokenize.generate_tokens(_lines(code)):
         if kind in (tokenize.NL, tokenize.COMMENT, tokenize.ENDMARKER):
             continue
         if kind in (tokenize.INDENT, tokenize.DEDENT):
@@ -379,14 +379,36 @@ def _last_statement(code):
     return start
 
 
+def _lines(code):
+    """The lines of code, one with each call, as tokenize wants them. splitlines() would know more line ends."""
+    return (line + "\n" for line in code.split("\n")).__next__
+
+
 def dedented(code):
-    """The code without the indentation that all of its lines have, as it is copied from within other code."""
+    """The code without the indentation that all of its statements have, as it is copied from within
+    other code. Comments and the lines of strings need not have it."""
     lines = code.split("\n")
     first = next((line for line in lines if line.strip()), "")
     indent = first[: len(first) - len(first.lstrip())]
-    if not all(line.startswith(indent) for line in lines if line.strip()):
+    if not indent or not _is_block(code):
         return code
-    return "\n".join(line[len(indent) :] for line in lines)
+    return "\n".join(line[len(indent) :] if line.startswith(indent) else line for line in lines)
+
+
+def _is_block(code):
+    """Reports whether code could stand behind a line such as if True:"""
+    tokenize = imports.quietly("tokenize")
+    level = 0
+    try:
+        for kind, text, _, _, _ in tokenize.generate_tokens(_lines("if 1:\n" + code)):
+            level += (kind == tokenize.INDENT) - (kind == tokenize.DEDENT)
+            if level == 0 and text not in ("if", "1", ":", "\n", ""):
+                return False
+    except tokenize.TokenError:
+        pass  # it ends too early, or is no Python for another reason, which compile() tells
+    except SyntaxError:
+        return False
+    return True
 
 
 def _is_text(statement):

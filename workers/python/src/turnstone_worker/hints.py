@@ -5,6 +5,7 @@ _COMMANDS = frozenset(
     " pip pip3 ps pwd python python3 rm rmdir sed source sudo tail tar touch uv wc wget which".split()
 )
 _LOOP = "[an input runs in an event loop if it has an await: await the task in the input that makes it]"
+_PROMPTS = "[the input has %s: send the code without them]"
 _LENGTH = 100  # characters of an input that a hint repeats
 
 
@@ -28,11 +29,13 @@ def hint(error, sources):
         return None
     line = lines[number - 1].strip()
     if isinstance(error, NameError):
+        if line.startswith("In [") and str(error) == "name 'In' is not defined":
+            return _PROMPTS % "prompts (In [1]:)"
         word = line.split(" ")[0]
         return _command(line) if word in _COMMANDS and str(error) == "name '%s' is not defined" % word.partition("-")[0] else None
     for start, text in (("```", "Markdown fences (```)"), (">>>", "prompts (>>>)"), ("In [", "prompts (In [1]:)")):
         if line.startswith(start):
-            return "[the input has %s: send the code without them]" % text
+            return _PROMPTS % text
     if "=" in line and line.partition("=")[2].lstrip()[:1] in ("!", "%"):
         line = line.partition("=")[2].lstrip()  # files = !ls
     if line[:1] == "!":

@@ -316,6 +316,7 @@ class Worker:
             self.turn = None
         if not self.reserve:
             _fill(self.reserve)
+        self._stay_last()
         self.step = self.rest
 
     def _bid_farewell(self, turn):
@@ -381,11 +382,19 @@ class Worker:
         self.ended = {"type": "session_end", "reason": reason, "code": status}
         if message:
             self.ended["message"] = text(message)
+        self._stay_last()
         self.step = None
         self.cells.loops.leave()
         self.interrupts.turn = self.channel.turn
 
+    def _stay_last(self):
+        """Registers it again when user code has run or cleared the exit handlers."""
+        if not atexit._ncallbacks():
+            atexit.register(self._last)
+
     def _last(self):
+        if self.step is not None:
+            return  # user code runs the exit handlers
         self.interrupts.running = False
         # Python frees the variables next, so that files are written out. It keeps the worker
         # longer, for its fork hooks: until nothing works any more, or for ever.
