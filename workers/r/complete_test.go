@@ -86,6 +86,54 @@ func TestComplete_FromTheLiveSession(t *testing.T) {
 	}
 }
 
+// What stands at the cursor is found as R's syntax has it. R's own completion takes x[y, 1:y and
+// a name with letters that are not ASCII for something else, and so does not complete them, or
+// completes them to what does not parse.
+func TestComplete_FindsTheName(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{Setup: rawworker.Setup{Dir: t.TempDir()}})
+	w.Run("größe <- list(höhe = 1, breite = 2); `my df` <- data.frame(first = 1, fifth = 2); l <- list(a = list(deep = 1), 2)\n" +
+		"vec <- c(alpha = 1, beta = 2); mine <- function(zeta, zulu) 1; 数据 <- 1; own <- data.frame(col = 1, `a b` = 2, check.names = FALSE)")
+	for i, c := range []struct{ name, text, token, matches string }{
+		{"behind [", "own[mtc|", "mtc", "mtcars"},
+		{"behind [[", "own[[mtc|", "mtc", "mtcars"},
+		{"of a column behind [", "own[own$c|", "own$c", "own$col"},
+		{"of a column behind a column", "mtcars$cyl[own$c|", "own$c", "own$col"},
+		{"alone behind [", "LETTERS[|", "", ""},
+		{"behind a colon", "1:mtc|", "mtc", "mtcars"},
+		{"with letters that are not ASCII", "1 + grö|", "grö", "größe"},
+		{"of an element with such letters", "größe$h|", "größe$h", "größe$höhe"},
+		{"in another script", "数|", "数", "数据"},
+		{"in backquotes", "mean(`my d|", "`my d", "`my df`"},
+		{"of an element in backquotes", "own$`a|", "own$`a", "own$`a b`"},
+		{"of an element of what is in backquotes", "`my df`$fi|", "`my df`$fi", "`my df`$fifth `my df`$first"},
+		{"behind a name of an element", `l[["a"]]$|`, `l[["a"]]$`, `l[["a"]]$deep`},
+		{"behind a number of an element", "l[[1]]$d|", "l[[1]]$d", "l[[1]]$deep"},
+		{"of an element of a package's value", "datasets::mtcars$cy|", "datasets::mtcars$cy", "datasets::mtcars$cyl"},
+		{"of a column in [", `mtcars["cy|`, "cy", "cyl"},
+		{"of a column behind the rows", `mtcars[1:3, "cy|`, "cy", "cyl"},
+		{"of an element of a vector", `vec["al|`, "al", "alpha"},
+		{"of nothing, behind a call", "head(own)$c|", "", ""},
+		{"of nothing, behind a string", `paste("a"|`, "", ""},
+		{"of nothing, behind backquotes", "paste(`my df`|", "", ""},
+		{"that nothing has", "base:::.pas|", "", ""},
+		{"of a parameter", "own[mine(ze|", "ze", "zeta="},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			token, matches := complete(t, w, uint64(i+1), c.text)
+			if got := strings.Join(matches, " "); got != c.matches || token != c.token && c.matches != "" {
+				t.Errorf("%q: got %q for %q; want %q for %q", c.text, got, token, c.matches, c.token)
+			}
+		})
+	}
+	t.Run("of a package in order", func(t *testing.T) {
+		_, matches := complete(t, w, 100, "stats::s|")
+		if i := slices.Index(matches, "stats::sd"); i < 0 || i > slices.Index(matches, "stats::step") {
+			t.Errorf("got %q", matches)
+		}
+	})
+}
+
 // A question runs nothing that it can avoid, and prints nothing.
 func TestComplete_HasNoSideEffects(t *testing.T) {
 	t.Parallel()

@@ -28,7 +28,7 @@ silently <- function(action, nothing = list(token = "", matches = character())) 
 # list(token, matches): the end of the text, and its completions.
 candidates <- function(before) {
   pieces <- scan_code(before)
-  if (pieces$within == "comment") return(list(token = "", matches = character()))
+  if (pieces$within %in% c("comment", "end")) return(list(token = "", matches = character()))
   if (pieces$within == "string") return(list(token = pieces$open, matches = in_string(pieces$code, pieces$open)))
   code <- substring(pieces$code, max(1L, nchar(pieces$code) - CONTEXT + 1L))
   package <- regmatches(code, regexec("(^|[^[:alnum:]._])(library|require|requireNamespace|loadNamespace)[[:space:]]*\\([[:space:]]*([[:alnum:].]*)$", code))[[1L]]
@@ -45,8 +45,8 @@ candidates <- function(before) {
 # Raw strings, strings, quoted names and comments, whole or cut off by the end.
 LITERAL <- paste0("(?s)[rR][\"'](-*)[(\\[{].*?[)\\]}]\\1[\"']", "|\"(?:[^\"\\\\]|\\\\.)*+(?:\"|$)", "|'(?:[^'\\\\]|\\\\.)*+(?:'|$)", "|`[^`]*+(?:`|$)", "|#[^\n]*")
 
-# Removes comments and the contents of strings from code, and says which of them the end
-# of the code is in.
+# Removes comments and strings from code, but for those that may be names of elements, and says
+# which of them the end of the code is in: "end" is behind the last quote of one.
 scan_code <- function(text) {
   at <- gregexpr(LITERAL, text, perl = TRUE)[[1L]]
   if (at[1L] < 0L) return(list(code = text, within = "", open = ""))
@@ -55,8 +55,8 @@ scan_code <- function(text) {
   at_end <- at[length(at)] + attr(at, "match.length")[length(at)] - 1L == nchar(text)
   kind <- substr(last, 1L, 1L)
   cut <- at_end && (nchar(last) == 1L || substring(last, nchar(last)) != kind || grepl("(^|[^\\\\])(\\\\\\\\)*\\\\.$", last))
-  within <- if (at_end && kind == "#") "comment" else if (cut && kind %in% c("\"", "'")) "string" else ""
-  new <- ifelse(startsWith(literal, "#"), "", ifelse(startsWith(literal, "`"), literal, "NULL"))
+  within <- if (!at_end) "" else if (kind == "#") "comment" else if (!cut || kind %in% c("r", "R")) "end" else if (kind != "`") "string" else ""
+  new <- ifelse(startsWith(literal, "#"), "", ifelse(grepl("^`|^\"[^\\\\\"(),=]*\"$|^'[^\\\\'(),=]*'$", literal), literal, "NULL"))
   if (within == "string") new[length(new)] <- ""
   regmatches(text, list(at)) <- list(new)
   list(code = text, within = within, open = if (within == "string") substring(last, 2L) else "")
@@ -66,12 +66,11 @@ beginning_with <- function(prefix, names) sort(unique(names[startsWith(names, pr
 
 # ---------------------------------------------------------------- strings
 
+# A name of a column may be in [["a, ["a, [, "a and behind $.
 in_string <- function(code, open) {
   if (grepl("(library|require|requireNamespace|loadNamespace)[[:space:]]*\\([[:space:]]*$", code)) return(beginning_with(open, installed_packages()))
-  of <- regmatches(code, regexec("([[:alpha:].][[:alnum:]._$@]*)(\\[\\[|\\$)[[:space:]]*$", code))[[1L]]
-  if (length(of)) {
-    return(beginning_with(open, names_within(look_up(of[2L]))))
-  }
+  of <- regmatches(code, regexpr(paste0(PATH, "(?=(?:\\[\\[|\\[(?:[^][()]*,)?|\\$)\\s*$)"), code, perl = TRUE))
+  if (length(of)) return(beginning_with(open, if (is.atomic(value <- look_up(of))) attr(value, "names", exact = TRUE) else names_within(value)))
   paths(open)
 }
 
@@ -110,15 +109,28 @@ names_in_package <- function(package, all) {
 
 # ---------------------------------------------------------------- code
 
+# A name, as R's syntax has it; R's own completion knows ASCII alone, and takes x[y for one.
+WORD <- "[\\p{L}\\p{M}\\p{N}._]"
+NAME <- paste0("(?:(?!\\p{N})", WORD, "+|`[^`]*`)")
+# What look_up() reads: pkg::name$part@slot[["element"]][[1]].
+STEP <- paste0("(?:[$@]", NAME, "|\\[\\[(?:[0-9]+|\"[^\"]*\"|'[^']*')\\]\\])")
+PATH <- paste0("(?<!", WORD, ")(?<![$@`])(?:", NAME, ":::?)?", NAME, STEP, "*")
+TOKEN <- paste0("(?:", PATH, "[$@]|\\??", NAME, ":::?|\\?)?(?:", WORD, "*|`[^`]*)$")
+
 in_code <- function(code) {
-  utils <- asNamespace("utils")
   code <- gsub("[\n\t]", " ", code)
+  token <- regmatches(code, regexpr(TOKEN, code, perl = TRUE))
+  if (grepl("[$@]", token)) return(list(token = token, matches = parts_of(token)))
+  start <- nchar(code) - nchar(token)
+  if (grepl("[$@:`]$", substr(code, 1L, start)) && !grepl("[^:]:$", substr(code, 1L, start))) return(list(token = token, matches = character()))
+  if (startsWith(token, "`")) return(list(token = token, matches = quote_names("", beginning_with(substring(token, 2L), unlist(lapply(search(), ls))), TRUE)))
+
+  utils <- asNamespace("utils")
   state <- utils$.CompletionEnv
   utils$.assignLinebuffer(code)
   utils$.assignEnd(nchar(code))
-  utils$.guessTokenFromLine()
-  token <- state[["token"]]
-  if (grepl("[$@]", token)) return(list(token = token, matches = quote_names(parts_of(token))))
+  utils$.assignToken(token)
+  utils$.assignStart(start)
 
   # R looks for each method of a generic everywhere, which takes a second for print().
   settings <- state$settings
@@ -131,8 +143,9 @@ in_code <- function(code) {
   matches <- state[["comps"]]
   if (methods_too) matches <- c(matches, beginning_with(token, arguments_of_methods(state[["fguess"]])))
   own <- endsWith(matches, "=")
-  matches <- c(matches[own], matches[!own])
-  list(token = token, matches = quote_names(matches[!endsWith(matches, "<-")]))
+  matches <- c(matches[own], sort(matches[!own & startsWith(matches, token) & !endsWith(matches, "<-")]))
+  place <- sub("[^:?]*$", "", matches)
+  list(token = token, matches = quote_names(place, substring(matches, nchar(place) + 1L)))
 }
 
 arguments_of_methods <- function(generic) {
@@ -152,21 +165,28 @@ can_be_asked <- function(names)
 
 # What may stand behind the last $ or @ of a token, with all before that.
 parts_of <- function(token) {
-  at <- max(gregexpr("[$@]", token)[[1L]])
+  at <- regexpr(paste0("[$@](?:", WORD, "*|`[^`]*)$"), token, perl = TRUE)
   value <- look_up(substr(token, 1L, at - 1L))
-  names <- if (substr(token, at, at) == "$") names_within(value, substring(token, at + 1L)) else if (isS4(value)) methods::slotNames(value)
-  sprintf("%s%s", substr(token, 1L, at), beginning_with(substring(token, at + 1L), names))
+  typed <- substring(token, at + 1L)
+  prefix <- sub("^`", "", typed)
+  names <- if (substr(token, at, at) == "$") names_within(value, prefix) else if (isS4(value)) methods::slotNames(value)
+  quote_names(substr(token, 1L, at), beginning_with(prefix, names), startsWith(typed, "`"))
 }
 
-# The value of a$b@c, if reading it runs no code.
+# The value of a$b@c[["d"]], if reading it runs no code.
 look_up <- function(path) {
-  names <- gsub("`", "", strsplit(path, "[$@]")[[1L]], fixed = TRUE)
+  names <- regmatches(path, gregexpr(paste0(WORD, "+|`[^`]*`|\"[^\"]*\"|'[^']*'"), path, perl = TRUE))[[1L]]
+  names <- gsub("^[`\"']|[`\"']$", "", names)
   if (!length(names) || !nzchar(names[1L])) return()
   value <- where_is(names[1L])
+  if (grepl(paste0("^", NAME, "::"), path, perl = TRUE)) {
+    value <- if (isNamespaceLoaded(names[1L])) getExportedValue(names[1L], names[2L])
+    names <- names[-(1:2)]
+  }
   for (name in names) {
     value <- if (is.environment(value)) { if (exists(name, envir = value, inherits = FALSE) && is_plain(name, value)) get(name, envir = value, inherits = FALSE) }
       else if (isS4(value)) attr(value, name, exact = TRUE)
-      else if (is.list(value)) .subset2(value, name)
+      else if (is.list(value)) .subset2(value, if (grepl("^[0-9]+$", name)) as.integer(name) else name)
   }
   value
 }
@@ -184,12 +204,10 @@ names_within <- function(value, prefix = "") {
   if (is.environment(value)) ls(value, all.names = TRUE) else if (is.list(value)) attr(value, "names", exact = TRUE)
 }
 
-# Adds backquotes to names that R's syntax does not allow.
-quote_names <- function(matches) {
-  name <- sub("^.*[$@:]", "", matches)
-  odd <- nzchar(name) & !grepl("^([[:alpha:]]|[.]([^0-9]|$))[[:alnum:]._]*( ?=)?$", name) & !grepl("^[`\"'?(\\[]|[]()/]|::$", name)
-  matches[odd] <- paste0(substr(matches[odd], 1L, nchar(matches[odd]) - nchar(name[odd])), "`", name[odd], "`")
-  matches
+# The names behind what is before them, with backquotes where R's syntax wants them.
+quote_names <- function(before, names, all = FALSE) {
+  odd <- nzchar(names) & (all | !grepl(paste0("^(?!\\.?\\p{N})", WORD, "+( ?=)?$"), names, perl = TRUE) & !grepl("^[\"'(\\[]|[]()/]$", names))
+  paste0(before, ifelse(odd, paste0("`", names, "`"), names), recycle0 = TRUE)
 }
 
 list(complete = complete, silently = silently)

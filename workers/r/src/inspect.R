@@ -34,6 +34,7 @@ about <- function(name, package) {
   if (is.null(where) || !exists(name, envir = where, inherits = FALSE) || !is_plain(name, where)) return()
   x <- get(name, envir = where, inherits = FALSE)
   if (is.function(x)) {
+    if (is.null(args(x))) return()  # `if`
     shown <- deparse(args(x))
     shown <- shown[-length(shown)]
     return(c(paste0("Usage: ", name, sub("^function *", "", paste(trimws(shown), collapse = " "))), ""))
