@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
 	"github.com/turnstone-repl/turnstone/supervisor"
@@ -147,6 +149,11 @@ func mcp(f *flag.FlagSet) action {
 		defer set.Close()
 		ctx, stop := catchSignals(os.Interrupt)
 		defer stop()
+		ctx, unread := context.WithCancelCause(ctx)
+		defer unread(nil)
+		if out, ok := s.out.(*os.File); ok && web.address == "" { // who made the calls that still run is gone
+			whenUnread(out, func() { unread(&signalError{int(syscall.SIGPIPE)}) })
+		}
 		options := &mcpserver.Options{
 			Specs:     specs,
 			Dir:       c.dir,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/session"
@@ -48,7 +49,11 @@ func (s *sessions) openLocked(name, lang, dir string, codex *codexState) *view {
 			v.session, v.err = s.open(ctx, v, lang)
 		}
 		if v.err != nil {
-			s.logger.Error("a session did not open", "session", name, "language", lang, "error", v.err)
+			level := slog.LevelError
+			if ctx.Err() != nil { // its caller has left, or wants another
+				level = slog.LevelInfo
+			}
+			s.logger.Log(s.ctx, level, "a session did not open", "session", name, "language", lang, "error", v.err)
 			s.forget(v) // the next call tries again
 		} else {
 			s.logger.Info("a session is open", "session", name, "language", lang)

@@ -327,7 +327,26 @@ func TestServer_WorkerThatCannotStartIsAnErrorOfOursAndIsTriedAgain(t *testing.T
 	wantText(t, r.text(), "2")
 }
 
-func TestServer_EndOfInputEndsEverythingAtOnce(t *testing.T) {
+// Programs write all of their messages into a pipe, and close it.
+func TestServer_CallsBeforeTheEndOfInputAreAnswered(t *testing.T) {
+	t.Parallel()
+	c := connect(t, nil)
+	c.sendLine(`{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`)
+	c.sendLine(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	first := c.startCall("repl", map[string]any{"input": "print 1"})
+	second := c.startCall("repl", map[string]any{"input": "print 2"})
+	other := c.startCall("repl", map[string]any{"input": "sleep", "session": "other"})
+	_ = c.in.Close()
+	c.waitEnd()
+	wantText(t, c.resultOf(first).text(), "1")
+	wantText(t, c.resultOf(second).text(), "2")
+	wantPart(t, c.resultOf(other).text(), "[session ended: closed, state lost")
+	if c.runErr != nil {
+		t.Errorf("got %v, want no error", c.runErr)
+	}
+}
+
+func TestServer_EndOfInputEndsEverything(t *testing.T) {
 	t.Parallel()
 	c := greet(t, nil)
 	c.startCall("repl", map[string]any{"input": "sleep"})
@@ -347,13 +366,14 @@ func TestServer_EndOfInputEndsEverythingAtOnce(t *testing.T) {
 func TestServer_ContextEndsEverythingAtOnce(t *testing.T) {
 	t.Parallel()
 	c := greet(t, nil)
-	c.startCall("repl", map[string]any{"input": "sleep"})
+	id := c.startCall("repl", map[string]any{"input": "sleep"})
 	c.untilState("running")
 	c.stop()
 	c.waitEnd()
 	if c.runErr != context.Canceled {
 		t.Errorf("got %v, want context.Canceled", c.runErr)
 	}
+	wantPart(t, c.resultOf(id).text(), "[session ended: closed, state lost")
 }
 
 func TestServer_EndsThoughItsClientDoesNotRead(t *testing.T) {

@@ -10,27 +10,38 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
+// lastCalls bounds how long the calls that a client made before its input ended may take. Programs
+// that make some calls and close the stream behind them get the answers; clients that want a server
+// to end wait as long, or send a signal sooner.
+const lastCalls = 5 * time.Second
+
 // lastWrites bounds how long Serve and ServeHTTP wait for clients to read their last messages,
 // after the tools are closed.
 const lastWrites = 500 * time.Millisecond
 
 // Serve serves one client, with one message on each line. It returns when the input ends,
-// which is no error, or when ctx ends. Then it closes the tools. It writes nothing but
-// protocol to out. If the client does not read, Serve takes half a second longer, and a write
-// to out may stay blocked.
+// which is no error, or when ctx ends. The calls that came before the end of the input have
+// lastCalls to be answered. Then it closes the tools, answers the calls that this ends, and
+// returns. It writes nothing but protocol to out. If the client does not read, Serve takes half a
+// second longer, and a write to out may stay blocked.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, logger *slog.Logger, newTools func(Client) Tools) error {
 	w := newWire(in, out, logger)
 	tools := newTools(Client{Calls: w})
 
-	// The end of ctx must end the connection, and so the calls. The SDK alone would wait for
-	// the calls.
+	// The SDK must not see the end of ctx: it would end the calls without an answer.
 	connected, err := tools.SDK(nil).Connect(context.WithoutCancel(ctx), w, nil)
 	if err != nil {
 		return fmt.Errorf("mcpwire: %w", err)
 	}
-	defer context.AfterFunc(ctx, func() { _ = w.Close() })()
 	tools.OpenAhead()
-	<-w.closed
+	select {
+	case <-w.ended:
+		calls, cancel := context.WithTimeout(ctx, lastCalls)
+		w.awaitAnswers(calls)
+		cancel()
+	case <-w.closed:
+	case <-ctx.Done():
+	}
 	tools.Close()
 	if err := w.lastWritten(connected); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("mcpwire: %w", err)
@@ -38,21 +49,23 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, logger *slog.Logger
 	return ctx.Err()
 }
 
-// lastWritten waits, for lastWrites at most, until the closed connection has ended its calls
-// and written everything. It returns the error that broke the connection, if any.
+// lastWritten waits, for lastWrites at most, until the calls that the end of the tools has ended are
+// answered, and closes the connection. It returns the error that broke the connection, if any.
 func (w *wire) lastWritten(connected *mcp.ServerSession) error {
+	ctx, cancel := context.WithTimeout(context.Background(), lastWrites)
+	defer cancel()
+	w.awaitAnswers(ctx)
+	_ = w.Close() // it never fails
 	done := make(chan error, 1)
 	go func() {
 		err := connected.Wait()
 		w.asides.Wait()
 		done <- err
 	}()
-	timeout := time.NewTimer(lastWrites)
-	defer timeout.Stop()
 	select {
 	case err := <-done:
 		return err
-	case <-timeout.C:
+	case <-ctx.Done():
 		return nil
 	}
 }

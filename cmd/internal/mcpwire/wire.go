@@ -59,12 +59,16 @@ type wire struct {
 
 	closing sync.Once
 	closed  chan struct{} // closed by Close
+	ended   chan struct{} // closed when the input has ended; Read waits for Close then
+
+	answered chan struct{} // holds one token when no request waits for its answer any more
 
 	asides sync.WaitGroup // counts writeAsides while it runs
 
 	mu      sync.Mutex
 	last    int64               // guarded by mu; the number of the last request
 	open    map[int64]*wireCall // guarded by mu; open requests by number
+	unsent  int                 // guarded by mu; requests whose answers are not written
 	size    int                 // guarded by mu; the bytes of their ids and parameters
 	numbers map[string]int64    // guarded by mu; numbers of open requests by the keys of their ids
 	aside   [][]byte            // guarded by mu; at most maxAside; writeAsides runs while there are lines
@@ -95,14 +99,16 @@ type line struct {
 
 func newWire(in io.Reader, out io.Writer, logger *slog.Logger) *wire {
 	return &wire{
-		in:      in,
-		out:     out,
-		lines:   make(chan line),
-		logger:  logger,
-		writing: make(chan struct{}, 1),
-		closed:  make(chan struct{}),
-		open:    make(map[int64]*wireCall),
-		numbers: make(map[string]int64),
+		in:       in,
+		out:      out,
+		lines:    make(chan line),
+		logger:   logger,
+		writing:  make(chan struct{}, 1),
+		closed:   make(chan struct{}),
+		ended:    make(chan struct{}),
+		answered: make(chan struct{}, 1),
+		open:     make(map[int64]*wireCall),
+		numbers:  make(map[string]int64),
 	}
 }
 
@@ -148,7 +154,7 @@ func (w *wire) readLines() {
 
 // Read implements mcp.Connection. The wire answers lines that are not for the SDK itself. It
 // does not wait for the client to read these answers, because it must see the end of the
-// input. That end closes the wire.
+// input. After that end Read waits for Close, because the SDK would end the calls.
 func (w *wire) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for len(w.pending) == 0 {
 		select {
@@ -157,6 +163,8 @@ func (w *wire) Read(ctx context.Context) (jsonrpc.Message, error) {
 			switch {
 			case isLong:
 				w.refuseCall(long.ID, nil, jsonline.CodeInvalidRequest, fmt.Sprintf("a message may have %d MiB", maxLine>>20))
+			case errors.Is(l.err, io.EOF):
+				close(w.ended)
 			case l.err != nil:
 				_ = w.Close() // it never fails
 				return nil, l.err
@@ -249,6 +257,7 @@ func (w *wire) begin(m *jsonline.Message, b *batch) {
 		return
 	}
 	w.size += r.size
+	w.unsent++
 	w.last++
 	r.number = w.last
 	if m.Method == methodCallTool {
@@ -310,6 +319,7 @@ func (w *wire) Write(ctx context.Context, m jsonrpc.Message) error {
 		w.mu.Unlock()
 		return w.writeLine(encode(nil, answer))
 	}
+	defer w.sent()
 	w.size -= r.size
 	delete(w.open, number)
 	delete(w.numbers, jsonline.Key(r.id))
@@ -328,6 +338,38 @@ func (w *wire) Write(ctx context.Context, m jsonrpc.Message) error {
 		return nil
 	}
 	return w.writeLine(text)
+}
+
+// sent counts an answer that is written, or dropped.
+func (w *wire) sent() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.unsent--; w.unsent > 0 {
+		return
+	}
+	select {
+	case w.answered <- struct{}{}:
+	default:
+	}
+}
+
+// awaitAnswers waits until every request is answered, ctx ends, or the wire is closed.
+func (w *wire) awaitAnswers(ctx context.Context) {
+	for {
+		w.mu.Lock()
+		unsent := w.unsent
+		w.mu.Unlock()
+		if unsent == 0 {
+			return
+		}
+		select {
+		case <-w.answered:
+		case <-w.closed:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // partDone counts one part of a batch as done, with its answer, if any. After the last part,
