@@ -410,7 +410,8 @@ func (r *renderer) finish() {
 }
 
 // closeTurn marks standard error in the rows of the turn if the streams alternate, but
-// not in the last run. Then it folds repeated lines and frames of libraries.
+// not in the last run, which may be a traceback. A line without its end, such as a progress
+// bar that runs, is none. Then it folds repeated lines and frames of libraries.
 func (r *renderer) closeTurn() {
 	rows := r.rows[r.turnRows:]
 	runs, last := 0, 0 // the number of runs of one stream, and where the last begins
@@ -419,6 +420,9 @@ func (r *renderer) closeTurn() {
 		if w.kind == textRow && (runs == 0 || w.stream != stream) {
 			runs, last, stream = runs+1, i, w.stream
 		}
+	}
+	if n := len(rows); n > 0 && rows[n-1].open {
+		last = n
 	}
 	if runs >= 3 {
 		for i := range rows[:last] {
