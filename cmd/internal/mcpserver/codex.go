@@ -73,23 +73,23 @@ func (s *codexState) directory() string {
 	return directoryAt(s.Cwd)
 }
 
-// directoryAt returns the directory that a file URL names; "" if it is none.
+// directoryAt returns the directory that a file URL names, or that an absolute path is; "" if it is none.
 func directoryAt(address string) string {
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "file" || u.Host != "" && u.Host != "localhost" {
-		return ""
+	var paths []string
+	if u, err := url.Parse(address); err == nil && u.Scheme == "file" && (u.Host == "" || strings.EqualFold(u.Host, "localhost")) {
+		paths = append(paths, u.Path)
 	}
-	dir := filepath.Clean(filepath.FromSlash(u.Path))
-	if filepath.VolumeName(dir[1:]) != "" { // file:///C:/x has one slash before it
-		dir = dir[1:]
+	paths = append(paths, strings.TrimPrefix(address, "file://")) // some clients escape nothing, or send a path
+	for _, path := range paths {
+		dir := filepath.Clean(filepath.FromSlash(path))
+		if filepath.VolumeName(dir[1:]) != "" { // file:///C:/x has one slash before it
+			dir = dir[1:]
+		}
+		if i, err := os.Stat(dir); filepath.IsAbs(dir) && err == nil && i.IsDir() {
+			return dir
+		}
 	}
-	if !filepath.IsAbs(dir) {
-		return ""
-	}
-	if i, err := os.Stat(dir); err != nil || !i.IsDir() {
-		return ""
-	}
-	return dir
+	return ""
 }
 
 // sandbox returns what Codex lets its own commands do, for a session that works in dir, and what

@@ -74,6 +74,24 @@ func TestRoots(t *testing.T) {
 		}
 	})
 
+	t.Run("may be named without escapes, and as paths", func(t *testing.T) {
+		for _, name := range []string{"my project", "100% done", "c#", "50%20"} {
+			dir := filepath.Join(project, name)
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			for _, uri := range []string{"file://" + dir, "file://LOCALHOST" + (&url.URL{Path: dir}).EscapedPath(), dir} {
+				c := began(t, here, offers)
+				call := c.startCall("repl", map[string]any{"input": "sh pwd"})
+				text, _ := json.Marshal(uri)
+				named(c, 1, `"result":{"roots":[{"uri":`+string(text)+`}]}`)
+				if got := c.resultOf(call).text(); !strings.Contains(got, dir+"\n") {
+					t.Errorf("%s: got %q", uri, got)
+				}
+			}
+		}
+	})
+
 	t.Run("are not asked for in a project", func(t *testing.T) {
 		unasked(t, began(t, filepath.Join(filepath.Dir(here), "elsewhere"), offers))
 	})

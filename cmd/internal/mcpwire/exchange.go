@@ -32,6 +32,9 @@ type exchange struct {
 	quiet *time.Timer // guarded by mu; runs while the response is a stream; nil before
 	over  bool        // guarded by mu; the request is served
 
+	// single says that the client takes no stream of events: it gets the answer alone.
+	single bool
+
 	// alone says that the answer can reach the client only through this exchange. Otherwise
 	// the replay knows whether the client gets it.
 	alone bool
@@ -59,15 +62,60 @@ func (x *exchange) Write(text []byte) (int, error) {
 	defer x.mu.Unlock()
 	x.extendDeadline()
 	x.log("line sent", text)
-	if strings.HasPrefix(x.Header().Get("Content-Type"), eventStream) {
+	switch streams := x.isStream(); {
+	case streams && x.single:
+		return len(text), x.writeAnswer(text)
+	case streams:
 		x.keepAliveLocked()
 	}
 	_, err := x.ResponseWriter.Write(bytes.TrimPrefix(text, primeName))
 	return len(text), err
 }
 
-// eventStream is the type of a response that is a stream of events.
-const eventStream = "text/event-stream"
+// writeAnswer writes the message of an event if it is an answer. Others are not for a client that
+// takes one message.
+func (x *exchange) writeAnswer(event []byte) error {
+	message, _ := dataOf(event)
+	if !isAnswer(message) {
+		return nil
+	}
+	x.Header().Set("Content-Type", jsonType)
+	_, err := x.ResponseWriter.Write(message)
+	return err
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (x *exchange) WriteHeader(status int) {
+	if x.isStream() && x.single {
+		return // it comes with the answer
+	}
+	x.ResponseWriter.WriteHeader(status)
+}
+
+// isStream reports whether the response is a stream of events. If so, its header tells proxies, nginx
+// for one, to pass on each event at once.
+func (x *exchange) isStream() bool {
+	h := x.Header()
+	if !strings.HasPrefix(h.Get("Content-Type"), eventStream) {
+		return false
+	}
+	h.Set("X-Accel-Buffering", "no")
+	return true
+}
+
+// takeAccept notes what a client takes. The protocol wants it to take streams of events and single
+// messages, but many say less than they take, and some take no streams.
+func (x *exchange) takeAccept(h http.Header) {
+	accept := strings.ToLower(strings.Join(h.Values("Accept"), ","))
+	x.single = strings.Contains(accept, "application/") && !strings.Contains(accept, eventStream) && !strings.Contains(accept, "*/*") && !strings.Contains(accept, "text/*")
+	h.Set("Accept", jsonType+", "+eventStream)
+}
+
+// eventStream is the type of a response that is a stream of events, and jsonType that of one message.
+const (
+	eventStream = "text/event-stream"
+	jsonType    = "application/json"
+)
 
 // primeName is how the SDK names the event that a stream begins with, so that a client can come back
 // to it. The protocol gives it no name, and clients complain of one that they do not know.
@@ -87,7 +135,7 @@ func (x *exchange) stayAlive() {
 // keepAliveLocked starts the time of silence, or starts it anew.
 func (x *exchange) keepAliveLocked() {
 	switch {
-	case x.over:
+	case x.over, x.single:
 	case x.quiet == nil:
 		x.quiet = time.AfterFunc(aliveEvery, x.comment)
 	default:
@@ -103,6 +151,7 @@ func (x *exchange) comment() {
 		return
 	}
 	x.extendDeadline()
+	x.isStream() // the comment may be the first of it
 	if _, err := io.WriteString(x.ResponseWriter, ": keep-alive\n\n"); err != nil {
 		return // nobody is there
 	}
@@ -151,6 +200,9 @@ func dataOf(text []byte) (message []byte, isEvent bool) {
 func (x *exchange) FlushError() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if x.isStream() && x.single {
+		return nil
+	}
 	x.extendDeadline()
 	return http.NewResponseController(x.ResponseWriter).Flush()
 }
@@ -166,9 +218,14 @@ func (x *exchange) extendDeadline() {
 
 // refuse answers a request that is not for the SDK.
 func (x *exchange) refuse(id json.RawMessage, code int, text string) {
-	x.Header().Set("Content-Type", "application/json")
-	x.WriteHeader(http.StatusBadRequest)
-	_, _ = x.Write(failure(id, &jsonline.Error{Code: code, Message: text}))
+	x.answer(http.StatusBadRequest, failure(id, &jsonline.Error{Code: code, Message: text}))
+}
+
+// answer writes one message.
+func (x *exchange) answer(status int, message []byte) {
+	x.Header().Set("Content-Type", jsonType)
+	x.WriteHeader(status)
+	_, _ = x.Write(message)
 }
 
 // receive reads the body of a request, in bounded time. If it returns false, it has already
@@ -185,6 +242,7 @@ func (x *exchange) receive(r *http.Request) (body []byte, ok bool) {
 	case err != nil:
 		http.Error(x, "the body did not come: "+err.Error(), http.StatusRequestTimeout)
 	}
+	body = bytes.TrimPrefix(body, byteOrderMark)
 	if err == nil {
 		x.log("line received", body)
 	}

@@ -99,11 +99,19 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	m := read(body)
+	if m.Method == methodInitialize && !saysVersion(m.Params) { // it asks for a version, and a session, itself
+		r.Header.Del(versionHeader)
+		r.Header.Del(sessionHeader)
+	}
+	x.takeAccept(r.Header)
 	version := r.Header.Get(versionHeader)
 	odd := version != "" && !isVersion(version)
 	switch {
-	case odd && !saysVersion(read(body).Params):
-		x.refuse(read(body).ID, jsonline.CodeInvalidRequest, fmt.Sprintf("the header %s has %q, which is no version of the protocol: they are dates, such as %s", versionHeader, firstBytes(version), StatelessVersion))
+	case odd && !saysVersion(m.Params):
+		x.refuse(m.ID, jsonline.CodeInvalidRequest, fmt.Sprintf("the header %s has %q, which is no version of the protocol: they are dates, such as %s", versionHeader, firstBytes(version), StatelessVersion))
+	case m.Method != "" && m.ID == nil && !isKnown(m.Method):
+		x.WriteHeader(http.StatusAccepted)
 	case odd || version >= StatelessVersion:
 		f.serveStateless(x, r, body)
 	default:
@@ -202,6 +210,10 @@ func (f *front) serveInSession(x *exchange, r *http.Request, body []byte) {
 		return
 	}
 	defer c.release()
+	if m.IsRequest() && !isKnown(m.Method) {
+		x.answer(http.StatusOK, failure(m.ID, &jsonline.Error{Code: jsonline.CodeMethodNotFound, Message: fmt.Sprintf("method not found: %q", firstBytes(m.Method))}))
+		return
+	}
 	several := parts(body, r.Header.Get(versionHeader))
 	switch {
 	case r.Method == http.MethodDelete:

@@ -29,7 +29,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("the host %q is not this server's: call it by its address, or start it with --http-host", r.Host), http.StatusForbidden)
 	case !gate.HasOwnOrigin(r):
 		http.Error(w, fmt.Sprintf("requests from pages of %q are not served", r.Header.Get("Origin")), http.StatusForbidden)
-	case r.URL.Path != Path:
+	case strings.TrimSuffix(r.URL.Path, "/") != Path:
 		http.Error(w, "there is nothing here: this server answers at "+Path, http.StatusNotFound)
 	case !g.admits(r.Header.Get("Authorization")):
 		w.Header().Set("WWW-Authenticate", challenge(r))

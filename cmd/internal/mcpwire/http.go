@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// Path is the URL path that ServeHTTP serves.
+	// Path is the URL path that ServeHTTP serves, also with a slash behind it.
 	Path = "/mcp"
 
 	// DefaultIdle replaces an HTTPOptions.Idle of 0.

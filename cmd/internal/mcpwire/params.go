@@ -9,6 +9,19 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/jsonline"
 )
 
+// isKnown reports whether the SDK has a method. It refuses any other by an HTTP status, which clients
+// take for the end of the connection, and not by an answer.
+func isKnown(method string) bool {
+	switch method {
+	case methodInitialize, methodCallTool, "ping", "server/discover", "subscriptions/listen",
+		"tools/list", "prompts/list", "prompts/get", "completion/complete", "logging/setLevel",
+		"resources/list", "resources/templates/list", "resources/read", "resources/subscribe", "resources/unsubscribe",
+		"notifications/initialized", jsonline.MethodCancelled, "notifications/progress", "notifications/roots/list_changed":
+		return true
+	}
+	return false
+}
+
 // wrongParams says which parameter of a request has a wrong type, or "". The SDK's own message
 // would name its Go types.
 func wrongParams(m *jsonline.Message) string {

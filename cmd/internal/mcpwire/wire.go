@@ -35,6 +35,9 @@ const (
 	maxAsideBytes = 16 << 20
 )
 
+// byteOrderMark is what some clients begin with.
+var byteOrderMark = []byte("\ufeff")
+
 const (
 	methodInitialize = "initialize"
 	methodCallTool   = "tools/call"
@@ -66,6 +69,7 @@ type wire struct {
 	asides sync.WaitGroup // counts writeAsides while it runs
 
 	mu      sync.Mutex
+	hello   json.RawMessage     // guarded by mu; the result of initialize; nil before
 	last    int64               // guarded by mu; the number of the last request
 	open    map[int64]*wireCall // guarded by mu; open requests by number
 	unsent  int                 // guarded by mu; requests whose answers are not written
@@ -131,7 +135,7 @@ func (w *wire) readLines() {
 	r := jsonline.NewReader(w.in, maxLine)
 	for {
 		text, err := r.Next()
-		text = bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\ufeff"))) // some clients begin with a byte order mark
+		text = bytes.TrimSpace(bytes.TrimPrefix(text, byteOrderMark))
 		if errors.Is(err, io.EOF) && len(text) > 0 {
 			err = nil // the next read returns the error again
 		}
@@ -221,9 +225,18 @@ func (w *wire) acceptOne(text []byte, b *batch) {
 		w.pending = append(w.pending, &jsonrpc.Request{Method: m.Method, Params: m.Params})
 	case wrong != "":
 		w.refuseCall(m.ID, b, jsonline.CodeInvalidParams, wrong)
+	case m.Method == methodInitialize && w.greeted() != nil: // a gateway passes on that of each of its clients
+		w.answerAside(b, jsonline.ResultLine(m.ID, w.greeted()))
 	default:
 		w.begin(m, b)
 	}
+}
+
+// greeted returns the result of initialize; nil before there is one.
+func (w *wire) greeted() json.RawMessage {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.hello
 }
 
 // acceptAnswer passes on the answer to a question of the server. It ignores a malformed
@@ -323,6 +336,9 @@ func (w *wire) Write(ctx context.Context, m jsonrpc.Message) error {
 	w.size -= r.size
 	delete(w.open, number)
 	delete(w.numbers, jsonline.Key(r.id))
+	if r.method == methodInitialize && answer.Error == nil {
+		w.hello = answer.Result
+	}
 	w.mu.Unlock()
 
 	// A client that gets the answer may call again at once. So everything that goes with the
@@ -395,7 +411,11 @@ func (w *wire) refuse(b *batch, code int, text string) { w.refuseCall(nil, b, co
 // refuseCall answers a request that is not for the SDK.
 func (w *wire) refuseCall(id json.RawMessage, b *batch, code int, text string) {
 	w.logger.Info("refused", "code", code)
-	answer := failure(id, &jsonline.Error{Code: code, Message: text})
+	w.answerAside(b, failure(id, &jsonline.Error{Code: code, Message: text}))
+}
+
+// answerAside answers a request that the SDK does not get.
+func (w *wire) answerAside(b *batch, answer []byte) {
 	if b != nil {
 		w.mu.Lock()
 		b.answers = append(b.answers, answer)

@@ -1,0 +1,159 @@
+package mcpserver_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// askFor returns a request of the caller's version, and its header.
+func (c *caller) askFor(method string) (body string, header map[string]string) {
+	params := `{}`
+	if c.session == "" {
+		params = `{"_meta":{"io.modelcontextprotocol/protocolVersion":"` + c.version + `","io.modelcontextprotocol/clientCapabilities":{}}}`
+	}
+	return `{"jsonrpc":"2.0","id":7,"method":"` + method + `","params":` + params + `}`, map[string]string{"Mcp-Method": method}
+}
+
+func TestAccept(t *testing.T) {
+	t.Parallel()
+	for accept, wanted := range map[string]string{
+		"application/json":                       "application/json",
+		"application/*":                          "application/json",
+		"Application/JSON, application/mcp+json": "application/json",
+
+		"application/json, text/event-stream": "text/event-stream",
+		"text/event-stream":                   "text/event-stream",
+		"*/*":                                 "text/event-stream",
+		"":                                    "text/event-stream",
+	} {
+		t.Run(accept, func(t *testing.T) {
+			t.Parallel()
+			webEras(t, func(t *testing.T, c *caller) {
+				body, header := c.askFor("tools/list")
+				header["Accept"] = accept
+				status, text, got := c.do("POST", body, header)
+				kind, _, _ := strings.Cut(got.Get("Content-Type"), ";")
+				if status != http.StatusOK || kind != wanted || !strings.Contains(text, `"repl_output"`) {
+					t.Fatalf("got %d %s %.200s, want %s", status, kind, text, wanted)
+				}
+				if whole := json.Valid([]byte(text)); whole != (wanted == "application/json") {
+					t.Errorf("got %.200q", text)
+				}
+			})
+		})
+	}
+
+	t.Run("of a client without streams has the answer of a long call", func(t *testing.T) {
+		t.Parallel()
+		c := serveWeb(t, nil, 0).greet("2025-11-25")
+		wait, open := gate(t)
+		body, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": map[string]any{
+			"name": "repl", "arguments": map[string]any{"input": wait + "print done"}, "_meta": map[string]any{"progressToken": 1},
+		}})
+		a := c.open("POST", body, map[string]string{"Accept": "application/json"}, "9")
+		c.untilState("running")
+		open()
+		a.until("the answer", func() bool { return a.over })
+		if kind := a.header.Get("Content-Type"); kind != "application/json" {
+			t.Errorf("got the type %q", kind)
+		}
+	})
+}
+
+func TestStreamHeader(t *testing.T) {
+	t.Parallel()
+	c := serveWeb(t, nil, 0).greet("2025-11-25")
+	body, _ := c.askFor("tools/list")
+	if _, _, header := c.do("POST", body, nil); header.Get("X-Accel-Buffering") != "no" {
+		t.Errorf("got %v: nginx would keep events back", header)
+	}
+}
+
+func TestPath(t *testing.T) {
+	t.Parallel()
+	c := serveWeb(t, nil, 0).greet("2025-11-25")
+	c.url += "/"
+	body, _ := c.askFor("tools/list")
+	if status, text, _ := c.do("POST", body, nil); status != http.StatusOK {
+		t.Errorf("got %d %s with a slash behind the path", status, text)
+	}
+}
+
+func TestByteOrderMark(t *testing.T) {
+	t.Parallel()
+	webEras(t, func(t *testing.T, c *caller) {
+		body, header := c.askFor("tools/list")
+		if status, text, _ := c.do("POST", "\ufeff"+body, header); status != http.StatusOK {
+			t.Errorf("got %d %s", status, text)
+		}
+	})
+}
+
+func TestUnknownMethod(t *testing.T) {
+	t.Parallel()
+	webEras(t, func(t *testing.T, c *caller) {
+		body, header := c.askFor("no/such")
+		status, text, _ := c.do("POST", body, header)
+		wanted := http.StatusOK // a client takes another status for the end of the connection
+		if c.session == "" {
+			wanted = http.StatusNotFound // the protocol says so
+		}
+		if status != wanted || !strings.Contains(text, "-32601") || !strings.Contains(text, `"id":7`) {
+			t.Errorf("got %d %s, want %d and -32601", status, text, wanted)
+		}
+		if status, text, _ := c.do("POST", `{"jsonrpc":"2.0","method":"notifications/nobody"}`, map[string]string{"Mcp-Method": "notifications/nobody"}); status != http.StatusAccepted {
+			t.Errorf("a notification: got %d %s", status, text)
+		}
+	})
+}
+
+func TestInitialize(t *testing.T) {
+	t.Parallel()
+
+	const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`
+
+	t.Run("begins a session for a client with that of a server before", func(t *testing.T) {
+		t.Parallel()
+		c := serveWeb(t, nil, 0).caller("2025-06-18")
+		c.session = "of-a-server-before"
+		status, text, header := c.do("POST", hello, nil)
+		if c.session = header.Get("Mcp-Session-Id"); status != http.StatusOK || c.session == "" {
+			t.Fatalf("got %d %s", status, text)
+		}
+		wantText(t, c.repl("print 1"), "1")
+	})
+
+	t.Run("begins another session in a session", func(t *testing.T) {
+		t.Parallel()
+		c := serveWeb(t, nil, 0).greet("2025-06-18")
+		first := c.session
+		_, text, header := c.do("POST", hello, nil)
+		if second := header.Get("Mcp-Session-Id"); second == "" || second == first || !strings.Contains(text, "serverInfo") {
+			t.Errorf("got the session %q, %s", second, text)
+		}
+		wantText(t, c.repl("print 1"), "1")
+	})
+
+	t.Run("agrees on a version, whatever its header says", func(t *testing.T) {
+		t.Parallel()
+		w := serveWeb(t, nil, 0)
+		for _, version := range []string{"2026-07-28", "2099-01-01", "draft"} {
+			if status, text, _ := w.caller(version).do("POST", hello, nil); status != http.StatusOK || !strings.Contains(text, `"protocolVersion":"2025-06-18"`) {
+				t.Errorf("%s: got %d %s", version, status, text)
+			}
+		}
+	})
+
+	t.Run("has the same answer again on standard input, for gateways", func(t *testing.T) {
+		t.Parallel()
+		c := connect(t, nil)
+		first := c.initialize("2025-06-18")
+		second := c.initialize("2025-11-25")
+		if second.Error != nil || string(second.Result) != string(first.Result) {
+			t.Errorf("got %s, want the result of %s", second.Line, first.Line)
+		}
+		wantText(t, c.repl("print 1"), "1")
+	})
+}
