@@ -206,6 +206,26 @@ class Promises(unittest.TestCase):
         self.assertEqual(text(seen), "one\ntwo\n")
 
     @with_daemon
+    async def test_after_a_cancelled_reset_the_next_input_is_taken(self, client, daemon):
+        session = await client.create(language="python")
+        await session.run("import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN)")
+        for _ in range(3):
+            await session.start("while True: time.sleep(60)")
+            resetting = asyncio.ensure_future(session.reset())
+            await asyncio.sleep(0.02)
+            resetting.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await resetting
+            self.assertEqual((await session.run("import time; 1"))["outcome"], "ok")
+        closing = asyncio.ensure_future(session.close())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # the request is on its way
+        closing.cancel()
+        with self.assertRaises(asyncio.CancelledError):
+            await closing
+        self.assertEqual(await client.list(), [])
+
+    @with_daemon
     async def test_events_of_a_slow_reader_are_all_there(self, client, daemon):
         session = await client.create()
         seen = 0

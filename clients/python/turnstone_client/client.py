@@ -21,7 +21,7 @@ HELD = 4 << 20  # of a subscription, for a reader that is slow
 MESSAGE = 512  # what a notification takes beside its text, about
 LONG_WAIT_MS = 24 * 60 * 60 * 1000  # the longest that the daemon takes
 RECONNECT_TIME = 30.0  # how long events() tries to reach the daemon again
-INTERRUPT_TIME = 5.0  # how long a cancelled call waits for its interrupt; the daemon takes 2 s at most
+INTERRUPT_TIME = 5.0  # how long a cancelled call waits for its interrupt, for which the daemon takes 2 s at most, or for a reset
 WHOLE = 64 << 20  # what a reply has at most: text and displays
 PAGE_EVENTS, PAGE_INLINE = 2000, 1 << 20  # the most that the daemon takes
 RECONNECT_PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
@@ -134,7 +134,9 @@ class Client:
 
         When the task is cancelled, the daemon is told, which interrupts or gives up the work as
         docs/daemon.md says. A call that started or answered a turn ends when the interrupt has had
-        its effect, or after 5 s, so that the session can take the next input. progress gets the seconds and a message while a long call runs.
+        its effect, or after 5 s, so that the session can take the next input. A reset or close goes on,
+        and the call ends with it, or after 5 s. progress gets the seconds and a message while a long
+        call runs.
         """
         self._last_id += 1
         number = self._last_id
@@ -163,10 +165,12 @@ class Client:
             self._progress.pop(number, None)
 
     async def _give_up(self, number: int, method: str, answer: "asyncio.Future[Any]") -> None:
-        """Cancel a call. The daemon answers it once an interrupt has had its effect."""
+        """Cancel a call. The daemon answers it once an interrupt has had its effect; what ends a worker it does not stop."""
+        ends = method in ("session/reset", "session/close")
         with contextlib.suppress(TurnstoneError):
-            self._send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
-            if method in ("turn/start", "turn/input"):
+            if not ends:
+                self._send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
+            if ends or method in ("turn/start", "turn/input"):
                 await asyncio.wait([answer], timeout=INTERRUPT_TIME)
 
     def _gone(self, why: Any) -> TurnstoneError:
@@ -405,7 +409,7 @@ class Session:
         return await self._call("session/get", {})
 
     async def reset(self) -> wire.Session:
-        """End the runtime, even while it is busy, and start a new one."""
+        """End the runtime, even while it is busy, and start a new one. A cancelled reset goes on."""
         return await self._call("session/reset", {})
 
     async def close(self) -> None:

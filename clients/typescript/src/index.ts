@@ -20,7 +20,7 @@ const maxHeld = 4 << 20; // of a subscription, for a reader that is slow
 const messageSize = 512; // what a notification takes beside its text, about
 const longWait = 24 * 60 * 60 * 1000; // the longest that the daemon takes
 const reconnectTime = 30_000; // how long events() tries to reach the daemon again
-const interruptTime = 5_000; // how long an aborted call waits for its interrupt; the daemon takes 2 s at most
+const interruptTime = 5_000; // how long an aborted call waits for its interrupt, for which the daemon takes 2 s at most, or for a reset
 const wholeReply = 64 << 20; // what a reply has at most, in bytes: text and displays
 const pageBounds = { limit: 2000, blobs: 1 << 20 }; // the most that the daemon takes
 const reconnectPauses = [50, 100, 200, 500, 1000, 2000];
@@ -63,7 +63,7 @@ export interface ConnectOptions {
 export interface WaitOptions {
   /** How long to wait, in milliseconds. The turn goes on after it. */
   timeout?: number;
-  /** Ends the call: a turn that it started or fed is interrupted, for which the call waits 5 s at most. */
+  /** Ends the call: a turn that it started or fed is interrupted, for which the call waits 5 s at most. A reset or close goes on. */
   signal?: AbortSignal;
   /** Gets the seconds and a message while the call runs. */
   progress?: (seconds: number, message: string) => void;
@@ -253,13 +253,14 @@ export class Client {
     const cancel = (): void => {
       const call = this.calls.get(id);
       if (!call) return;
-      this.connection!.write(JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: id } }) + "\n");
+      const ends = method === "session/reset" || method === "session/close"; // it goes on
+      if (!ends) this.connection!.write(JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: id } }) + "\n");
       const give = (): void => {
         this.calls.delete(id);
         call.reject(options.signal!.reason);
       };
-      if (method !== "turn/start" && method !== "turn/input") return give();
-      // The daemon answers once the interrupt has had its effect: then the next input is taken.
+      if (!ends && method !== "turn/start" && method !== "turn/input") return give();
+      // The daemon answers once the interrupt, or the reset, has had its effect: then the next input is taken.
       this.calls.set(id, { ...call, resolve: give, reject: give });
       timer = setTimeout(give, interruptTime);
     };
@@ -410,9 +411,9 @@ export class Session {
     return this.client.call("session/get", { session: this.name });
   }
 
-  /** Ends the runtime, even while it is busy, and starts a new one. */
-  reset(): Promise<Description> {
-    return this.client.call("session/reset", { session: this.name });
+  /** Ends the runtime, even while it is busy, and starts a new one. When it is aborted it goes on, and the call waits 5 s for it at most. */
+  reset(options: Pick<WaitOptions, "signal"> = {}): Promise<Description> {
+    return this.client.call("session/reset", { session: this.name }, options);
   }
 
   /** Ends the session for good. */

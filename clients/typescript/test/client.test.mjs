@@ -87,6 +87,16 @@ promise("after an aborted call the next input is taken", async (client) => {
   await assert.rejects(session.run("1"), { kind: "busy" });
 });
 
+promise("after an aborted reset the next input is taken", async (client) => {
+  const session = await client.create({ language: "python" });
+  await session.run("import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN)");
+  for (let i = 0; i < 3; i++) {
+    await session.start("while True: time.sleep(60)");
+    await assert.rejects(session.reset({ signal: AbortSignal.timeout(20) }), { name: "TimeoutError" });
+    assert.equal((await session.run("import time; 1")).outcome, "ok");
+  }
+});
+
 promise("a reply is whole", async (client) => {
   const session = await client.create({ language: "python" });
   let reply = await session.run("import json; print(json.dumps(list(range(100000))))");
