@@ -60,6 +60,9 @@ func TestSession_WorkerThatFailsIsReportedAndReplaced(t *testing.T) {
 			if !strings.Contains(report.Reason, want) {
 				t.Errorf("got %q, want %q in it", report.Reason, want)
 			}
+			if end, _ := r.End(); end.Code != report.Code || end.Signal != report.Signal || strings.HasPrefix(code, "crash") && end.Signal == "" {
+				t.Errorf("the turn ended with %+v, the worker with %+v", end, report)
+			}
 			turn, r := submit(t, s, "print again")
 			if r.Outcome != "ok" || r.Generation != 2 || turn != 2 || !strings.HasSuffix(text(r.Events), "again\n") {
 				t.Errorf("got generation %d, turn %d, %q %q", r.Generation, turn, r.Outcome, text(r.Events))

@@ -85,9 +85,9 @@ type machine struct {
 type life struct {
 	ready             *ipc.WorkerReady // nil until the worker is ready
 	userHandlesSigint bool
-	cause             error           // why the worker has to end; nil without a fault
-	end               *ipc.SessionEnd // its last frame
-	why               string          // why it has ended, for the turn that ends with it
+	cause             error                    // why the worker has to end; nil without a fault
+	end               *ipc.SessionEnd          // its last frame
+	died              timeline.GenerationEnded // how it has ended, for the turn that ends with it
 }
 
 // An effect is one action that the session takes for its machine, while it holds its lock.
@@ -348,7 +348,7 @@ func (m *machine) finishTurn(outcome timeline.Outcome, e *ipc.RuntimeError, prom
 		if e != nil {
 			ended.Name, ended.Message = e.Name, e.Message
 		} else if outcome == timeline.OutcomeEnded {
-			ended.Message = m.why
+			ended.Message, ended.Code, ended.Signal = m.died.Why(), m.died.Code, m.died.Signal
 		}
 		m.record(ended)
 	}
@@ -576,7 +576,7 @@ func (m *machine) exited(report timeline.GenerationEnded) timeline.GenerationEnd
 	if m.turn != nil && m.turn.id > 0 && !report.Clean {
 		report.LastLine = m.turn.lastLine
 	}
-	m.why = report.Why()
+	m.died = report
 	m.finishTurn(timeline.OutcomeEnded, nil, "")
 	m.record(report)
 	m.dropHeld(timeline.OutcomeEnded)

@@ -111,6 +111,8 @@ type (
 		Outcome Outcome
 		Name    string // the language's name of the error, when there was one
 		Message string // of the error; of OutcomeEnded, why the worker ended, as GenerationEnded.Why
+		Code    int    // of OutcomeEnded, as in GenerationEnded: the exit status of the worker; -1 when there is none
+		Signal  string // of OutcomeEnded, as in GenerationEnded: what killed the worker, "SIGKILL"
 		Prompt  string
 		Elapsed time.Duration
 	}

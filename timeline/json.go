@@ -166,6 +166,7 @@ func (e Event) wire() wireEvent {
 		w.Type, w.Input, w.Bytes, w.Author = typeTurnStarted, string(b.Input), int64(b.Bytes), b.Author
 	case TurnEnded:
 		w.Type, w.Outcome, w.Name, w.Message, w.Prompt, w.ElapsedMS = typeTurnEnded, b.Outcome, b.Name, b.Message, b.Prompt, b.Elapsed.Milliseconds()
+		w.Code, w.Signal = b.Code, b.Signal
 	case Wait:
 		w.Type, w.Prompt, w.Kind, w.Terminal, w.Reader = typeWait, b.Prompt, string(b.Kind), b.Terminal, b.Reader
 		w.Permission = b.Permission
@@ -235,7 +236,7 @@ func (w wireEvent) event() Event {
 	case typeTurnStarted:
 		e.Body = TurnStarted{Input: []byte(w.Input), Bytes: int(w.Bytes), Author: w.Author}
 	case typeTurnEnded:
-		e.Body = TurnEnded{Outcome: w.Outcome, Name: w.Name, Message: w.Message, Prompt: w.Prompt, Elapsed: time.Duration(w.ElapsedMS) * time.Millisecond}
+		e.Body = TurnEnded{Outcome: w.Outcome, Name: w.Name, Message: w.Message, Code: w.Code, Signal: w.Signal, Prompt: w.Prompt, Elapsed: time.Duration(w.ElapsedMS) * time.Millisecond}
 	case typeWait:
 		e.Body = Wait{Prompt: w.Prompt, Kind: WaitKind(w.Kind), Terminal: w.Terminal, Reader: w.Reader, Permission: w.Permission, Asks: w.denied()}
 	case typeWaitEnded:

@@ -237,6 +237,12 @@ func (c *codec) body(kind byte, body Body) Body {
 		c.string(&b.Message)
 		c.string(&b.Prompt)
 		c.int64((*int64)(&b.Elapsed))
+		if c.writing || len(c.buf) > 0 { // older versions wrote neither
+			code := int64(b.Code)
+			c.int64(&code)
+			c.string(&b.Signal)
+			b.Code = int(code)
+		}
 		return b
 	case kindWait:
 		b, _ := body.(Wait)

@@ -44,10 +44,10 @@ func followsEarly(t *testing.T, s session.Session) {
 }
 
 func tellsDeath(t *testing.T, s session.Session) {
-	if _, end := copied(t, s, "exit 3"); end.Outcome != timeline.OutcomeEnded || !strings.Contains(end.Message, "exit status 3") {
+	if _, end := copied(t, s, "exit 3"); end.Outcome != timeline.OutcomeEnded || !strings.Contains(end.Message, "exit status 3") || end.Code != 3 || end.Signal != "" {
 		t.Errorf("got %+v", end)
 	}
-	if end, ok := run(t, s, "exit 4").End(); !ok || !strings.Contains(end.Message, "exit status 4") {
+	if end, ok := run(t, s, "exit 4").End(); !ok || !strings.Contains(end.Message, "exit status 4") || end.Code != 4 {
 		t.Errorf("a reply has %+v", end)
 	}
 	turn := submit(t, s, "sleep")
