@@ -67,6 +67,20 @@ class Bundle:
             if one is not None:
                 self.add(mime, one, meta.get(mime) if isinstance(meta, dict) else None, source)
 
+    def shows_itself(self, value):
+        """Lets a value show itself, which may print and display; reports whether it has."""
+        if not has(value, "_ipython_display_") or chart(value) is not None:
+            return False
+
+        def show():
+            try:
+                type(value)._ipython_display_(value)
+            except NotImplementedError:  # by which it declines, as in IPython
+                return False
+            return True
+
+        return bool(self.guarded("_ipython_display_()", show))
+
     def call(self, value, method, **arguments):
         """Calls a display method of a value: its data and metadata, None if it has none or fails."""
         if not has(value, method):

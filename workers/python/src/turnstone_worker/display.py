@@ -98,6 +98,8 @@ class Display:
         if _is_figure(value):
             return self._send_figure(value)
         bundle = Bundle(type(value).__name__)
+        if bundle.shows_itself(value):
+            return
         echo = self._collect(bundle, value)
         if echo is not None:
             bundle.data.pop("text/plain", None)
@@ -133,6 +135,8 @@ class Display:
         if not raw and _is_figure(value) and name is None:
             return self._send_figure(value)
         bundle = Bundle("the value" if raw else type(value).__name__)
+        if not raw and bundle.shows_itself(value):
+            return
         if raw:
             bundle.add_all(value, metadata)
         elif type(value) in _PLAIN:
