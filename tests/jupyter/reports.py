@@ -113,6 +113,61 @@ class Python(Case):
         for code, want in (("print('\\u2013 Σ ₁')", "– Σ ₁\n"), ("größe = '1–8 Σ'; print(größe)", "1–8 Σ\n"), ("print('a')\r\nprint('b')\r\n", "a\nb\n"), ("\ufeffprint('c')", "c\n"), ("", ""), ("  \n", ""), ("# only words", "")):
             self.assertEqual(self.k.text(code), want, repr(code))
 
+    def test_code_that_is_not_stored_has_no_number(self):
+        """denoland/deno 20847: the number is that of the requests that are stored."""
+        first = self.k.run("1")[0]["execution_count"]
+        for code, options in (("'unstored'", {"store_history": False}), ("", {}), (" \n", {}), ("2", {"silent": True})):
+            reply, _ = self.k.run(code, **options)
+            self.assertEqual(reply["execution_count"], first, code)
+        reply, out = self.k.run("'stored'")
+        self.assertEqual([reply["execution_count"], out[0]["content"]["execution_count"]], [first + 1] * 2)
+        session, line, code = self.k.ask(self.k.kc.history(raw=True, output=False, hist_access_type="tail", n=1))["content"]["history"][0]
+        self.assertEqual((line, code), (first + 1, "'stored'"))
+        past = self.k.ask(self.k.kc.history(raw=True, output=False, hist_access_type="range", session=session, start=1))["content"]["history"]
+        self.assertEqual([h[1] for h in past], list(range(1, first + 2)))
+        self.assertNotIn("unstored", str(past))
+
+    def test_each_interpreter_counts_from_one(self):
+        """microsoft/vscode-jupyter 7368: the number went on after a restart."""
+        k = self.kernel()
+        self.assertEqual([k.run("1")[0]["execution_count"] for _ in range(3)], [1, 2, 3])
+        k.km.restart_kernel()
+        k.kc.wait_for_ready(timeout=LIMIT)
+        self.assertEqual([k.run("1")[0]["execution_count"] for _ in range(2)], [1, 2])
+        k.run("import os; os._exit(0)")
+        self.assertEqual(k.run("1")[0]["execution_count"], 1)
+
+    def test_an_expression_that_fails_shows_no_code_of_ours(self):
+        reply, _ = self.k.run("", user_expressions={"a": "1/0", "b": "x ="})
+        for name, ename in (("a", "ZeroDivisionError"), ("b", "SyntaxError")):
+            value = reply["user_expressions"][name]
+            self.assertEqual((value["status"], value["ename"]), ("error", ename))
+            self.assertNotIn("display", str(value))
+
+    def test_the_indent_is_that_of_the_last_line_with_code(self):
+        """As in ipykernel, also where the code ends with a newline."""
+        for code, indent in (("with a:\n    for x in y:\n", " " * 8), ("for i in x:", " " * 4), ("if 1:\n  a\n  b", "  "), ("x = (\n", ""), ("class A:\n  def f(self):\n\n", "      ")):
+            c = self.k.ask(self.k.kc.is_complete(code))["content"]
+            self.assertEqual((c["status"], c["indent"]), ("incomplete", indent), code)
+
+    def test_a_value_may_show_itself(self):
+        """_ipython_display_ is what vega, holoviews, ipywidgets and IPython's own progress bars have."""
+        _, out = self.k.run(
+            "from IPython.display import display, HTML\n"
+            "class Shows:\n"
+            "    def _ipython_display_(self): print('by itself'); display(HTML('<b>it</b>'))\n"
+            "    def _repr_html_(self): return 'not this'\n"
+            "    def __repr__(self): return 'nor this'\n"
+            "class Declines(Shows):\n"
+            "    def _ipython_display_(self): raise NotImplementedError\n"
+            "display(Shows())\n"
+            "Shows()"
+        )
+        got = [m["content"].get("text") or m["content"]["data"]["text/html"] for m in out]
+        self.assertEqual(got, ["by itself\n", "<b>it</b>"] * 2)
+        _, out = self.k.run("Declines()")
+        self.assertEqual(out[0]["content"]["data"], {"text/html": "not this", "text/plain": "nor this"})
+
     def test_a_question_that_an_interrupt_ends_is_over(self):
         """A question of the cell before must not be answered in the next one, whoever answers late."""
         kc = self.k.kc

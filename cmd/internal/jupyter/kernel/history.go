@@ -31,8 +31,10 @@ type past struct {
 // variables of its own.
 type input struct {
 	session uint64
-	line    uint64 // the turn
-	code    string
+	line    uint64 // its number, as the notebook shows it
+	turn    uint64
+	code    string       // "" until it is read
+	brief   string       // its first line
 	first   timeline.Seq // of its events
 	last    timeline.Seq
 }
@@ -71,7 +73,7 @@ func (p *past) since(ctx context.Context, l *life) []input {
 	if p.of != l {
 		p.of, p.from, p.inputs = l, 1, nil
 	}
-	outline, err := l.s.Outline(ctx, session.OutlineQuery{From: p.from, Backward: true, Limit: maxHistory})
+	outline, err := l.s.Outline(ctx, session.OutlineQuery{From: p.from, Backward: true, Limit: session.MaxOutlineTurns}) // all are counted
 	if err != nil {
 		return slices.Clone(p.inputs)
 	}
@@ -80,25 +82,35 @@ func (p *past) since(ctx context.Context, l *life) []input {
 			continue
 		}
 		p.from = t.Turn + 1
-		if !t.Silent {
-			p.inputs = append(p.inputs, input{session: t.Generation, line: t.Turn, first: t.First, last: t.Last, code: codeOf(ctx, l, &t)})
+		if t.Silent || t.Turn == 0 || l.isHidden(t.Turn) {
+			continue
 		}
+		line := uint64(1)
+		if n := len(p.inputs); n > 0 && p.inputs[n-1].session == t.Generation {
+			line = p.inputs[n-1].line + 1
+		}
+		p.inputs = append(p.inputs, input{session: t.Generation, line: line, turn: t.Turn, brief: t.Code, first: t.First, last: t.Last})
 	}
 	if more := len(p.inputs) - maxHistory; more > 0 {
 		p.inputs = p.inputs[more:]
 	}
+	for i := range p.inputs {
+		if at := &p.inputs[i]; at.code == "" {
+			at.code = codeOf(ctx, l, at)
+		}
+	}
 	return slices.Clone(p.inputs)
 }
 
-// codeOf returns the input of a turn. An outline has the first line of it.
-func codeOf(ctx context.Context, l *life, t *timeline.Summary) string {
-	page, err := l.s.Read(ctx, session.ReadQuery{After: t.First - 1, Before: t.Last + 1, Limit: 1})
+// codeOf returns the whole code of an input. An outline has the first line of it.
+func codeOf(ctx context.Context, l *life, i *input) string {
+	page, err := l.s.Read(ctx, session.ReadQuery{After: i.first - 1, Before: i.last + 1, Limit: 1})
 	if err == nil && len(page.Events) == 1 {
 		if started, ok := page.Events[0].Body.(timeline.TurnStarted); ok {
 			return string(started.Input)
 		}
 	}
-	return t.Code
+	return i.brief
 }
 
 // value returns the echo of the value of a turn, if it is among its last events.
@@ -109,7 +121,7 @@ func (i *input) value(ctx context.Context, l *life) string {
 	}
 	var echo []byte
 	for _, e := range page.Events {
-		if text, ok := e.Body.(timeline.Text); ok && text.Kind == timeline.TextResult && e.Turn == i.line {
+		if text, ok := e.Body.(timeline.Text); ok && text.Kind == timeline.TextResult && e.Turn == i.turn {
 			echo = append(echo, text.Data...)
 		}
 	}

@@ -124,7 +124,7 @@ func TestFailure_SaysHowATurnEnded(t *testing.T) {
 		{timeline.TurnEnded{Outcome: timeline.OutcomeEnded}, &timeline.GenerationEnded{Reason: "exit status 0", Clean: true}, "WorkerEnded"},
 		{timeline.TurnEnded{Outcome: timeline.OutcomeEnded}, &timeline.GenerationEnded{Reason: "reset", Clean: true}, "WorkerEnded"},
 	} {
-		f := failureOf(&turn{}, c.end, nil, c.died)
+		f := failureOf(c.end, nil, c.died)
 		if f == nil && c.name != "" || f != nil && (f.Name != c.name || len(f.Traceback) == 0) {
 			t.Errorf("%+v: %+v", c.end, f)
 		}

@@ -242,12 +242,13 @@ func (k *kernel) isComplete(ctx context.Context, r *request) {
 	k.answer(r, "is_complete_reply", content)
 }
 
-// indentOf is the blank at the beginning of the last line, and more of it behind what opens a
-// block.
+// indentOf is the blank at the beginning of the last line that is not blank, and more of it behind
+// what opens a block.
 func indentOf(code string) string {
+	code = strings.TrimRight(code, " \t\n")
 	last := code[strings.LastIndexByte(code, '\n')+1:]
 	indent := last[:len(last)-len(strings.TrimLeft(last, " \t"))]
-	if end := strings.TrimRight(last, " \t"); strings.HasSuffix(end, ":") || strings.HasSuffix(end, "{") {
+	if strings.HasSuffix(last, ":") || strings.HasSuffix(last, "{") {
 		indent += "    "
 	}
 	return indent

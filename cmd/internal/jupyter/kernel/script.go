@@ -159,7 +159,7 @@ func (s *script) end(ctx context.Context, b timeline.TurnEnded) error {
 		s.held = &b // The report of the worker's death follows.
 		return nil
 	}
-	if f := failureOf(s.turn, b, s.trace, s.died); f != nil {
+	if f := failureOf(b, s.trace, s.died); f != nil {
 		if err := s.send("error", f); err != nil {
 			return err
 		}
@@ -314,7 +314,7 @@ type failure struct {
 }
 
 // failureOf says how a turn failed; nil if it did not.
-func failureOf(t *turn, b timeline.TurnEnded, trace []byte, died *timeline.GenerationEnded) *failure {
+func failureOf(b timeline.TurnEnded, trace []byte, died *timeline.GenerationEnded) *failure {
 	f := &failure{Name: b.Name, Value: b.Message}
 	switch {
 	case b.Outcome == timeline.OutcomeOK:

@@ -3,6 +3,7 @@ package kernel
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -58,7 +59,8 @@ func (s *sessions) get(ctx context.Context) (*life, error) {
 	}
 	s.lives++
 	l := &life{
-		k: s.k, number: s.lives, s: there, opened: info.Opened, start: info.LastSeq, seen: info.LastSeq, count: info.Turn,
+		k: s.k, number: s.lives, s: there, opened: info.Opened, start: info.LastSeq, seen: info.LastSeq,
+		generation: info.Generation, count: countOf(ctx, there, info),
 		turns: make(map[uint64]*turn), mine: make(map[uint64]*job), changed: make(chan struct{}),
 	}
 	s.mu.Lock()
@@ -68,6 +70,23 @@ func (s *sessions) get(ctx context.Context) (*life, error) {
 	s.mu.Unlock()
 	s.k.tasks.Go(l.follow)
 	return l, nil
+}
+
+// countOf returns how many inputs the worker of now has had, which a new kernel goes on to count.
+func countOf(ctx context.Context, there session.Session, info session.Info) (count uint64) {
+	if info.Turn == 0 {
+		return 0
+	}
+	outline, err := there.Outline(ctx, session.OutlineQuery{Backward: true, Limit: session.MaxOutlineTurns})
+	if err != nil {
+		return info.Turn
+	}
+	for _, t := range outline.Turns {
+		if t.Generation == info.Generation && t.Turn > 0 && !t.Silent {
+			count++
+		}
+	}
+	return count
 }
 
 // A life is one session from the moment when it was opened until it ends.
@@ -80,14 +99,15 @@ type life struct {
 
 	submitting sync.Mutex // held while a turn of ours is being started, so that its number is known
 
-	mu      sync.Mutex
-	seen    timeline.Seq // all up to it are known
-	count   uint64       // of the last turn that is not silent
-	turns   map[uint64]*turn
-	mine    map[uint64]*job // turns of ours whose start was not seen; nil for an expression
-	latest  uint64
-	over    error         // why it has ended; nil while it lives
-	changed chan struct{} // closed at each change
+	mu         sync.Mutex
+	seen       timeline.Seq // all up to it are known
+	generation uint64       // of the worker that count is of: each has its own variables, and its own numbers
+	count      uint64       // of the last turn that is part of the history
+	turns      map[uint64]*turn
+	mine       map[uint64]*job // turns of ours whose start was not seen; nil for an expression
+	latest     uint64
+	over       error         // why it has ended; nil while it lives
+	changed    chan struct{} // closed at each change
 }
 
 // A turn is one of the session's, as far as it is known.
@@ -98,6 +118,7 @@ type turn struct {
 	parent  wire.Header // of its outputs
 	count   uint64      // the number that a notebook shows
 	silent  bool
+	hidden  bool // it is no part of the history, and has no number of its own
 	code    string
 
 	wait      timeline.Wait // what it asks now
@@ -160,8 +181,7 @@ func (l *life) recover() {
 	l.mu.Lock()
 	for n, j := range l.mine {
 		if j != nil { // Its start may be among them, too.
-			l.count++
-			l.turns[n], l.latest = &turn{number: n, request: j, parent: j.Header, count: l.count, code: j.execute.Code}, max(l.latest, n)
+			l.turns[n], l.latest = l.countedLocked(turn{number: n, request: j, parent: j.Header, code: j.execute.Code}), max(l.latest, n)
 			delete(l.mine, n)
 		}
 	}
@@ -237,10 +257,10 @@ func (l *life) beginLocked(e timeline.Event, started timeline.TurnStarted) {
 	}
 	j := l.mine[e.Turn]
 	delete(l.mine, e.Turn)
-	if !e.Silent && e.Turn > 0 {
-		l.count++
+	if e.Generation != l.generation {
+		l.generation, l.count = e.Generation, 0
 	}
-	t := &turn{number: e.Turn, author: started.Author, request: j, count: l.count, silent: e.Silent, code: string(started.Input)}
+	t := l.countedLocked(turn{number: e.Turn, author: started.Author, request: j, silent: e.Silent, code: string(started.Input)})
 	if j != nil {
 		t.parent = j.Header
 	} else {
@@ -248,6 +268,24 @@ func (l *life) beginLocked(e timeline.Event, started timeline.TurnStarted) {
 	}
 	l.turns[e.Turn], l.latest = t, e.Turn
 	delete(l.turns, e.Turn-maxTurns)
+}
+
+// countedLocked gives a turn its number. As in IPython, it gets one if it is to be found in the history.
+func (l *life) countedLocked(t turn) *turn {
+	t.hidden = t.silent || t.number == 0 || strings.TrimSpace(t.code) == "" || t.request != nil && !t.request.execute.StoreHistory
+	if !t.hidden {
+		l.count++
+	}
+	t.count = l.count
+	return &t
+}
+
+// isHidden reports whether a turn is known to be no part of the history.
+func (l *life) isHidden(n uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.turns[n]
+	return t != nil && t.hidden
 }
 
 // parentOf makes the header of a request that nobody sent, for the outputs of a turn that came

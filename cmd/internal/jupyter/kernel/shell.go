@@ -286,7 +286,7 @@ func (k *kernel) outcome(ctx context.Context, j *job) (content map[string]any, f
 		return k.unable(j, err), true
 	}
 	content = map[string]any{"status": "ok", "execution_count": t.count, "payload": []any{}, "user_expressions": map[string]any{}}
-	if f := failureOf(&t, *t.ended, t.traceback, t.death); f != nil {
+	if f := failureOf(*t.ended, t.traceback, t.death); f != nil {
 		content["status"], content["ename"], content["evalue"], content["traceback"] = "error", f.Name, f.Value, f.Traceback
 		return content, true
 	}
@@ -495,26 +495,24 @@ func (k *kernel) expression(ctx context.Context, l *life, j *job, code string) m
 		_, _ = l.s.Interrupt(k.ctx, n)
 		return failed(&failure{Name: "NotExecuted", Value: err.Error(), Traceback: []string{}})
 	}
-	return valueOf(n, reply.Events)
+	return valueOf(reply.Events)
 }
 
 // valueOf returns the value or the failure among the events of a turn.
-func valueOf(n uint64, events []timeline.Event) map[string]any {
-	var echo, trace []byte
+func valueOf(events []timeline.Event) map[string]any {
+	var echo []byte
 	data := make(map[string]any)
 	meta := json.RawMessage("{}")
 	for _, e := range events {
 		switch b := e.Body.(type) {
 		case timeline.Text:
-			if b.Kind == timeline.TextTraceback {
-				trace = append(trace, b.Data...)
-			} else if b.Stream == timeline.Stdout {
+			if b.Kind != timeline.TextTraceback && b.Stream == timeline.Stdout {
 				echo = append(echo, b.Data...)
 			}
 		case timeline.Display:
 			data, meta = bundle(b), metadata(b)
 		case timeline.TurnEnded:
-			if f := failureOf(&turn{number: n}, b, trace, nil); f != nil {
+			if f := failureOf(b, nil, nil); f != nil { // the traceback has code of ours
 				return failed(f)
 			}
 		}
