@@ -130,23 +130,24 @@ type Hello struct {
 // prepared first: the session is provisional then, input for it is held, and
 // progress goes to Token.
 type CreateParams struct {
-	Name      string          `json:"name,omitempty"`      // "" makes one up
-	Language  string          `json:"language,omitempty"`  // "" is the daemon's default
-	Command   []string        `json:"command,omitempty"`   // starts a worker of the caller's own, as a language that the daemon does not have; the first is an absolute path
-	Dir       string          `json:"dir,omitempty"`       // absolute; "" is the daemon's own
-	Runtime   string          `json:"runtime,omitempty"`   // which interpreter, as --python has it
-	With      []string        `json:"with,omitempty"`      // packages to prepare
-	Sandbox   string          `json:"sandbox,omitempty"`   // read-only, workspace or full; "" is full
-	Writable  []string        `json:"writable,omitempty"`  // more directories that a sandbox lets it write, absolute
-	Protected []string        `json:"protected,omitempty"` // paths in what it writes that stay as they are, absolute
-	Network   string          `json:"network,omitempty"`   // of a sandbox: none, list or full; "" is none
-	Hosts     []string        `json:"hosts,omitempty"`     // of the network list: patterns of hosts
-	Accept    string          `json:"accept,omitempty"`    // the weaker mechanism that a sandbox may have: landlock or seatbelt
-	Ask       bool            `json:"ask,omitempty"`       // hold what a sandbox refuses and a person could allow
-	Limits    Limits          `json:"limits,omitzero"`
-	CullMS    int64           `json:"cull_idle_ms,omitempty"` // unused for so long it is closed; 0 is as the daemon has it
-	Token     json.RawMessage `json:"progressToken,omitempty"`
-	Request   string          `json:"request,omitempty"` // as StartParams has it
+	Name      string            `json:"name,omitempty"`      // "" makes one up
+	Language  string            `json:"language,omitempty"`  // "" is the daemon's default
+	Command   []string          `json:"command,omitempty"`   // starts a worker of the caller's own, as a language that the daemon does not have; the first is an absolute path
+	Dir       string            `json:"dir,omitempty"`       // absolute; "" is the daemon's own
+	Runtime   string            `json:"runtime,omitempty"`   // which interpreter, as --python has it
+	With      []string          `json:"with,omitempty"`      // packages to prepare
+	Env       map[string]string `json:"env,omitempty"`       // variables of its environment, beside those of the daemon's
+	Sandbox   string            `json:"sandbox,omitempty"`   // read-only, workspace or full; "" is full
+	Writable  []string          `json:"writable,omitempty"`  // more directories that a sandbox lets it write, absolute
+	Protected []string          `json:"protected,omitempty"` // paths in what it writes that stay as they are, absolute
+	Network   string            `json:"network,omitempty"`   // of a sandbox: none, list or full; "" is none
+	Hosts     []string          `json:"hosts,omitempty"`     // of the network list: patterns of hosts
+	Accept    string            `json:"accept,omitempty"`    // the weaker mechanism that a sandbox may have: landlock or seatbelt
+	Ask       bool              `json:"ask,omitempty"`       // hold what a sandbox refuses and a person could allow
+	Limits    Limits            `json:"limits,omitzero"`
+	CullMS    int64             `json:"cull_idle_ms,omitempty"` // unused for so long it is closed; 0 is as the daemon has it
+	Token     json.RawMessage   `json:"progressToken,omitempty"`
+	Request   string            `json:"request,omitempty"` // as StartParams has it
 }
 
 // Limits bound what a session uses; zero fields bound nothing.

@@ -22,9 +22,10 @@ def repl(*args, check=True):
 class Kernel:
     """A kernel process and one client of it."""
 
-    def __init__(self, name="turnstone-python", **kw):
+    def __init__(self, name="turnstone-python", start=None, **kw):
+        """start is how the process is started: its cwd, its env."""
         self.km = KernelManager(kernel_name=name, **kw)
-        self.km.start_kernel()
+        self.km.start_kernel(**(start or {}))
         self.kc = self.km.client()
         self.start_client(self.kc)
 

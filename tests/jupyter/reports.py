@@ -1,6 +1,7 @@
 """Cases that users of other kernels and clients have reported, each in an input of our own."""
 
 import json
+import os
 import unittest
 
 from jupyter_client.kernelspec import KernelSpecManager
@@ -167,6 +168,17 @@ class Python(Case):
         self.assertEqual(got, ["by itself\n", "<b>it</b>"] * 2)
         _, out = self.k.run("Declines()")
         self.assertEqual(out[0]["content"]["data"], {"text/html": "not this", "text/plain": "nor this"})
+
+    def test_a_notebook_has_the_environment_of_its_kernel(self):
+        """jupyter/nbclient 115, jupyter/nbconvert 948, deshaw/ksmm 7: whoever starts the kernel sets variables for it."""
+        k = self.kernel(start={"env": {**os.environ, "OF_THE_KERNEL": "a b=ö", "TERM": "xterm", "CODEX_API_KEY": "no"}})
+        shown = "import os; print([os.environ.get(n) for n in ('OF_THE_KERNEL', 'TERM', 'CODEX_API_KEY')])"
+        self.assertEqual(k.text(shown), "['a b=ö', 'dumb', None]\n")
+        k.run("import os; os._exit(0)")
+        self.assertEqual(k.text(shown), "['a b=ö', 'dumb', None]\n")
+        k.km.restart_kernel()
+        k.kc.wait_for_ready(timeout=LIMIT)
+        self.assertEqual(k.text(shown), "['a b=ö', 'dumb', None]\n")
 
     def test_a_question_that_an_interrupt_ends_is_over(self):
         """A question of the cell before must not be answered in the next one, whoever answers late."""

@@ -511,4 +511,4 @@ async def _dial_again(lost: Client) -> Client:
 
 
 def _milliseconds(timeout: Optional[float]) -> int:
-    return LONG_WAIT_MS if timeout is None else max(1, min(LONG_WAIT_MS, int(timeout * 1000)))
+    return LONG_WAIT_MS if timeout is None else max(1, int(min(LONG_WAIT_MS, timeout * 1000)))

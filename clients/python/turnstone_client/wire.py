@@ -128,6 +128,7 @@ class CreateParams(TypedDict, total=False):
     dir: str  # absolute; "" is the daemon's own
     runtime: str  # which interpreter, as --python has it
     # with: List[str]  # packages to prepare (a word of Python: read it by its name in brackets)
+    env: Dict[str, str]  # variables of its environment, beside those of the daemon's
     sandbox: str  # read-only, workspace or full; "" is full
     writable: List[str]  # more directories that a sandbox lets it write, absolute
     protected: List[str]  # paths in what it writes that stay as they are, absolute

@@ -102,6 +102,8 @@ export interface CreateParams {
   runtime?: string;
   /** packages to prepare */
   with?: string[];
+  /** variables of its environment, beside those of the daemon's */
+  env?: Record<string, string>;
   /** read-only, workspace or full; "" is full */
   sandbox?: string;
   /** more directories that a sandbox lets it write, absolute */

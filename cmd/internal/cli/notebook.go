@@ -9,10 +9,12 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/install"
@@ -333,6 +335,9 @@ func (j *jupyterFlags) params() (client.CreateParams, error) {
 			p.CullMS = notebookIdle.Milliseconds()
 		}
 		p.Language = cmp.Or(p.Language, languages()[0].name)
+		if !j.where.isAway() {
+			p.Env = notebookEnv(os.Environ())
+		}
 	}
 	var err error
 	if p.Dir = j.where.dir; !j.where.isAway() {
@@ -349,6 +354,21 @@ func (j *jupyterFlags) params() (client.CreateParams, error) {
 	c.away = j.where.isAway()
 	p.Runtime = c.runtimeInDaemon(l)
 	return p, nil
+}
+
+// notebookEnv returns what a session of a notebook has of the kernel's own environment: all but what
+// the terminal of a session decides, what no session has, and what no text of JSON can hold.
+func notebookEnv(environ []string) map[string]string {
+	left := append(clientSecrets(), "TERM", "PAGER", "LISTEN_FDS", "LISTEN_PID")
+	env := make(map[string]string, len(environ))
+	for _, variable := range environ {
+		name, value, _ := strings.Cut(variable, "=")
+		isLeft := func(pattern string) bool { ok, _ := path.Match(pattern, name); return ok }
+		if name != "" && !slices.ContainsFunc(left, isLeft) && utf8.ValidString(variable) {
+			env[name] = value
+		}
+	}
+	return env
 }
 
 // notebookSession names the session of a kernel: after its notebook, if Jupyter says which, and

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -292,7 +293,11 @@ func specFor(p client.CreateParams) (workers.Spec, error) {
 	if err != nil {
 		return workers.Spec{}, session.Errorf(session.KindInvalid, "with: %v", err)
 	}
-	s := l.needing(l.spec(p.Runtime, c.dir, surroundings{}), names)
+	var env []string
+	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
+		env = append(env, name+"="+p.Env[name])
+	}
+	s := l.needing(l.spec(p.Runtime, c.dir, surroundings{env: env}), names)
 	s.Sandbox, s.Limits = sandboxOf(p), limitsOf(p.Limits)
 	return s, errors.Join(s.Sandbox.Validate(), s.Limits.Validate())
 }

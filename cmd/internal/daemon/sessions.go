@@ -166,6 +166,11 @@ func (d *Daemon) create(ctx, call context.Context, r *rpc.Request, p client.Crea
 	if p.Dir != "" && !filepath.IsAbs(p.Dir) {
 		return nil, rpc.InvalidParams("dir %q: give an absolute path, the daemon works elsewhere", p.Dir)
 	}
+	for name, value := range p.Env {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
+			return nil, rpc.InvalidParams("env: %q cannot be a variable of an environment", name)
+		}
+	}
 	if p.Language == "" {
 		p.Language = d.o.Languages()[0]
 	}
