@@ -40,6 +40,8 @@ func emacs() map[string]func(*Editor) Outcome {
 		"C-Delete":    killTo(func(e *Editor) int { return wordAfter(e.text, e.at) }),
 		"C-y":         (*Editor).yank, "M-y": (*Editor).yankOlder,
 
+		"M-.": (*Editor).lastWord, "M-_": (*Editor).lastWord,
+
 		"C-t": (*Editor).transpose,
 		"M-u": onWord(strings.ToUpper), "M-l": onWord(strings.ToLower), "M-c": onWord(capitalized),
 		"C-_": (*Editor).takeBack, "C-x C-u": (*Editor).takeBack,
@@ -51,7 +53,7 @@ func emacs() map[string]func(*Editor) Outcome {
 
 func moveTo(where func(*Editor) int) func(*Editor) Outcome {
 	return func(e *Editor) Outcome {
-		e.at, e.indented = where(e), false
+		e.at, e.ours = where(e), ""
 		return Continues
 	}
 }
@@ -182,7 +184,7 @@ func (e *Editor) toColumn(begin int) {
 		}
 		e.at = next
 	}
-	e.indented = false
+	e.ours = ""
 }
 
 // cellsOf returns the cells of a part of a line.
@@ -261,6 +263,32 @@ func (e *Editor) yankOlder() Outcome {
 	e.replace(e.at-e.yanked, e.at, text)
 	e.yanked = len([]rune(text))
 	e.wasYank = true
+	return Continues
+}
+
+// lastWord puts in the last word of the text before, as blanks separate words, and in the place of
+// that the one of an older text.
+func (e *Editor) lastWord() Outcome {
+	if e.history == nil {
+		e.bell = true
+		return Continues
+	}
+	texts := e.history.texts
+	for i := e.words + 1; i <= len(texts); i++ {
+		words := strings.Fields(texts[len(texts)-i])
+		if len(words) == 0 {
+			continue
+		}
+		last := words[len(words)-1]
+		if e.words > 0 {
+			e.replace(e.at-e.wordSize, e.at, last)
+		} else {
+			e.insert(last)
+		}
+		e.words, e.wordSize = i, len([]rune(last))
+		return Continues
+	}
+	e.bell = true
 	return Continues
 }
 

@@ -12,9 +12,19 @@ type menu struct {
 	before  state
 }
 
-// tab completes the text before the cursor, or indents a line that has none.
+// tab completes the text before the cursor, or indents a line that has none. That of a program is
+// the character.
 func (e *Editor) tab() Outcome {
 	begin := lineBegin(e.text, e.at)
+	ours := e.ours
+	e.ours = ""
+	if e.burst.Followed || e.burst.Lines {
+		if ours != "" && string(e.text[begin:e.at]) == ours {
+			e.dropIndent()
+		}
+		e.insert("\t")
+		return Continues
+	}
 	if strings.TrimSpace(string(e.text[begin:e.at])) == "" {
 		step := 4
 		if e.o.Syntax != nil && e.o.Syntax.Indent > 0 {

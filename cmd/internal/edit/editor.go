@@ -72,8 +72,12 @@ type Editor struct {
 	wasKill bool     // this command kills,
 	wasYank bool     // or yanks
 
-	prefix   string // keys of which the next one is a part, such as "C-x"
-	indented bool   // the indentation of the cursor's line is ours and untouched
+	prefix string // keys of which the next one is a part, such as "C-x"
+	ours   string // the indentation of the cursor's line as we made it, and it is untouched
+	burst  Burst  // of this key
+
+	words    int // how many texts ago the last command found the word that it put in; 0 when it did not
+	wordSize int // of that word
 
 	recall recall
 	search *search // nil when none goes on
@@ -121,6 +125,10 @@ func (e *Editor) Rang() bool {
 
 // Press handles a key.
 func (e *Editor) Press(k Key) Outcome {
+	if k.Name == "?" { // a report of the terminal
+		return Continues
+	}
+	e.burst = k.Burst
 	if k.Name == "C-c" {
 		e.menu, e.search, e.hint = nil, nil, ""
 		return Interrupted
@@ -141,20 +149,35 @@ func (e *Editor) Press(k Key) Outcome {
 			return out
 		}
 	}
+	if e.prefix == quotes {
+		e.prefix = ""
+		return e.quoted(k)
+	}
 	name := e.prefix + k.Name
 	e.prefix = ""
-	if name == "C-x" {
+	switch name {
+	case "C-x":
 		e.prefix = "C-x "
 		return Continues
+	case "C-v", "C-q":
+		e.prefix = quotes
+		return Continues
 	}
-	return e.do(name, k.Text)
+	out := e.do(name, k.Text)
+	if k.Cut {
+		e.hint, e.bell = "the paste was too large: its end is missing", true
+	}
+	return out
 }
 
 // do runs the command of a key and keeps what the next one depends on.
 func (e *Editor) do(name, text string) Outcome {
 	e.wasKill, e.wasYank = false, false
-	if name != "" && name != "Paste" {
-		e.indented = false
+	if name != "" && name != "Paste" && name != "Tab" {
+		e.ours = ""
+	}
+	if name != "M-." && name != "M-_" {
+		e.words = 0
 	}
 	if name != "Up" && name != "Down" && name != "C-p" && name != "C-n" {
 		e.goal = -1
@@ -169,7 +192,7 @@ func (e *Editor) do(name, text string) Outcome {
 	case known:
 		out = command(e)
 	default:
-		e.bell = name != "" && name != "?" && name != "Esc"
+		e.bell = name != "" && name != "Esc"
 	}
 	e.killed = e.wasKill
 	if !e.wasYank {
@@ -202,7 +225,7 @@ func (e *Editor) replace(from, to int, text string) {
 	r := []rune(text)
 	e.text = slices.Replace(e.text, from, to, r...)
 	e.at = from + len(r)
-	e.indented = false
+	e.ours = ""
 }
 
 // insert puts text at the cursor.
@@ -217,48 +240,78 @@ func (e *Editor) insertTyped(text string) {
 	if !e.typed || unicode.IsSpace(r) {
 		e.save()
 	}
-	begin := lineBegin(e.text, e.at)
-	ours := e.indented
-	if ours && r == ' ' && strings.TrimSpace(string(e.text[begin:e.at])) == "" { // it has its own indentation
-		e.replace(begin, e.at, "")
-		ours = false
+	ours := e.ours
+	before := string(e.text[lineBegin(e.text, e.at):e.at])
+	switch { // a program's lines have their own indentation, and so has who types a second blank
+	case ours != "" && e.burst.Lines && before == ours:
+		e.dropIndent()
+		ours = ""
+	case ours != "" && r == ' ' && before == ours+" ":
+		e.dropIndent()
+		text, ours = "  ", ""
 	}
 	e.replace(e.at, e.at, text)
-	e.indented = ours
+	e.ours = ours
 	e.typed = true
-	if e.o.Syntax != nil && (ours || strings.ContainsRune(")]}", r)) {
+	if e.o.Syntax != nil && !e.burst.Lines && (ours != "" || strings.ContainsRune(")]}", r)) {
 		e.dedent(r)
 	}
 }
+
+// dropIndent removes what is before the cursor in its line.
+func (e *Editor) dropIndent() { e.replace(lineBegin(e.text, e.at), e.at, "") }
 
 // dedent takes back one step of the cursor's line, if it now has what closes a block.
 func (e *Editor) dedent(typed rune) {
 	s := e.o.Syntax
 	begin := lineBegin(e.text, e.at)
 	line := string(e.text[begin:e.at])
-	word := strings.TrimLeft(line, " ")
+	word := strings.TrimLeft(line, " \t")
 	closes := begin > 0 && len(word) == 1 && strings.ContainsRune(")]}", typed)
 	if !closes && !(typed == ':' && beginsWithWord(word, s.Dedents)) {
 		return
 	}
-	n := min(s.Indent, len(line)-len(word))
+	indent := strings.TrimSuffix(line, word)
+	n := min(len(s.step(indent)), len(indent))
 	at := e.at - n
 	e.text = slices.Delete(e.text, begin, begin+n)
 	e.at = at
-	e.indented = false
+	e.ours = ""
 }
 
 // paste inserts a paste. Its last line end would be in the way of a single line.
 func (e *Editor) paste(text string) {
+	if len(e.text) == 0 && e.o.Syntax != nil {
+		text = e.o.Syntax.flush(text)
+	}
 	if strings.Count(text, "\n") == 1 || e.o.Whole == nil {
 		text = strings.TrimSuffix(text, "\n")
 	}
-	begin := lineBegin(e.text, e.at)
+	ours := e.ours
 	e.save()
-	if e.indented { // it has its own indentation
-		e.replace(begin, e.at, "")
+	switch {
+	case ours != "" && strings.TrimLeft(text, " \t") != text, ours != "" && strings.Contains(text, "\n"):
+		e.dropIndent() // it has its own indentation
 	}
 	e.replace(e.at, e.at, text)
+}
+
+// quotes is the prefix of a key that is taken as the character that it sends.
+const quotes = "C-v "
+
+// quoted inserts the character of a key that has another meaning.
+func (e *Editor) quoted(k Key) Outcome {
+	switch {
+	case k.Name == "Tab":
+		k.Text = "\t"
+	case k.Name == "Enter":
+		k.Text = "\n"
+	case len(k.Name) == len("C-a") && k.Name[:2] == "C-":
+		k.Text = string(rune(k.Name[2] & 0x1f))
+	}
+	e.bell = k.Text == ""
+	e.insert(k.Text)
+	return Continues
 }
 
 // enter ends the text, or begins another line.
@@ -268,7 +321,7 @@ func (e *Editor) enter() Outcome {
 	}
 	text := strings.TrimRight(string(e.text), " \t")
 	judged := text
-	if lineEnd(e.text, e.at) < len(e.text) {
+	if strings.TrimSpace(string(e.text[e.at:])) != "" {
 		judged += "\n" // nobody goes on at its end
 	}
 	if strings.TrimSpace(text) == "" || e.o.Whole(judged) {
@@ -282,10 +335,12 @@ func (e *Editor) enter() Outcome {
 
 // newLine begins another line at the cursor.
 func (e *Editor) newLine() Outcome {
-	columns := e.o.Syntax.indentAfter(e.text[:e.at])
-	blank := strings.TrimSpace(string(e.text[lineBegin(e.text, e.at):e.at])) == ""
-	e.insert("\n" + strings.Repeat(" ", columns))
-	e.indented = columns > 0 && !blank
+	indent := ""
+	if !e.burst.Followed { // a program's lines have their own
+		indent = e.o.Syntax.indentAfter(e.text[:e.at])
+	}
+	e.insert("\n" + indent)
+	e.ours = indent
 	return Continues
 }
 

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // A Key is one press of a key, or one paste.
@@ -13,14 +15,27 @@ type Key struct {
 	// this order: "C-a", "M-b", "Up", "C-Left". "Paste" is text from the clipboard.
 	Name string
 	Text string // the character, or all of the paste
+	Cut  bool   // the paste had no room, and Text is its beginning
+	Burst
+}
+
+// A Burst says how a key came. A program that types, or a paste without markers, sends many
+// characters at a time, a person one.
+type Burst struct {
+	Followed bool // others came with it, behind it
+	Lines    bool // so did the end of a line and what is behind that
 }
 
 // A Source delivers the characters that a terminal sends. A paste stands between PasteBegins
-// and PasteEnds, has no other control characters but tabs and newlines, and is ended.
+// and PasteEnds, has no other control characters but tabs and newlines, and is ended; PasteCut ends
+// one of which there is only the beginning.
 type Source interface {
 	// Rune returns the next character. If patience is not 0 and none comes in this time, it
 	// returns ErrQuiet.
 	Rune(patience time.Duration) (rune, error)
+
+	// Burst says how the last character came.
+	Burst() Burst
 }
 
 // ErrQuiet means that no key was pressed for some time.
@@ -30,11 +45,15 @@ var ErrQuiet = errors.New("edit: no key was pressed")
 const (
 	PasteBegins = "\x1b[200~"
 	PasteEnds   = "\x1b[201~"
+	PasteCut    = "\x1b[202~"
 )
 
 // escapeTime is the longest time between the bytes of one key. It tells the Escape key from
 // others that begin with the same byte.
 const escapeTime = 50 * time.Millisecond
+
+// replyTime is the longest pause within a reply of the terminal.
+const replyTime = time.Second
 
 // maxSequence bounds the bytes of one key.
 const maxSequence = 32
@@ -42,6 +61,12 @@ const maxSequence = 32
 // ReadKey reads the next key. alone says that the Escape key itself has a meaning now;
 // otherwise it is Alt for the key after it, which readline calls Meta.
 func ReadKey(s Source, alone bool) (Key, error) {
+	k, err := readKey(s, alone)
+	k.Burst = s.Burst()
+	return k, err
+}
+
+func readKey(s Source, alone bool) (Key, error) {
 	r, err := s.Rune(0)
 	if err != nil || r != '\x1b' {
 		return plainKey(r), err
@@ -50,18 +75,23 @@ func ReadKey(s Source, alone bool) (Key, error) {
 	if alone {
 		patience = escapeTime
 	}
-	switch r, err = s.Rune(patience); {
+	r, err = s.Rune(patience)
+	if err == nil && r == '\x1b' { // Alt and a key that has a sequence, or the same key twice
+		r, err = s.Rune(escapeTime)
+		if err == nil && (r == '[' || r == 'O') {
+			k, err := readSequence(s, r)
+			return Key{Name: withModifiers(k.Name, 2)}, err
+		}
+	}
+	switch {
 	case errors.Is(err, ErrQuiet):
 		return Key{Name: "Esc"}, nil
 	case err != nil:
 		return Key{}, err
-	case r == '[':
-		return readSequence(s)
-	case r == 'O':
-		r, err = s.Rune(0)
-		return Key{Name: finalKeys[r]}, err
-	case r == '\x1b':
-		return Key{Name: "Esc"}, nil
+	case r == '[' || r == 'O':
+		return readSequence(s, r)
+	case strings.ContainsRune("]P_^X", r):
+		return readReply(s, r)
 	}
 	k := plainKey(r)
 	switch k.Name {
@@ -71,6 +101,26 @@ func ReadKey(s Source, alone bool) (Key, error) {
 		return Key{Name: "M-" + k.Text}, nil
 	}
 	return Key{Name: withModifiers(k.Name, 2)}, nil
+}
+
+// readReply reads what a terminal answers to a question of a program that is gone, such as its
+// colours: a string up to BEL or ESC \. Nothing of it is kept. It is over at a control character,
+// which no reply has, and at a pause. introducer alone is a key with Alt.
+func readReply(s Source, introducer rune) (Key, error) {
+	for patience, escaped := escapeTime, false; ; patience = replyTime {
+		r, err := s.Rune(patience)
+		switch {
+		case errors.Is(err, ErrQuiet) && patience == escapeTime:
+			return Key{Name: "M-" + string(introducer)}, nil
+		case errors.Is(err, ErrQuiet), r == '\a', escaped && r == '\\':
+			return Key{Name: "?"}, nil
+		case err != nil:
+			return Key{}, err
+		case r < ' ' && r != '\x1b':
+			return plainKey(r), nil
+		}
+		escaped = r == '\x1b'
+	}
 }
 
 // plainKey returns the key of one character.
@@ -95,18 +145,25 @@ func plainKey(r rune) Key {
 }
 
 // finalKeys are the keys by the last character of their sequence, numberedKeys those by the
-// number before a "~", as xterm and the terminals like it send them.
+// number before a "~", as xterm and the terminals like it send them. rxvt has small letters for
+// Shift and Ctrl.
 var (
 	finalKeys = map[rune]string{
-		'A': "Up", 'B': "Down", 'C': "Right", 'D': "Left", 'H': "Home", 'F': "End", 'M': "Enter", 'Z': "S-Tab",
+		'A': "Up", 'B': "Down", 'C': "Right", 'D': "Left", 'H': "Home", 'F': "End", 'Z': "S-Tab",
+		'a': "S-Up", 'b': "S-Down", 'c': "S-Right", 'd': "S-Left",
 	}
 	numberedKeys = map[int]string{
 		1: "Home", 2: "Insert", 3: "Delete", 4: "End", 5: "PageUp", 6: "PageDown", 7: "Home", 8: "End",
 	}
+	rxvtModifiers = map[rune]int{'$': 1, '^': 4, '@': 5}
 )
 
-// readSequence reads the rest of a key that began with ESC [. Its name is "?" if it is unknown.
-func readSequence(s Source) (Key, error) {
+// keypadKeys are the characters of a keypad that sends sequences, from ESC O j on.
+const keypadKeys = "*+,-./0123456789"
+
+// readSequence reads the rest of a key that began with ESC [ or ESC O. Its name is "?" if it is
+// unknown, or no key but a reply or a report of the terminal.
+func readSequence(s Source, introducer rune) (Key, error) {
 	var parameters strings.Builder
 	for range maxSequence {
 		r, err := s.Rune(0)
@@ -116,35 +173,119 @@ func readSequence(s Source) (Key, error) {
 		if r < ' ' { // the sequence was cut off
 			return plainKey(r), nil
 		}
-		if r < '@' || r > '~' {
+		text := parameters.String()
+		own := strings.Trim(text, "0123456789:;") != "" // a private sequence is no key
+		if (r < '@' || r > '~') && (r != '$' || own || text == "") {
 			parameters.WriteRune(r)
 			continue
 		}
-		numbers := [3]int{1, 1, 0}
-		for i, part := range strings.SplitN(parameters.String(), ";", 3) {
-			if n, err := strconv.Atoi(part); err == nil {
-				numbers[i] = n
-			}
-		}
 		switch {
-		case r == '~' && numbers[0] == 200:
-			return readPaste(s)
-		case r == '~' && numbers[0] == 27: // xterm's modifyOtherKeys
-			return Key{Name: withModifiers(characterName(numbers[2]), numbers[1]-1)}, nil
-		case r == 'u': // the same, as kitty sends it
-			return Key{Name: withModifiers(characterName(numbers[0]), numbers[1]-1)}, nil
-		case r == '~':
-			return Key{Name: withModifiers(numberedKeys[numbers[0]], numbers[1]-1)}, nil
+		case own:
+			return Key{Name: "?"}, nil
+		case r == '[' && text == "": // a key of the Linux console
+			_, err := s.Rune(0)
+			return Key{Name: "?"}, err
+		case introducer == '[' && r == 'M' && text == "":
+			return Key{Name: "?"}, skipMouse(s)
 		}
-		return Key{Name: withModifiers(finalKeys[r], numbers[1]-1)}, nil
+		if numbers := numbersOf(text); introducer == 'O' {
+			return keypadKey(r, numbers), nil
+		} else if r == '~' && numbers[0][0] == 200 {
+			return readPaste(s)
+		} else {
+			return sequenceKey(r, numbers), nil
+		}
 	}
 	return Key{Name: "?"}, nil
 }
 
-// characterName names the key of a character by its number.
-func characterName(n int) string {
+// skipMouse reads what an old report of the mouse has behind its sequence.
+func skipMouse(s Source) error {
+	for range 3 {
+		if _, err := s.Rune(escapeTime); err != nil && !errors.Is(err, ErrQuiet) {
+			return err
+		}
+	}
+	return nil
+}
+
+// numbersOf returns up to three parameters of a sequence, each with up to three parts.
+func numbersOf(parameters string) [3][3]int {
+	numbers := [3][3]int{{1, 0, 1}, {1, 1, 1}, {}}
+	for i, parameter := range strings.SplitN(parameters, ";", 3) {
+		for j, part := range strings.SplitN(parameter, ":", 3) {
+			if n, err := strconv.Atoi(part); err == nil {
+				numbers[i][j] = n
+			}
+		}
+	}
+	return numbers
+}
+
+// keypadKey returns the key of ESC O and then r.
+func keypadKey(r rune, numbers [3][3]int) Key {
+	modifiers := max(numbers[1][0], numbers[0][0]) - 1 // old terminals send one number
+	switch i := r - 'j'; {
+	case r == 'M':
+		return Key{Name: "Enter"}
+	case r == 'X':
+		return Key{Text: "="}
+	case i >= 0 && int(i) < len(keypadKeys):
+		return Key{Text: keypadKeys[i : i+1]}
+	case r >= 'a' && r <= 'd':
+		return Key{Name: withModifiers(finalKeys[r-'a'+'A'], 4)}
+	}
+	return Key{Name: withModifiers(finalKeys[r], modifiers)}
+}
+
+// sequenceKey returns the key of ESC [, numbers and then r.
+func sequenceKey(r rune, numbers [3][3]int) Key {
+	const released = 3
+	modifiers := numbers[1][0] - 1
+	switch {
+	case numbers[1][1] == released:
+		return Key{Name: "?"}
+	case r == '~' && numbers[0][0] == 27: // xterm's modifyOtherKeys
+		return characterKey(numbers[2][0], 0, modifiers)
+	case r == 'u': // the same, as kitty sends it
+		return characterKey(numbers[0][0], numbers[0][1], modifiers)
+	case r == '~':
+		return Key{Name: withModifiers(numberedKeys[numbers[0][0]], modifiers)}
+	case rxvtModifiers[r] > 0:
+		return Key{Name: withModifiers(numberedKeys[numbers[0][0]], rxvtModifiers[r])}
+	}
+	return Key{Name: withModifiers(finalKeys[r], modifiers)}
+}
+
+// characterKey returns the key of a character by its number; shifted is that with Shift, or 0.
+func characterKey(n, shifted, modifiers int) Key {
+	const shift, alt, ctrl = 1, 2, 4
+	r := rune(n)
+	if r == '/' && modifiers&ctrl != 0 { // terminals send the same for both
+		r = '_'
+	}
+	switch {
+	case r >= 57399 && r <= 57408: // kitty's keypad
+		return Key{Text: string('0' + r - 57399)}
+	case r == 57414:
+		return Key{Name: withModifiers("Enter", modifiers)}
+	case unicode.Is(unicode.Co, r), !utf8.ValidRune(r): // a key without a character
+		return Key{Name: "?"}
+	case modifiers&ctrl != 0 && (r == ' ' || r >= '@' && r <= '~'): // as without such sequences
+		k := plainKey(r & 0x1f)
+		return Key{Name: withModifiers(k.Name, modifiers&alt)}
+	}
 	k := plainKey(rune(n))
-	return k.Name + k.Text
+	if k.Name == "" && modifiers&(alt|ctrl) == 0 {
+		if modifiers&shift != 0 {
+			k.Text = strings.ToUpper(k.Text)
+			if shifted > 0 {
+				k.Text = string(rune(shifted))
+			}
+		}
+		return k
+	}
+	return Key{Name: withModifiers(k.Name+k.Text, modifiers)}
 }
 
 // withModifiers adds modifiers to a name, by xterm's bits.
@@ -176,11 +317,14 @@ func readPaste(s Source) (Key, error) {
 			text.WriteRune(r)
 			continue
 		}
+		end := []rune{r}
 		for range len(PasteEnds) - 1 {
-			if _, err := s.Rune(0); err != nil {
+			r, err := s.Rune(0)
+			if err != nil {
 				return Key{}, err
 			}
+			end = append(end, r)
 		}
-		return Key{Name: "Paste", Text: text.String()}, nil
+		return Key{Name: "Paste", Text: text.String(), Cut: string(end) == PasteCut}, nil
 	}
 }

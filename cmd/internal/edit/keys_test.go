@@ -10,6 +10,8 @@ type scriptSource struct{ *keySource }
 
 func (s scriptSource) Rune(time.Duration) (rune, error) { return s.next() }
 
+func (s scriptSource) Burst() Burst { return Burst{s.burst && len(s.runes) > 0, s.lines} }
+
 // wholeInPython judges the few texts of these tests as Python does.
 func wholeInPython(text string) bool {
 	open, inString := Python.scan([]rune(text), func(int, int, Style) {})
@@ -104,6 +106,83 @@ var scripts = []struct {
 	{"joined emoji are one character", "I: several", "👩‍💻b" + kLeft + "\x7f", "b", Continues},
 	{"Delete and arrows over wide characters", "P I R: the same", "中文字" + kLeft + kLeft + kDelete, "中字", Continues},
 	{"an unknown key does nothing", "P I R: the same", "a\x1b[99~\x1b[1;7Pb", "ab", Continues},
+	{"Enter within the last line of a whole block runs it", "I: the same; P: another line", "if x:\rab" + kLeft + "\r", "if x:\n    ab", Accepted},
+	{"Enter at the end of a block's last line goes on", "P I: the same", "if x:\rab\r", "if x:\n    ab\n    ", Continues},
+	{"Ctrl-R and Enter in the last line of a block runs it", "I: the same", "\x12turn\r", "def f(x):\n    return x", Accepted},
+	{"a comment keeps the indentation", "P I: the same", "def f():\r# a\r", "def f():\n    # a\n    ", Continues},
+	{"a comment behind a colon", "P I: the same", "if x:\rif y: # a\r", "if x:\n    if y: # a\n        ", Continues},
+	{"an empty line in brackets keeps the indentation", "I: the same", "f(\r\r1", "f(\n    \n    1", Continues},
+	{"a block of tabs goes on with tabs", "P: a mixture", pasted("if x:\n\tif y:") + "\r", "if x:\n\tif y:\n\t\t", Continues},
+	{"a blank more than the indentation", "P I: the same", "if x:\r a", "if x:\n     a", Continues},
+	{"Tab on an indented line", "P I: the same", "if x:\r\ta", "if x:\n        a", Continues},
+	{"a word that is pasted into an indented line", "P I: the same", "if x:\r" + pasted("a"), "if x:\n    a", Continues},
+	{"a pasted block that is indented", "I: the same; P: an error", pasted("    a = 1\n    if a:\n        b\n"), "a = 1\nif a:\n    b\n", Continues},
+	{"the lines of a string keep their indentation", "I: dedented", pasted("  a = '''x\n  y\n'''\n  b\n"), "a = '''x\n  y\n'''\nb\n", Continues},
+	{"a paste that is no block stays as it is", "P: the same", pasted("    a\nb\n"), "    a\nb\n", Continues},
+	{"a comment at the margin of an indented paste", "I: the same", pasted("    a\n# c\n\n    b\n"), "a\n# c\n\nb\n", Continues},
+	{"a paste with prompts", "I: the same; P: an error", pasted(">>> a = 1\n>>> if a:\n...     b\n...\n"), "a = 1\nif a:\n    b\n\n", Continues},
+	{"a paste with prompts and output", "I: an error", pasted("    >>> 1 + 1\n    2\n    ...\n    >>> x\n"), "1 + 1\nx\n", Continues},
+	{"a paste of IPython's prompts", "I: the same", pasted("In [1]: a = 1\n\nIn [2]: if a:\n   ...:     b\n   ...: \nOut[2]: 3\n"), "a = 1\nif a:\n    b\n\n", Continues},
+	{"one line with its prompt", "I: the same", pasted(">>> a\n"), "a", Continues},
+	{"prompts within a text are its own", "I: the same", pasted("x = '''\n>>> a\n'''"), "x = '''\n>>> a\n'''", Continues},
+	{"Alt-. puts in the last word of the last text", "P I R: the same", "x \x1b.", "x x", Continues},
+	{"Alt-. again goes further back", "P I R: the same", "\x1b.\x1b.\x1b.\x1b.", "sys", Continues},
+	{"Ctrl-V takes the next key as its character", "P I: the same", "a\x16\tb\x16\rc\x16\x01", "a\tb\nc\x01", Continues},
+	{"a reply about colours is no text", "P: text", "a\x1b]11;rgb:0000/0000/0000\x1b\\b\x1b]4;1;rgb:ff\ac", "abc", Continues},
+	{"replies to other questions are no text", "P: text", "a\x1bP>|XTerm(390)\x1b\\b\x1bP1+r544e=78\x1b\\\x1b_Gi=1;OK\x1b\\c\x1b[?62;22c\x1b[5;10R\x1b[?1u\x1b[?2026;2$y", "abc", Continues},
+	{"a reply that is cut off ends at the next control character", "", "a\x1b]11;rgb\r", "a", Accepted},
+	{"reports of the mouse and of the focus are no keys", "P I: text", "a\x1b[<0;1;1M\x1b[<0;1;1m\x1b[M !!\x1b[I\x1b[Ob", "ab", Continues},
+	{"function keys of the Linux console", "P I: the same", "a\x1b[[Ab", "ab", Continues},
+	{"Alt and an arrow as Escape and the arrow", "I: the same", "ab cd\x1b\x1b[DX", "ab Xcd", Continues},
+	{"an arrow with Ctrl by a keypad", "I: the same", "ab cd\x1bO5DX\x1bOdY\x1bOcZ", "ab YXcdZ", Continues},
+	{"a keypad that sends sequences", "I: the same", "\x1bOq\x1bOk\x1bOy\x1bOM", "1+9", Accepted},
+	{"rxvt's keys with modifiers", "", "ab cd\x1b[7$\x1b[8^X", "ab cdX", Continues},
+	{"characters as kitty sends them", "", "\x1b[97u\x1b[97;2u\x1b[97:65;2u\x1b[98;1:3u\x1b[57441;2u\x1b[57400u\x1b[104;5u", "aAA", Continues},
+	{"a report of the focus ends no search", "I: the same", "\x12im\x1b[Ip\r", "import os", Accepted},
+	{"Ctrl-C as kitty sends it", "", "a\x1b[99;5u", "a", Interrupted},
+}
+
+// bursts are sent at once, by a program or by a terminal that does not mark pastes. What they have
+// is what is edited in the end, whatever helps a person.
+var bursts = []struct {
+	name, keys, text string
+	outcome          Outcome
+}{
+	{"tabs", "def f(x):\r\tif x:\r\t\treturn 1\r\treturn 2", "def f(x):\n\tif x:\n\t\treturn 1\n\treturn 2", Continues},
+	{"blanks", "def f(x):\r  if x:\r    return 1\r  return 2", "def f(x):\n  if x:\n    return 1\n  return 2", Continues},
+	{"back to the margin", "for i in x:\r    a\rprint(i)", "for i in x:\n    a\nprint(i)", Continues},
+	{"else keeps its place", "if x:\r    if y:\r        a\r    else:\r        b", "if x:\n    if y:\n        a\n    else:\n        b", Continues},
+	{"closing brackets keep their places", "f(\r    1\r    )", "f(\n    1\n    )", Continues},
+	{"a tab within a line completes nothing", "al\t= 1", "al\t= 1", Continues},
+	{"lines run", "a = 1\r", "a = 1", Accepted},
+}
+
+func TestEditor_WhatAProgramTypesStaysAsItIs(t *testing.T) {
+	for _, test := range bursts {
+		t.Run(test.name, func(t *testing.T) {
+			s := sit(t, inPython())
+			s.sends(test.keys)
+			if s.editor.Text() != test.text || s.outcome != test.outcome {
+				t.Errorf("got %q, outcome %d, want %q, outcome %d", s.editor.Text(), s.outcome, test.text, test.outcome)
+			}
+		})
+	}
+	for _, test := range []struct{ name, first, then, text string }{
+		{"cut behind a line", "for i in x:\r    a\r", "b\rc", "for i in x:\n    a\nb\nc"},
+		{"cut behind a tab", "if x:\r\t", "a\r\tb", "if x:\n\ta\n\tb"},
+		{"cut within an indentation", "if x:\r", "    a\r    b", "if x:\n    a\n    b"},
+		{"one line of a block that a person has begun", "if x:\r", "a", "if x:\n    a"},
+		{"one line with a tab", "if x:\r", "\ta", "if x:\n\ta"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := sit(t, inPython())
+			s.sends(test.first)
+			s.sends(test.then)
+			if s.editor.Text() != test.text {
+				t.Errorf("got %q, want %q", s.editor.Text(), test.text)
+			}
+		})
+	}
 }
 
 func TestEditor_KeysDoWhatPeopleKnow(t *testing.T) {
@@ -141,6 +220,34 @@ func TestEditor_ViKeys(t *testing.T) {
 		{"a⎋3p", "a"},
 		{"im⎋k", "import sys"},
 		{"abc⎋Z", "abc"},
+		{"f(a, (b), c)⎋hci(x", "f(x)"},
+		{"f(a, (b), c)⎋hhhhhdi(", "f(a, (), c)"},
+		{"f(a)⎋ci)x", "f(x)"},
+		{"f()⎋ci(x", "f(x)"},
+		{"f(a)⎋hdab", "f"},
+		{"x[1] {2}⎋hci{y⎋0lci[z", "x[z] {y}"},
+		{"a = \"b c\" + 'd'⎋0ci\"x", "a = \"x\" + 'd'"},
+		{"a = \"b c\" + 'd'⎋ci'x", "a = \"b c\" + 'x'"},
+		{"a \"b\" c⎋0da\"", "a c"},
+		{"one two three⎋bbdiw", "one  three"},
+		{"one two three⎋bbdaw", "one three"},
+		{"one two⎋daw", "one"},
+		{"f(a)⎋0lyi($p", "f(a)a"},
+		{"abc⎋ci(", "abc"},
+		{"f(a(b))⎋0d%", ""},
+		{"x = (a)⎋0%x", "x = (a"},
+		{"a b c d e f g⎋02d3w", "g"},
+		{"a b c d⎋0d2w", "c d"},
+		{"a\x1b\rb\x1b\rc⎋kdk", "c"},
+		{"a\x1b\rb\x1b\rc⎋kdj", "a"},
+		{"a\x1b\rb\x1b\rc⎋kdG", "a"},
+		{"a\x1b\rb⎋>k", "    a\n    b"},
+		{"    a⎋<<", "a"},
+		{"a b c d⎋0dw..", "d"},
+		{"ab ab⎋0cwx⎋w.", "x x"},
+		{"abc⎋0x.u", "bc"},
+		{"a⎋Ab⎋..", "abbb"},
+		{"ab cd\x1bbx", "ab d"},
 	} {
 		s := sit(t, Options{Vi: true, Whole: func(string) bool { return true }}, "import sys")
 		s.types(test.keys)

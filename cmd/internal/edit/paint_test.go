@@ -228,7 +228,7 @@ func FuzzEditor_NoKeysBreakTheScreen(f *testing.F) {
 			s.editor.Press(key)
 			s.painter.Draw(s.editor.View())
 			if at := s.editor.at; at < 0 || at > len(s.editor.text) {
-				t.Fatalf("after %q the cursor is at %d of %d", key, at, len(s.editor.text))
+				t.Fatalf("after %q the cursor is at %d of %d", key.Name+key.Text, at, len(s.editor.text))
 			}
 		}
 	})

@@ -171,6 +171,8 @@ func sit(t *testing.T, o Options, texts ...string) *sitting {
 type keySource struct {
 	runes []rune
 	quiet bool
+	burst bool // all keys of a script came at once,
+	lines bool // and they are of several lines
 }
 
 // escape stands for the Escape key, and the silence after it.
@@ -194,7 +196,19 @@ func (s *keySource) next() (rune, error) {
 // anew.
 func (s *sitting) types(keys string) {
 	s.Helper()
-	source := scriptSource{&keySource{runes: []rune(keys)}}
+	s.press(scriptSource{&keySource{runes: []rune(keys)}})
+}
+
+// sends types as a program does, all at once.
+func (s *sitting) sends(keys string) {
+	s.Helper()
+	s.press(scriptSource{&keySource{runes: []rune(keys), burst: true}})
+}
+
+func (s *sitting) press(source scriptSource) {
+	s.Helper()
+	lines := strings.ContainsAny(strings.TrimSuffix(string(source.runes), "\r"), "\r")
+	source.lines = source.burst && lines
 	for len(source.runes) > 0 {
 		key, err := ReadKey(source, s.editor.WantsEscape())
 		if err != nil {
@@ -221,6 +235,6 @@ func (s *sitting) compare(key Key) {
 	p := &Painter{Out: anew, Size: s.painter.Size, top: s.painter.top}
 	p.Begin(s.editor.View(), s.painter.start)
 	if anew.shows() != s.tty.shows() && s.painter.top == 0 || anew.y != s.tty.y && s.painter.top == 0 || anew.x%anew.cols != s.tty.x%s.tty.cols {
-		s.Fatalf("after %q the screen is\n%s\n(%d, %d), and drawn anew\n%s\n(%d, %d)", key, s.tty.shows(), s.tty.y, s.tty.x, anew.shows(), anew.y, anew.x)
+		s.Fatalf("after %q the screen is\n%s\n(%d, %d), and drawn anew\n%s\n(%d, %d)", key.Name+key.Text, s.tty.shows(), s.tty.y, s.tty.x, anew.shows(), anew.y, anew.x)
 	}
 }

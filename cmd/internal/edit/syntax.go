@@ -21,6 +21,8 @@ type Syntax struct {
 	Leaves   []string // a line that begins with one is the last of its block
 	Dedents  []string // a line that begins with one goes back a step
 	Bracket  bool     // a block is between brackets, so it goes on until its bracket is closed
+	Prompt   string   // of the language's own REPL,
+	Further  string   // and before further lines
 	Filename string   // of a text in another editor, such as "input.py"
 }
 
@@ -69,6 +71,8 @@ var Python = &Syntax{
 	Opens:    ':',
 	Leaves:   []string{"return", "pass", "break", "continue", "raise"},
 	Dedents:  []string{"else", "elif", "except", "finally"},
+	Prompt:   ">>>",
+	Further:  "...",
 	Filename: "input.py",
 }
 
@@ -81,6 +85,8 @@ var R = &Syntax{
 	NameMore: ".",
 	Indent:   2,
 	Bracket:  true,
+	Prompt:   ">",
+	Further:  "+",
 	Filename: "input.R",
 }
 
@@ -200,56 +206,43 @@ func isHex(number []rune) bool {
 	return len(number) > 1 && number[0] == '0' && (number[1] == 'x' || number[1] == 'X')
 }
 
-// indentAfter returns the columns by which the line after text is indented.
-func (s *Syntax) indentAfter(text []rune) int {
+// indentAfter returns the indentation of the line after text. It goes on with the tabs and blanks of
+// the line before: Python refuses a block that mixes them.
+func (s *Syntax) indentAfter(text []rune) string {
 	if s == nil || s.Indent == 0 {
-		return 0
+		return ""
 	}
-	last, comments := []rune{}, map[int]int{}
+	comment := len(text) // where the one at the end begins
 	open, inString := s.scan(text, func(from, to int, style Style) {
-		if style == Comment {
-			comments[from] = to
+		if style == Comment && to == len(text) {
+			comment = from
 		}
 	})
 	if inString {
-		return 0
+		return ""
 	}
 	if s.Bracket {
-		return s.Indent * len(open)
+		return strings.Repeat(" ", s.Indent*len(open))
 	}
 	begin := lineBegin(text, len(text))
-	for i := begin; i < len(text); i++ {
-		if _, ok := comments[i]; ok {
-			break
-		}
-		last = append(last, text[i])
-	}
-	line := strings.TrimRight(string(last), " \t")
-	columns := indentOf(line)
-	word := strings.TrimLeft(line, " \t")
+	word := strings.TrimLeft(string(text[begin:]), " \t")
+	indent := strings.TrimSuffix(string(text[begin:]), word)
+	line := strings.TrimRight(string(text[begin:max(begin, comment)]), " \t")
 	switch {
 	case len(open) > 0 && open[len(open)-1] >= begin, s.Opens != 0 && strings.HasSuffix(line, string(s.Opens)):
-		return columns + s.Indent
+		return indent + s.step(indent)
 	case len(open) == 0 && beginsWithWord(word, s.Leaves):
-		return max(0, columns-s.Indent)
+		return indent[:max(0, len(indent)-len(s.step(indent)))]
 	}
-	return columns
+	return indent
 }
 
-// indentOf returns the columns of a line's indentation.
-func indentOf(line string) int {
-	columns := 0
-	for _, r := range line {
-		switch r {
-		case ' ':
-			columns++
-		case '\t':
-			columns = (columns/8 + 1) * 8
-		default:
-			return columns
-		}
+// step returns what one step adds to an indentation.
+func (s *Syntax) step(indent string) string {
+	if strings.HasSuffix(indent, "\t") {
+		return "\t"
 	}
-	return columns
+	return strings.Repeat(" ", s.Indent)
 }
 
 func beginsWithWord(line string, list []string) bool {
@@ -274,4 +267,108 @@ func lineEnd(text []rune, i int) int {
 		i++
 	}
 	return i
+}
+
+// flush returns a text as it would be typed at a prompt: without prompts and what stands between
+// them, and without the indentation that all of it has.
+func (s *Syntax) flush(text string) string {
+	text = s.withoutPrompts(text)
+	if s.Indent == 0 || s.Bracket { // indentation means nothing
+		return text
+	}
+	rest := strings.TrimLeft(text, " \t\n")
+	indent := text[strings.LastIndex(text[:len(text)-len(rest)], "\n")+1 : len(text)-len(rest)]
+	if indent == "" {
+		return text
+	}
+	inside := s.insideStrings(text)
+	var flushed strings.Builder
+	at := 0
+	for line := range strings.Lines(text) {
+		begin := at
+		at += len(line)
+		cut, ok := strings.CutPrefix(line, indent)
+		bare := strings.TrimSpace(line)
+		switch {
+		case inside(begin): // it is the string's own
+			cut = line
+		case ok:
+		case bare == "" || strings.HasPrefix(bare, string(s.Comment)):
+			cut = strings.TrimLeft(line, " \t")
+		default:
+			return text
+		}
+		flushed.WriteString(cut)
+	}
+	return flushed.String()
+}
+
+// insideStrings returns a function that reports whether a byte of text is within a string, and not
+// its first one. It is asked from the beginning to the end.
+func (s *Syntax) insideStrings(text string) func(at int) bool {
+	type part struct{ from, to int }
+	var parts []part
+	runes := []rune(text)
+	bytes, counted := 0, 0
+	upTo := func(i int) int {
+		bytes += len(string(runes[counted:i]))
+		counted = i
+		return bytes
+	}
+	s.scan(runes, func(from, to int, style Style) {
+		if style == String {
+			parts = append(parts, part{upTo(from), upTo(to)})
+		}
+	})
+	return func(at int) bool {
+		for len(parts) > 0 && parts[0].to <= at {
+			parts = parts[1:]
+		}
+		return len(parts) > 0 && parts[0].from < at
+	}
+}
+
+// withoutPrompts returns the inputs in a text from a REPL or a docstring. One that does not begin with a
+// prompt is returned as it is.
+func (s *Syntax) withoutPrompts(text string) string {
+	var inputs []string
+	goesOn := false // an input, and no output
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		input, first, ok := s.cutPrompt(line)
+		if !first && len(inputs) == 0 && strings.TrimSpace(line) != "" {
+			return text
+		}
+		if goesOn = ok && (first || goesOn); goesOn {
+			inputs = append(inputs, input)
+		}
+	}
+	if len(inputs) == 0 {
+		return text
+	}
+	return strings.Join(inputs, "\n") + "\n"
+}
+
+// cutPrompt removes the prompt of a line: the language's own, or IPython's. first means that it is
+// one before an input.
+func (s *Syntax) cutPrompt(line string) (input string, first, ok bool) {
+	bare := strings.TrimLeft(line, " \t")
+	prompt := func(mark string) bool {
+		rest, found := strings.CutPrefix(bare, mark)
+		if found = found && mark != "" && (rest == "" || rest[0] == ' '); found {
+			input = strings.TrimPrefix(rest, " ")
+		}
+		return found
+	}
+	switch {
+	case prompt(s.Prompt):
+		return input, true, true
+	case prompt(s.Further), prompt("...:"):
+		return input, false, true
+	}
+	number, rest, found := strings.Cut(strings.TrimPrefix(bare, "In ["), "]:")
+	if found && strings.HasPrefix(bare, "In [") && strings.Trim(number, "0123456789 ") == "" {
+		return strings.TrimPrefix(rest, " "), true, true
+	}
+	return "", false, false
 }

@@ -1,6 +1,7 @@
 package edit
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -9,15 +10,69 @@ import (
 type vi struct {
 	insert   bool
 	count    int  // typed before a command; 0 is none
-	operator rune // d, c or y, that waits for a motion
+	times    int  // the count before the operator
+	operator rune // d, c, y, < or >, that waits for a motion
+	object   rune // i or a, that waits for what it is the inside or all of
 	waits    rune // f, t, F, T or r, that waits for a character
 	last     Key  // of f, t, F, T: the command, and its character as Text
 	register string
 	lines    bool // register is of whole lines
+
+	keys      []Key  // of this command
+	before    []rune // the text before it
+	change    []Key  // the keys of the last command that changed the text
+	repeating bool
 }
+
+// repeatable are the commands that "." does again.
+const repeatable = "xXdDcCsSrpPaAiIoOJ~<>"
 
 // inVi handles a key of the vi mode, and reports false when it is one of the others.
 func (e *Editor) inVi(k Key) (Outcome, bool) {
+	if name := []rune(k.Name); len(name) == 3 && strings.HasPrefix(k.Name, "M-") { // Escape, and a key at once
+		_, _ = e.inVi(Key{Name: "Esc"})
+		return e.inVi(Key{Text: string(name[2])})
+	}
+	v := &e.vi
+	if v.repeating {
+		return e.viKey(k)
+	}
+	if !v.insert && !v.pending() {
+		v.keys, v.before = nil, slices.Clone(e.text)
+	}
+	v.keys = append(v.keys, k)
+	out, done := e.viKey(k)
+	if !v.insert && !v.pending() && !slices.Equal(v.before, e.text) && strings.Contains(repeatable, v.command()) {
+		v.change = v.keys
+	}
+	return out, done
+}
+
+// pending reports whether a command goes on with the next key.
+func (v *vi) pending() bool {
+	return v.count > 0 || v.operator != 0 || v.object != 0 || v.waits != 0
+}
+
+// command returns the first key that is not of a count.
+func (v *vi) command() string {
+	for _, k := range v.keys {
+		if k.Name != "" || k.Text < "0" || k.Text > "9" {
+			return k.Text
+		}
+	}
+	return ""
+}
+
+// viRepeat does the last change again.
+func (e *Editor) viRepeat() {
+	e.vi.repeating = true
+	for _, k := range e.vi.change {
+		e.Press(k)
+	}
+	e.vi.repeating = false
+}
+
+func (e *Editor) viKey(k Key) (Outcome, bool) {
 	v := &e.vi
 	if v.insert {
 		if k.Name == "Esc" {
@@ -35,9 +90,15 @@ func (e *Editor) inVi(k Key) (Outcome, bool) {
 		e.viCharacter(command, k.Text)
 		return Continues, true
 	}
+	if v.object != 0 && k.Name == "" {
+		around := v.object == 'a'
+		v.object = 0
+		e.viOnObject([]rune(k.Text)[0], around)
+		return Continues, true
+	}
 	switch {
 	case k.Name == "Esc":
-		v.count, v.operator, v.waits = 0, 0, 0
+		v.count, v.operator, v.object, v.waits = 0, 0, 0, 0
 		return Continues, true
 	case k.Name == "Backspace":
 		e.left()
@@ -68,8 +129,8 @@ func (e *Editor) viCommand(r rune) {
 		e.viOperate(r)
 		return
 	}
-	if strings.ContainsRune("dcy", r) {
-		v.operator = r
+	if strings.ContainsRune("dcy<>", r) {
+		v.operator, v.times, v.count = r, max(1, v.count), 0
 		return
 	}
 	count := max(1, v.count)
@@ -119,6 +180,8 @@ func (e *Editor) viCommand(r rune) {
 		}
 	case '/', '?':
 		e.searchBack()
+	case '.':
+		e.viRepeat()
 	default:
 		e.bell = true
 	}
@@ -174,6 +237,11 @@ func (e *Editor) viMotion(r rune, count int) (to int, inclusive, ok bool) {
 		return len(e.text), false, true
 	case 'g':
 		return 0, false, true
+	case '%':
+		if at, ok := e.viMatch(); ok {
+			return at, true, true
+		}
+		return to, false, false
 	case ';', ',':
 		if e.vi.last.Name == "" {
 			return to, false, true
@@ -306,16 +374,14 @@ func (e *Editor) viCharacter(command rune, text string) {
 // viOperate ends an operator with its motion.
 func (e *Editor) viOperate(r rune) {
 	v := &e.vi
-	count := max(1, v.count)
+	if r == 'i' || r == 'a' {
+		v.object = r
+		return
+	}
+	count := max(1, v.count) * v.times
 	v.count = 0
-	if r == v.operator { // dd, cc, yy
-		begin, end := lineBegin(e.text, e.at), lineEnd(e.text, e.at)
-		for range count - 1 {
-			if end < len(e.text) {
-				end = lineEnd(e.text, end+1)
-			}
-		}
-		e.viApply(begin, end, true)
+	if r == v.operator || strings.ContainsRune("jkGg", r) {
+		e.viOnLines(r, count)
 		return
 	}
 	if v.operator == 'c' && (r == 'w' || r == 'W') { // as vi does
@@ -336,14 +402,40 @@ func (e *Editor) viOperate(r rune) {
 	e.viApply(from, end, false)
 }
 
+// viOnLines runs the operator on whole lines: count of them from the cursor's on, as dd does, or those
+// to which a motion goes.
+func (e *Editor) viOnLines(r rune, count int) {
+	from, to := e.at, e.at
+	switch r {
+	case 'G':
+		to = len(e.text)
+	case 'g':
+		from = 0
+	case 'k':
+		for range count {
+			from = max(0, lineBegin(e.text, from)-1)
+		}
+	case 'j':
+		count++
+		fallthrough
+	default:
+		for range count - 1 {
+			to = min(len(e.text), lineEnd(e.text, to)+1)
+		}
+	}
+	e.viApply(lineBegin(e.text, from), lineEnd(e.text, to), true)
+}
+
 // viApply runs the operator on a part of the text.
 func (e *Editor) viApply(from, to int, lines bool) {
 	operator := e.vi.operator
 	e.vi.operator = 0
+	e.at = from
 	switch operator {
+	case '<', '>':
+		e.viShift(from, to, operator == '>')
 	case 'y':
 		e.vi.register, e.vi.lines = string(e.text[from:to]), lines
-		e.at = from
 	case 'c':
 		e.viRemove(from, to, lines)
 		e.vi.insert = true

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"bytes"
 	"io"
 	"sync"
 	"time"
@@ -24,11 +25,14 @@ const (
 )
 
 // maxTypeAhead bounds the unread input, in bytes, and maxEdited that of a text that is edited, whose
-// editor may be slower than a paste. More is dropped.
+// editor may be slower than a paste, and each paste. More is dropped.
 const (
 	maxTypeAhead = 1 << 20
 	maxEdited    = 64 << 20
 )
+
+// pastePause is longer than any pause within a paste.
+const pastePause = 250 * time.Millisecond
 
 // A keyboard is the terminal's input, with pastes recognised. It is read all the time:
 // early input is kept, and Ctrl-C is noticed while code runs. It implements edit.Source for one
@@ -41,21 +45,32 @@ type keyboard struct {
 	arrived   chan struct{} // one token: there is something to read
 
 	mu      sync.Mutex
-	editing bool   // guarded by mu: Ctrl-C belongs to the text that is edited
-	poked   bool   // guarded by mu: await returns at once
-	typed   []byte // guarded by mu: decoded and not read
-	err     error  // guarded by mu: the terminal's end
+	editing bool    // guarded by mu: Ctrl-C belongs to the text that is edited
+	poked   bool    // guarded by mu: await returns at once
+	typed   []byte  // guarded by mu: decoded and not read
+	read    int     // guarded by mu: how many bytes were read before typed
+	bursts  []burst // guarded by mu: of typed, in order
+	err     error   // guarded by mu: the terminal's end
 
 	passing sync.Mutex         // held while keys are passed on, so that they stay in order
 	program func([]byte) error // guarded by passing: takes the keys; nil while they are ours
 	quits   int                // guarded by passing: how often Ctrl-\ was pressed in a row
 
-	// The rest belongs to pump.
-	pasting bool
-	matched int  // bytes of what may be the next marker of a paste
-	lost    bool // there was no room for that marker, and so there is none for the paste
-	cut     bool // there was no room for a part of the paste, and so there is none for the rest
-	last    byte // of the paste
+	decoding sync.Mutex  // guards the rest
+	givesUp  *time.Timer // ends a paste in which Ctrl-C was pressed; nil if it was not
+	pasting  bool
+	matched  int    // bytes of what may be the next marker of a paste
+	lost     bool   // there was no room for that marker, and so there is none for the paste
+	cut      bool   // there was no room for a part of the paste, and so there is none for the rest
+	last     byte   // of the paste
+	pasted   int    // its bytes
+	fresh    []byte // decoded from what was sent at a time
+}
+
+// A burst is what a terminal sent at a time, if that was more than one byte.
+type burst struct {
+	from, end int  // its bytes, counted as keyboard.read
+	lines     bool // there is something behind the end of a line
 }
 
 // newKeyboard returns a keyboard; the caller must start pump. Neither interrupt nor quit
@@ -75,6 +90,19 @@ func (k *keyboard) pump(in io.Reader) {
 			return
 		}
 	}
+}
+
+// Burst implements edit.Source.
+func (k *keyboard) Burst() edit.Burst {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for len(k.bursts) > 0 && k.bursts[0].end < k.read { // these are read
+		k.bursts = k.bursts[1:]
+	}
+	if len(k.bursts) == 0 || k.read <= k.bursts[0].from {
+		return edit.Burst{}
+	}
+	return edit.Burst{Followed: k.read < k.bursts[0].end, Lines: k.bursts[0].lines}
 }
 
 // end lets Rune fail once everything is read. The first error counts.
@@ -136,8 +164,16 @@ func (k *keyboard) more() bool {
 // forget drops what was typed and not read.
 func (k *keyboard) forget() {
 	k.mu.Lock()
-	k.typed = nil
+	k.drop()
 	k.mu.Unlock()
+}
+
+// drop returns what was typed and not read, and drops it; mu is held.
+func (k *keyboard) drop() []byte {
+	dropped := k.typed
+	k.read += len(k.typed)
+	k.typed = nil
+	return dropped
 }
 
 // Rune implements edit.Source.
@@ -148,6 +184,7 @@ func (k *keyboard) Rune(patience time.Duration) (rune, error) {
 		r, n := utf8.DecodeRune(k.typed)
 		if n > 0 && (utf8.FullRune(k.typed) || k.err != nil) {
 			k.typed = k.typed[n:]
+			k.read += n
 			k.mu.Unlock()
 			return r, nil
 		}
@@ -167,27 +204,88 @@ func (k *keyboard) Rune(patience time.Duration) (rune, error) {
 	}
 }
 
-// decode takes pastes apart. A marker may be split over any number of reads.
+// decode takes apart what the terminal sent at a time. A marker of a paste may be split over any
+// number of reads.
 func (k *keyboard) decode(b []byte) {
-	for _, c := range b {
-		if k.pasting {
-			k.inPaste(c)
-			continue
-		}
-		lost := !k.press(c)
-		switch {
-		case c == edit.PasteBegins[k.matched]:
-			k.matched++
-		case c == edit.PasteBegins[0]:
-			k.matched, k.lost = 1, false
-		default:
-			k.matched = 0
-		}
-		k.lost = k.matched > 0 && (k.lost || lost)
-		if k.matched == len(edit.PasteBegins) {
-			k.matched, k.pasting, k.cut, k.last = 0, true, false, 0
-		}
+	if len(b) == 0 {
+		return
 	}
+	k.decoding.Lock()
+	defer k.decoding.Unlock()
+	if k.givesUp != nil {
+		k.givesUp.Stop()
+		k.givesUp = nil
+	}
+	for _, c := range b {
+		k.take(c)
+	}
+	k.deliver(bytes.ContainsAny(b[:len(b)-1], "\r\n"))
+	if k.pasting && b[len(b)-1] == ctrlC {
+		k.awaitEnd()
+	}
+}
+
+// awaitEnd ends a paste if Ctrl-C was the last that came, and nothing follows: then a person has pressed
+// it, because the terminal does not send the end.
+func (k *keyboard) awaitEnd() {
+	var timer *time.Timer
+	timer = time.AfterFunc(pastePause, func() {
+		k.decoding.Lock()
+		defer k.decoding.Unlock()
+		if k.givesUp == timer {
+			k.givesUp = nil
+			k.endPaste()
+			k.take(ctrlC)
+			k.deliver(false)
+		}
+	})
+	k.givesUp = timer
+}
+
+// deliver lets what was decoded be read. lines means that there is something behind the end of a line.
+func (k *keyboard) deliver(lines bool) {
+	k.mu.Lock()
+	from := k.read + len(k.typed)
+	k.typed = append(k.typed, k.fresh...)
+	if len(k.fresh) > 1 {
+		k.bursts = append(k.bursts, burst{from, from + len(k.fresh), lines})
+	}
+	k.fresh = k.fresh[:0]
+	k.mu.Unlock()
+	k.wake()
+}
+
+// take handles one byte.
+func (k *keyboard) take(c byte) {
+	if k.pasting {
+		k.inPaste(c)
+		return
+	}
+	lost := !k.press(c)
+	switch {
+	case c == edit.PasteBegins[k.matched]:
+		k.matched++
+	case c == edit.PasteBegins[0]:
+		k.matched, k.lost = 1, false
+	default:
+		k.matched = 0
+	}
+	k.lost = k.matched > 0 && (k.lost || lost)
+	if k.matched == len(edit.PasteBegins) {
+		k.matched, k.pasting, k.cut, k.last, k.pasted = 0, true, false, 0, 0
+	}
+}
+
+// endPaste ends a paste.
+func (k *keyboard) endPaste() {
+	switch {
+	case k.lost:
+	case k.cut:
+		k.append(edit.PasteCut, true)
+	default:
+		k.append(edit.PasteEnds, true)
+	}
+	k.pasting, k.matched, k.lost = false, 0, false
 }
 
 // inPaste looks for the end of a paste. An escape is no part of one.
@@ -197,10 +295,7 @@ func (k *keyboard) inPaste(c byte) {
 		if k.matched++; k.matched < len(edit.PasteEnds) {
 			return
 		}
-		if !k.lost {
-			k.append(edit.PasteEnds, true)
-		}
-		k.pasting, k.matched, k.lost = false, 0, false
+		k.endPaste()
 		return
 	case k.matched > 0:
 		for _, held := range []byte(edit.PasteEnds[:k.matched]) {
@@ -222,8 +317,9 @@ func (k *keyboard) press(c byte) bool {
 	}
 	k.mu.Lock()
 	editing := k.editing
-	if c == ctrlC && !editing {
-		k.typed = nil // early input was meant for the interrupted code
+	if c == ctrlC && !editing { // early input was meant for the interrupted code
+		k.drop()
+		k.fresh = nil
 	}
 	k.mu.Unlock()
 	switch {
@@ -243,8 +339,11 @@ func (k *keyboard) press(c byte) bool {
 func (k *keyboard) paste(c byte) {
 	pair := c == '\n' && k.last == '\r'
 	k.last = c
+	k.pasted++
 	switch {
 	case k.lost, k.cut, pair: // two bytes are one line end
+	case k.pasted == maxEdited:
+		k.cut = true
 	case c == '\r' || c == '\n':
 		k.cut = !k.append("\n", false)
 	case c < ' ' && c != '\t' || c == '\x7f':
@@ -253,7 +352,7 @@ func (k *keyboard) paste(c byte) {
 	}
 }
 
-// append adds to the input that was not read, and reports false if there was no room. always
+// append adds to the input, and reports false if there was no room. always
 // is for the end of a paste, without which the next keys would belong to it.
 func (k *keyboard) append(s string, always bool) bool {
 	k.mu.Lock()
@@ -261,11 +360,10 @@ func (k *keyboard) append(s string, always bool) bool {
 	if k.editing {
 		limit = maxEdited
 	}
-	room := always || len(k.typed)+len(s) <= limit
-	if room {
-		k.typed = append(k.typed, s...)
-	}
+	room := always || len(k.typed)+len(k.fresh)+len(s) <= limit
 	k.mu.Unlock()
-	k.wake()
+	if room {
+		k.fresh = append(k.fresh, s...)
+	}
 	return room
 }

@@ -3,9 +3,11 @@ package terminal
 import (
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/edit"
 )
@@ -74,8 +76,8 @@ func TestKeyboard_PasteIsOneKeyThatPressesNoOther(t *testing.T) {
 		for name, parts := range map[string][]string{"": {test.typed}, ", byte by byte": single} {
 			t.Run(test.name+name, func(t *testing.T) {
 				got := keysOf(t, append(parts, "x")...)
-				if len(got) != 2 || got[0] != (edit.Key{Name: "Paste", Text: test.want}) || got[1].Text != "x" {
-					t.Errorf("got %q, want the paste %q and then an x", got, test.want)
+				if len(got) != 2 || got[0].Name != "Paste" || got[0].Text != test.want || got[0].Cut || got[1].Text != "x" {
+					t.Errorf("got %+v, want the paste %q and then an x", got, test.want)
 				}
 			})
 		}
@@ -189,14 +191,72 @@ func TestKeyboard_TheEscapeKeyAloneIsKnownByTheSilenceAfterIt(t *testing.T) {
 		k.edit(true)
 		k.decode([]byte("\x1b"))
 		if key, err := edit.ReadKey(k, true); err != nil || key.Name != "Esc" {
-			t.Errorf("got %q, %v, want Esc", key, err)
+			t.Errorf("got %+v, %v, want Esc", key, err)
 		}
 		k.decode([]byte("\x1b[A"))
 		if key, err := edit.ReadKey(k, true); err != nil || key.Name != "Up" {
-			t.Errorf("got %q, %v, want Up", key, err)
+			t.Errorf("got %+v, %v, want Up", key, err)
 		}
 		if _, err := k.Rune(1); !errors.Is(err, edit.ErrQuiet) {
 			t.Errorf("got %v, want silence", err)
 		}
 	})
+}
+
+func TestKeyboard_ABurstIsWhatTheTerminalSendsAtATime(t *testing.T) {
+	k := newKeyboard(nil, nil, nil)
+	k.edit(true)
+	for _, sent := range []string{"a", "\x1b[A", "\tb", "c\rd", "e"} {
+		k.decode([]byte(sent))
+	}
+	k.end(io.EOF)
+	var got []edit.Burst
+	for {
+		key, err := edit.ReadKey(k, false)
+		if err != nil {
+			break
+		}
+		got = append(got, key.Burst)
+	}
+	followed, lines := edit.Burst{Followed: true}, edit.Burst{Followed: true, Lines: true}
+	want := []edit.Burst{{}, {}, followed, {}, lines, lines, {Lines: true}, {}}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// No other key is one in a paste. A terminal that died in one never sends its end.
+func TestKeyboard_CtrlCAndNothingMoreEndsAPaste(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		interrupts := 0
+		k := newKeyboard(func() { interrupts++ }, nil, nil)
+		for _, editing := range []bool{true, false} {
+			k.edit(editing)
+			for _, sent := range []string{"\x1b[200~a", "\x03", "b\x1b[20", "\x03"} {
+				k.decode([]byte(sent))
+			}
+			time.Sleep(2 * pastePause)
+			k.decode([]byte("x"))
+			if !editing {
+				break
+			}
+			for _, want := range []edit.Key{{Name: "Paste", Text: "ab[20"}, {Name: "C-c"}, {Text: "x"}} {
+				if key, err := edit.ReadKey(k, false); err != nil || key.Name != want.Name || key.Text != want.Text {
+					t.Errorf("got %+v, %v, want %+v", key, err, want)
+				}
+			}
+		}
+		k.end(io.EOF)
+		if got := rest(k); interrupts != 1 || got != "x" {
+			t.Errorf("while code runs: got %d interrupts and %q", interrupts, got)
+		}
+	})
+}
+
+func TestKeyboard_APasteThatIsCutSaysSo(t *testing.T) {
+	k := newKeyboard(nil, nil, nil)
+	k.decode([]byte(edit.PasteBegins + strings.Repeat("x", maxTypeAhead) + edit.PasteEnds))
+	if key, err := edit.ReadKey(k, false); err != nil || !key.Cut {
+		t.Errorf("got a paste of %d bytes, cut %v, %v", len(key.Text), key.Cut, err)
+	}
 }

@@ -17,8 +17,7 @@ func (k *keyboard) give(program func([]byte) error) {
 		return
 	}
 	k.mu.Lock()
-	early := k.typed
-	k.typed = nil
+	early := k.drop()
 	k.mu.Unlock()
 	if len(early) > 0 {
 		_ = program(early)
