@@ -129,7 +129,7 @@ func connected(conn net.Conn, far bool) *Client {
 		early:      make(map[string]*backlog),
 	}
 	o := jsonline.Options{
-		MaxLine: maxLine, StallLimit: stallTime, LastWord: cancelTime,
+		MaxLine: maxLine, MaxSend: jsonline.MaxRequest, StallLimit: stallTime, LastWord: cancelTime,
 		Message: c.notified, Malformed: c.malformed,
 	}
 	if over, ok := conn.(*commandConn); ok && over.to.Alive > 0 {
@@ -219,6 +219,9 @@ func callError(err error) error {
 	}
 	if ended, ok := errors.AsType[*jsonline.EndedError](err); ok {
 		return unreachable(ended.Why)
+	}
+	if long, ok := errors.AsType[*jsonline.SizeError](err); ok {
+		return &session.Error{Kind: session.KindTooLarge, Message: long.Error(), Cause: err}
 	}
 	return err
 }
@@ -355,12 +358,18 @@ func (c *Client) CloseSession(ctx context.Context, name string) error {
 // Start runs code, and waits for it if p.WaitMS says so. If ctx ends before it is
 // over, the turn is interrupted.
 func (c *Client) Start(ctx context.Context, p StartParams) (r session.Reply, err error) {
+	if len(p.Input) > session.MaxInputBytes {
+		return r, session.TooLarge(len(p.Input))
+	}
 	err = c.Call(ctx, MethodStart, p, &r)
 	return r, err
 }
 
 // Input answers a wait, and waits for what follows if p.WaitMS says so.
 func (c *Client) Input(ctx context.Context, p InputParams) (r session.Reply, err error) {
+	if len(p.Input) > session.MaxInputBytes {
+		return r, session.TooLarge(len(p.Input))
+	}
 	err = c.Call(ctx, MethodInput, p, &r)
 	return r, err
 }
@@ -523,11 +532,13 @@ func (b *backlog) take() *jsonline.Message {
 type Subscription struct {
 	Seq timeline.Seq // the snapshot reaches up to it
 
-	link   *Link // nil without one
-	params SubscribeParams
-	wake   chan struct{}
-	ahead  []timeline.Event // of the goroutine that calls Next
-	last   timeline.Seq     // of the goroutine that calls Next; all up to it has come
+	link    *Link // nil without one
+	params  SubscribeParams
+	wake    chan struct{}
+	ahead   []timeline.Event // of the goroutine that calls Next
+	last    timeline.Seq     // of the goroutine that calls Next; all up to it has come
+	losses  losses           // of the goroutine that calls Next
+	resumed timeline.Seq     // of the goroutine that calls Next; where it went on last
 
 	flowing chan struct{} // holds one element while the daemon is told whether to send
 
@@ -620,6 +631,12 @@ func (w *Subscription) resume(ctx context.Context, why error) error {
 	before := w.at
 	w.mu.Unlock()
 	before.let()
+	if w.last > w.resumed { // it gets on
+		w.resumed, w.losses = w.last, losses{}
+	}
+	if err := w.losses.count(ctx, MethodSubscribe, why); err != nil {
+		return err
+	}
 	p := w.params
 	p.After = w.last
 	if _, err := w.link.all.subscribe(ctx, cut{before.client, why}, p, w, w.move); err != nil {

@@ -470,7 +470,43 @@ func (t *try) over(ctx context.Context, do func(*Client) error) error {
 		if !t.goesOn(ctx, c, err) {
 			return err
 		}
+		if err := t.losses.count(ctx, t.method, err); err != nil {
+			return err
+		}
 	}
+}
+
+// maxLosses bounds how often in a row something is tried again whose connection is lost within
+// lossTime: a connection that lasts no longer may be lost because of it.
+const (
+	maxLosses = 8
+	lossTime  = 10 * time.Second
+)
+
+// losses are the connections that one caller has lost soon, one after the other.
+type losses struct {
+	soon int
+	last time.Time
+}
+
+// count counts a loss, and pauses before another try, for longer each time. It is an error when
+// there were too many.
+func (l *losses) count(ctx context.Context, method string, lost error) error {
+	if !l.last.IsZero() && time.Since(l.last) > lossTime {
+		l.soon = 0
+	}
+	l.soon++
+	switch {
+	case l.soon > maxLosses:
+		return &session.Error{Kind: KindUnreachable, Cause: lost, Message: fmt.Sprintf(
+			"%d connections in a row ended while %s was under way, so it was not repeated again: %v", l.soon, method, lost)}
+	case l.soon > 1: // most are lost once
+		if err := sleep(ctx, retries[min(l.soon-2, len(retries)-1)]); err != nil {
+			return err
+		}
+	}
+	l.last = time.Now()
+	return nil
 }
 
 // A try is a call with its repetitions.
@@ -482,6 +518,7 @@ type try struct {
 	sentTo *Client // the connection over which it was last sent
 	plain  bool    // and that without a request
 	lost   error   // why it got no answer there
+	losses losses
 }
 
 // left returns how long the call may still wait, and whether it waits for a time of its own.

@@ -26,6 +26,7 @@ type Ticks struct {
 	// Of the goroutine that calls Next:
 	open   map[string]bool // the sessions that it was told of, and of no end
 	missed bool            // some may have been closed while the link was down
+	losses losses
 }
 
 // Ticks subscribes to the ticks of a session, or of all sessions for the name "". The first says
@@ -79,6 +80,9 @@ func (t *Ticks) Next(ctx context.Context) (session.Tick, error) {
 		t.mu.Unlock()
 		if isCut(err) && t.link != nil {
 			before.let()
+			if err := t.losses.count(ctx, MethodSubscribe, err); err != nil {
+				return session.Tick{}, err
+			}
 			if _, err := t.link.all.subscribe(ctx, cut{before.client, err}, t.params, t, t.move); err != nil {
 				return session.Tick{}, err
 			}

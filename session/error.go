@@ -100,6 +100,14 @@ func KindOf(err error) Kind {
 	return ""
 }
 
+// MaxInputBytes bounds the input of one turn, and the answer to one wait.
+const MaxInputBytes = 63 << 20
+
+// TooLarge refuses an input, or the answer to a wait, of so many bytes.
+func TooLarge(bytes int) error {
+	return Errorf(KindTooLarge, "the input is too large: it has %d bytes, and at most %d fit", bytes, MaxInputBytes)
+}
+
 // Busy refuses an input because a turn, a start or an end has been under way for d.
 func Busy(state State, turn uint64, d time.Duration) *Error {
 	e := &Error{Kind: KindBusy, State: &state, Turn: turn, For: d}

@@ -166,7 +166,7 @@ func (s *Session) submitAs(ctx context.Context, code string, like turn) (uint64,
 		return 0, err
 	}
 	if len(code) > MaxInputBytes {
-		return 0, session.Errorf(session.KindTooLarge, "the input is too large: it has %d bytes, and at most %d fit", len(code), MaxInputBytes)
+		return 0, session.TooLarge(len(code))
 	}
 	t := &turn{input: []byte(code), author: like.author, silent: like.silent, mayExit: like.mayExit, lastLine: lastLineOf(code)}
 	known := s.terminalReaders()

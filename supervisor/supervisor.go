@@ -27,7 +27,7 @@ const (
 )
 
 // MaxInputBytes bounds one submitted input, which must fit one frame.
-const MaxInputBytes = 63 << 20
+const MaxInputBytes = session.MaxInputBytes
 
 // StageMain must be the first statement of main, and of TestMain, in every program that opens
 // sessions. The supervisor starts workers through a small stage: the program's own executable

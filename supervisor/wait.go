@@ -238,7 +238,7 @@ func (m *machine) answer(author string, wait timeline.Seq, in session.Input) (tu
 	case m.shown.Form != nil:
 		return m.turn.id, m.fill(*m.shown, in)
 	case len(in.Data)+len(m.queue.data) > MaxInputBytes:
-		return 0, session.Errorf(session.KindTooLarge, "the answer is too large: at most %d bytes fit", MaxInputBytes)
+		return 0, session.TooLarge(len(in.Data) + len(m.queue.data))
 	}
 	turn = m.turn.id
 	if len(in.Data) == 0 && !in.EOF {

@@ -16,11 +16,14 @@ import (
 )
 
 const (
-	// MaxQueued bounds the lines that wait to be written, in bytes. Above it the connection is
-	// dropped. From RoomQueued on, notifications that may wait, such as those of a stream of
-	// events, do so.
+	// MaxQueued bounds the lines that wait to be written, in bytes, beside one of the largest.
+	// Above it the connection is dropped. From RoomQueued on, what may wait does so: calls, and
+	// notifications such as those of a stream of events.
 	MaxQueued  = 64 << 20
 	RoomQueued = 1 << 20
+
+	// MaxRequest bounds a request that has an input, in bytes. The largest input fits, even escaped.
+	MaxRequest = 160 << 20
 )
 
 // ErrClosed is the cause when one side has closed the connection.
@@ -32,10 +35,20 @@ type EndedError struct{ Why error }
 func (e *EndedError) Error() string { return "the connection ended: " + e.Why.Error() }
 func (e *EndedError) Unwrap() error { return e.Why }
 
+// A SizeError means that a call was not sent because its line is too long for the other side.
+type SizeError struct{ Bytes, Max int }
+
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("the request has %d bytes, and at most %d fit", e.Bytes, e.Max)
+}
+
 // Options configure a Conn. MaxLine and StallLimit are required.
 type Options struct {
 	// MaxLine bounds a line of the other side, in bytes.
 	MaxLine int
+
+	// MaxSend bounds a line of ours, in bytes; 0 is MaxLine. Longer ones are not sent.
+	MaxSend int
 
 	// StallLimit bounds how long the other side may leave a line unread before the
 	// connection is dropped.
@@ -117,6 +130,9 @@ func New(stream io.ReadWriteCloser, o *Options) *Conn {
 		wake:    make(chan struct{}, 1),
 		written: make(chan struct{}),
 		calls:   make(map[string]chan answer),
+	}
+	if c.o.MaxSend == 0 {
+		c.o.MaxSend = c.o.MaxLine
 	}
 	c.ctx, c.stop = context.WithCancelCause(context.Background())
 	if c.o.Sign != "" {
@@ -252,7 +268,15 @@ func (c *Conn) Call(ctx context.Context, method string, params any) (json.RawMes
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	p, err := c.Begin(method, params)
+	p, line, err := c.prepare(method, params)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.lockWithRoom(ctx); err != nil {
+		return nil, ctx.Err()
+	}
+	err = c.beginLocked(p, line)
+	c.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
@@ -293,25 +317,38 @@ func (c *Conn) Await(ctx context.Context, p *Pending) (json.RawMessage, error) {
 	return nil, ctx.Err()
 }
 
-// Begin sends a call. The caller awaits its answer.
+// Begin sends a call, without waiting. The caller awaits its answer.
 func (c *Conn) Begin(method string, params any) (*Pending, error) {
-	p := &Pending{id: strconv.FormatUint(c.last.Add(1), 10), answered: make(chan answer, 1)}
-	line, err := requestLine(p.id, method, params)
+	p, line, err := c.prepare(method, params)
 	if err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return p, c.beginLocked(p, line)
+}
+
+// prepare makes a call and its line.
+func (c *Conn) prepare(method string, params any) (*Pending, []byte, error) {
+	p := &Pending{id: strconv.FormatUint(c.last.Add(1), 10), answered: make(chan answer, 1)}
+	line, err := requestLine(p.id, method, params)
+	if err == nil && len(line) > c.o.MaxSend {
+		err = &SizeError{len(line), c.o.MaxSend}
+	}
+	return p, line, err
+}
+
+func (c *Conn) beginLocked(p *Pending, line []byte) error {
 	if c.over != nil {
-		return nil, c.over
+		return c.over
 	}
 	c.calls[p.id] = p.answered
 	if err := c.sendLocked(line); err != nil {
 		delete(c.calls, p.id)
-		return nil, &EndedError{err}
+		return &EndedError{err}
 	}
 	c.wantLocked()
-	return p, nil
+	return nil
 }
 
 // await waits for the other side's answer, or the end of the connection. It returns false when
@@ -375,8 +412,8 @@ func (c *Conn) Answer(id json.RawMessage, result any) error {
 		return err
 	}
 	line := ResultLine(id, raw)
-	if len(line) > c.o.MaxLine {
-		return fmt.Errorf("the answer of %d bytes is over the bound of %d", len(line), c.o.MaxLine)
+	if len(line) > c.o.MaxSend {
+		return fmt.Errorf("the answer of %d bytes is over the bound of %d", len(line), c.o.MaxSend)
 	}
 	_ = c.Send(line) // a broken connection takes no answer
 	return nil
@@ -409,11 +446,20 @@ func (c *Conn) NotifyWhenRoom(ctx context.Context, method string, params any) er
 	if err != nil {
 		return err
 	}
+	if err := c.lockWithRoom(ctx); err != nil {
+		return err
+	}
+	defer c.mu.Unlock() // waiters get in one by one
+	return c.sendLocked(line)
+}
+
+// lockWithRoom takes c.mu when there is room in the queue, or when no line is taken any more. It
+// fails, without the lock, when ctx ends.
+func (c *Conn) lockWithRoom(ctx context.Context) error {
 	for {
 		c.mu.Lock()
 		if c.queued < RoomQueued || c.broken != nil || c.ended {
-			defer c.mu.Unlock() // waiters get in one by one
-			return c.sendLocked(line)
+			return nil
 		}
 		if c.room == nil {
 			c.room = make(chan struct{})
@@ -441,7 +487,7 @@ func (c *Conn) sendLocked(line []byte) error {
 		return c.broken
 	case c.ended:
 		return ErrClosed
-	case c.queued+len(line) > MaxQueued:
+	case c.queued+len(line) > MaxQueued+c.o.MaxSend:
 		c.dropLocked(fmt.Errorf("it does not read: %d bytes wait for it", c.queued))
 		return c.broken
 	}

@@ -483,10 +483,47 @@ func TestConn_WhatWaitsForASideIsBounded(t *testing.T) {
 			break
 		}
 	}
-	if sent != MaxQueued>>20-1 {
-		t.Errorf("%d MiB were queued, want %d", sent, MaxQueued>>20-1)
+	if sent != MaxQueued>>20 {
+		t.Errorf("%d MiB were queued, want %d", sent, MaxQueued>>20)
 	}
 	_ = c.Finish()
+}
+
+func TestConn_ALongCallIsRefusedOrWaitsForRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		o := plain
+		o.MaxLine, o.MaxSend = 1<<20, 2*MaxQueued
+		c := New(ours, &o)
+		go func() { _ = c.Read() }()
+		defer c.Drop(ErrClosed)
+		var long *SizeError
+		if _, err := c.Call(t.Context(), "echo", strings.Repeat("x", o.MaxSend)); !errors.As(err, &long) || long.Max != o.MaxSend {
+			t.Fatalf("got %v", err)
+		}
+		// Each is larger than what may be queued, and nothing is read yet.
+		text := []string{strings.Repeat("<", MaxQueued+1)}
+		answers := make(chan error, 3)
+		for range cap(answers) {
+			go func() {
+				_, err := c.Call(t.Context(), "echo", text)
+				answers <- err
+			}()
+		}
+		synctest.Wait()
+		go func() {
+			in := NewReader(theirs, 2*MaxQueued)
+			for line, err := in.Next(); err == nil; line, err = in.Next() {
+				m, _ := Decode(line)
+				_, _ = theirs.Write(append(ResultLine(m.ID, []byte("1")), '\n'))
+			}
+		}()
+		for range cap(answers) {
+			if err := <-answers; err != nil {
+				t.Errorf("got %v", err)
+			}
+		}
+	})
 }
 
 func TestConn_ALineThatIsNoMessageEndsNothingUnlessItIsToldTo(t *testing.T) {

@@ -171,5 +171,9 @@ func requestLine(id, method string, params any) ([]byte, error) {
 	if id != "" {
 		m.ID = json.RawMessage(id)
 	}
-	return json.Marshal(m)
+	var line bytes.Buffer
+	e := json.NewEncoder(&line)
+	e.SetEscapeHTML(false) // code is full of < and &
+	err := e.Encode(m)
+	return bytes.TrimSuffix(line.Bytes(), []byte("\n")), err
 }

@@ -78,11 +78,11 @@ func execIn(f *flag.FlagSet) action {
 			return statusUsage, err
 		}
 		if !isSet(r.flags, "e") {
-			text, err := io.ReadAll(s.in)
+			text, err := readInput(s.in)
 			if err != nil {
 				return statusFailed, fmt.Errorf("cannot read the code from standard input: %w", err)
 			}
-			code = append(code, string(text))
+			code = append(code, text)
 		}
 		if !utf8.ValidString(code.String()) {
 			return statusUsage, errNoText
@@ -201,7 +201,7 @@ func inputTo(f *flag.FlagSet) action {
 			return statusUsage, err
 		}
 		if !isSet(r.flags, "e") && !*eof {
-			line, err := bufio.NewReader(s.in).ReadString('\n')
+			line, err := bufio.NewReader(io.LimitReader(s.in, session.MaxInputBytes+1)).ReadString('\n')
 			if err != nil && (!errors.Is(err, io.EOF) || line == "") {
 				return statusFailed, fmt.Errorf("cannot read the answer from standard input: %w", err)
 			}

@@ -16,7 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/specs"
 	"github.com/turnstone-repl/turnstone/cmd/internal/kept"
 	"github.com/turnstone-repl/turnstone/cmd/internal/packages"
-	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/conformance"
 	"github.com/turnstone-repl/turnstone/workers/python"
@@ -252,8 +252,16 @@ func readProgram(path string) (string, error) {
 		}
 		defer file.Close()
 	}
-	code, err := io.ReadAll(io.LimitReader(file, supervisor.MaxInputBytes+1))
-	return string(code), err
+	return readInput(file)
+}
+
+// readInput reads a whole input, which has a bound.
+func readInput(from io.Reader) (string, error) {
+	text, err := io.ReadAll(io.LimitReader(from, session.MaxInputBytes+1))
+	if err == nil && len(text) > session.MaxInputBytes {
+		err = session.Errorf(session.KindTooLarge, "it has more than %d MiB, and no more fit", session.MaxInputBytes>>20)
+	}
+	return string(text), err
 }
 
 // pythonString returns a literal for a string of the operating system. Python keeps bytes

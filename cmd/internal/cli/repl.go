@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -257,11 +256,11 @@ func repl(f *flag.FlagSet) action {
 		if term.IsTerminal(int(s.in.Fd())) {
 			fmt.Fprintln(s.err, "repl: the output is no terminal, so this reads a whole program; Ctrl-D ends it")
 		}
-		text, err := io.ReadAll(io.LimitReader(s.in, supervisor.MaxInputBytes+1))
+		text, err := readInput(s.in)
 		if err != nil {
 			return statusFailed, fmt.Errorf("cannot read the program from standard input: %w", err)
 		}
-		return runProgram(s, lang, spec, more, program{code: string(text)})
+		return runProgram(s, lang, spec, more, program{code: text})
 	}
 
 }

@@ -700,3 +700,23 @@ func TestCreate_ASessionThatExistsCanBeUsed(t *testing.T) {
 		wg.Wait()
 	}
 }
+
+// The largest input runs, also when each of its bytes takes two in JSON, and a larger one is refused in the
+// words of a session.
+func TestDaemon_AnInputHasTheBoundOfASession(t *testing.T) {
+	r := start(t, nil)
+	c := through(t, client.NewLink(client.Socket(r.socket), nil))
+	r.session(c)
+	input := "print whole" + strings.Repeat("\n", session.MaxInputBytes-len("print whole"))
+	reply, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: input, WaitMS: patience.Milliseconds()})
+	if err != nil || reply.Text() != "whole\n" {
+		t.Fatalf("got %q, %v", reply.Text(), err)
+	}
+	err = c.Call(t.Context(), client.MethodStart, client.StartParams{Session: "main", Input: input + "\n"}, nil)
+	if want := session.TooLarge(session.MaxInputBytes + 1); session.KindOf(err) != session.KindTooLarge || err.Error() != want.Error() {
+		t.Errorf("got %v, want %v", err, want)
+	}
+	if now, err := c.Get(t.Context(), "main"); err != nil || now.State != session.StateIdle {
+		t.Errorf("got %+v, %v", now, err)
+	}
+}

@@ -17,8 +17,8 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/jsonline"
 )
 
-// maxLine bounds one message of the client, in bytes. The largest input fits, even escaped.
-const maxLine = 160 << 20
+// maxLine bounds one message of the client, in bytes.
+const maxLine = jsonline.MaxRequest
 
 // maxOpen bounds the open requests, and maxOpenBytes bounds their size. The wire refuses any
 // more, but goes on reading: it must see cancels, answers and the end of the input. So these

@@ -17,8 +17,7 @@ import (
 )
 
 const (
-	// MaxLine bounds a line in both directions, in bytes. A longer one is answered
-	// with an error and skipped.
+	// MaxLine bounds a line of the server's, in bytes. A longer answer becomes an error.
 	MaxLine = 16 << 20
 
 	// maxCalls bounds the calls that one connection has under way.
@@ -47,7 +46,7 @@ type Conn struct {
 
 func newConn(s *Server, stream io.ReadWriteCloser) *Conn {
 	c := &Conn{Logger: s.logger(), server: s, calls: make(map[string]*Request)}
-	o := &jsonline.Options{MaxLine: MaxLine, StallLimit: s.StallLimit, Message: c.message, Malformed: c.malformed}
+	o := &jsonline.Options{MaxLine: jsonline.MaxRequest, MaxSend: MaxLine, StallLimit: s.StallLimit, Message: c.message, Malformed: c.malformed}
 	if o.StallLimit == 0 {
 		o.StallLimit = stallLimit
 	}
@@ -92,6 +91,8 @@ func (c *Conn) malformed(line []byte, p *jsonline.Problem) {
 	switch {
 	case p.Foreign && json.Unmarshal(line, &control) == nil && control.Type != nil:
 		c.control(control.Type, line)
+	case line == nil: // it was too long
+		c.refuse(p.ID, Errorf(CodeInvalidRequest, KindTooLarge, "%s", p.Text))
 	case p.Code == jsonline.CodeParse:
 		c.refuse(p.ID, Errorf(CodeParse, KindParse, "%s", p.Text))
 	default:

@@ -21,6 +21,7 @@ const (
 const (
 	KindParse         = "parse"
 	KindRequest       = "invalid_request"
+	KindTooLarge      = "too_large"
 	KindMethod        = "unknown_method"
 	KindParams        = "invalid_params"
 	KindInternal      = "internal"

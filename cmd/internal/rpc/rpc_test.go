@@ -112,10 +112,10 @@ func TestServer_WhatIsMalformedIsAnsweredAndTheNextLineWorks(t *testing.T) {
 func TestServer_ALineOverTheBoundIsSkipped(t *testing.T) {
 	p := connect(t, &Server{Methods: map[string]Handler{"echo": echo}})
 	go func() { // it is longer than what a socket holds
-		_, _ = io.WriteString(p.conn, `{"jsonrpc":"2.0","id":1,"method":"echo","params":["`+strings.Repeat("x", MaxLine)+"\"]}\n")
+		_, _ = io.WriteString(p.conn, `{"jsonrpc":"2.0","id":1,"method":"echo","params":["`+strings.Repeat("x", jsonline.MaxRequest)+"\"]}\n")
 		_, _ = io.WriteString(p.conn, `{"jsonrpc":"2.0","id":2,"method":"echo"}`+"\n")
 	}()
-	if got := p.receive(); !strings.Contains(got, "was skipped") {
+	if got := p.receive(); !strings.Contains(got, "was skipped") || !strings.Contains(got, `"too_large"`) {
 		t.Errorf("got %.200s", got)
 	}
 	p.expect(`{"jsonrpc":"2.0","id":2,"result":{}}`)
