@@ -10,6 +10,7 @@ import (
 	"os/user"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/session"
@@ -84,7 +85,9 @@ func (r *daemonCommand) use(do func(ctx context.Context, c *client.Client) (int,
 	if over, ok := way.(*client.Command); ok {
 		over.Unattended()
 	}
-	status, err := do(ctx, c)
+	work, leave := leaving(ctx, r.link)
+	defer leave()
+	status, err := do(work, c)
 	if signalled, ok := statusOf(ctx); ok {
 		return signalled, nil
 	}
@@ -92,6 +95,23 @@ func (r *daemonCommand) use(do func(ctx context.Context, c *client.Client) (int,
 		status = statusUnreachable
 	}
 	return status, err
+}
+
+// leaving returns the context for what a command does in a session. It ends with ctx. After a
+// hangup the link is closed first, so no call is cancelled and what runs goes on: sessions outlive
+// a terminal and a login.
+func leaving(ctx context.Context, link *client.Link) (work context.Context, stop func()) {
+	work, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	unwatched := context.AfterFunc(ctx, func() {
+		if status, _ := statusOf(ctx); status == 128+int(syscall.SIGHUP) {
+			link.Close()
+		}
+		end(context.Cause(ctx))
+	})
+	return work, func() {
+		unwatched()
+		end(nil)
+	}
 }
 
 // commandAuthor returns the author of a command's turns. It differs from the person's own,

@@ -142,7 +142,9 @@ Names of sessions come from the daemon, if one runs.`
 func execText() string {
 	return filled(fmt.Sprintf("The code comes from -e, or from standard input. --lang, --python, --r, "+
 		"--dir, --with and --cull-idle are for a session that exec makes; without --lang it is Python. The exit "+
-		"status is %d when the code is still running after --wait, %d when it waits for input.", statusRunning, statusWaiting), 80)
+		"status is %d when the code is still running after --wait, %d when it waits for input. "+
+		"Ctrl-C interrupts the code, as a signal does that asks exec to end. After a hangup, when the terminal is closed or "+
+		"the login is lost, the code goes on in the session.", statusRunning, statusWaiting), 80)
 }
 
 func waitText() string {

@@ -1,0 +1,59 @@
+//go:build unix
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/creack/pty"
+
+	"github.com/turnstone-repl/turnstone/session"
+)
+
+// What runs in a session outlives the terminal and the login that it was started from. Whoever
+// ends the command itself ends the turn.
+func TestExec_SignalsAndItsTurn(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		signal os.Signal // nil: the terminal goes
+		status int
+		end    string
+	}{
+		"the terminal goes": {nil, 129, "done"},
+		"SIGHUP":            {syscall.SIGHUP, 129, "done"},
+		"SIGINT":            {syscall.SIGINT, 130, "none"},
+		"SIGTERM":           {syscall.SIGTERM, 143, "none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := daemonHome(t)
+			h.serve(t)
+			cmd := h.command(t, "exec", "main", "-e", "import os, time; end = 'none'",
+				"-e", "while not os.path.exists('go'): time.sleep(.01)", "-e", "", "-e", "end = 'done'")
+			tty, err := pty.Start(cmd)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tty = unblocked(t, tty)
+			defer tty.Close()
+			eventually(t, "it runs", func() bool { return h.sessions(t)["main"].State == session.StateRunning })
+			if test.signal != nil {
+				_ = cmd.Process.Signal(test.signal)
+			} else {
+				_ = tty.Close()
+			}
+			_ = cmd.Wait()
+			if got := status(t, cmd); got != test.status {
+				t.Errorf("got status %d, want %d", got, test.status)
+			}
+			if err := os.WriteFile(filepath.Join(h.dir, "go"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "it is over", func() bool { return h.sessions(t)["main"].State == session.StateIdle })
+			want(t, h.run(t, "", "exec", "main", "-e", "print(end)"), result{test.end + "\n", "", 0})
+		})
+	}
+}
