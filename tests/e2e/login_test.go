@@ -3,12 +3,15 @@
 package e2e
 
 import (
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/creack/pty"
 )
@@ -189,4 +192,29 @@ func TestServe_SaysThatTheOneBeforeWasKilled(t *testing.T) {
 		_ = second.Wait()
 	})
 	readUntil(t, errs, "its sessions are lost, and repl recover has what they did")
+}
+
+// A lock or a pipe of the caller's must not live as long as the daemon does.
+func TestServe_DetachedHasNoFilesOfItsCaller(t *testing.T) {
+	t.Parallel()
+	h := daemonHome(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	cmd := h.command(t, "serve", "--detach")
+	cmd.ExtraFiles = []*os.File{w}
+	out, err := cmd.CombinedOutput()
+	_ = w.Close()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	defer h.run(t, "", "ctl", "stop")
+	if err := r.SetReadDeadline(time.Now().Add(deadline)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := r.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("got %d bytes and %v, want the end of the file", n, err)
+	}
 }

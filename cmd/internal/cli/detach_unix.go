@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"syscall"
 )
 
@@ -17,8 +18,43 @@ func startDetached(self string, args []string, log *os.File) (cmd *exec.Cmd, con
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	keepInherited()
 	return cmd, false, cmd.Start()
 }
+
+// keepInherited has no program that this one starts get the files that this one was started with,
+// beside the standard streams. A daemon would hold the caller's lock, or the writing end of its pipe,
+// for as long as it lives.
+func keepInherited() {
+	for _, fd := range openFiles() {
+		if fd > syscall.Stderr {
+			syscall.CloseOnExec(fd)
+		}
+	}
+}
+
+// openFiles returns the numbers of the open files; where the system does not tell them, all that there
+// may be.
+func openFiles() (all []int) {
+	entries, err := os.ReadDir("/dev/fd")
+	for _, e := range entries {
+		if fd, err := strconv.Atoi(e.Name()); err == nil {
+			all = append(all, fd)
+		}
+	}
+	if err == nil {
+		return all
+	}
+	var limit syscall.Rlimit
+	_ = syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit)
+	for fd := range min(int(limit.Cur), maxLooked) {
+		all = append(all, fd)
+	}
+	return all
+}
+
+// maxLooked bounds the numbers of files that are tried.
+const maxLooked = 1 << 16
 
 // transientFile makes a file that is removed when the last program closes it.
 func transientFile() (*os.File, error) {
