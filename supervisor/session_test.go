@@ -590,6 +590,25 @@ func TestSupervisor_RefusesWhatItCannotOpen(t *testing.T) {
 	}
 }
 
+// On Windows, CON.x and the like are devices, whatever follows the first dot.
+func TestOpen_ANameOfADeviceOfWindowsIsAName(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	sup, err := supervisor.New(&supervisor.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sup.Close() })
+	for _, name := range []string{"CON.x", "nul.1", "com1.a", "aux.", "prn...", "LPT9", "nul"} {
+		if _, err := sup.Open(t.Context(), name, fakeworker.Spec(self(), nil)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if dirs, _ := filepath.Glob(filepath.Join(dir, "*.*")); len(dirs) > 0 {
+		t.Errorf("directories whose stem may be that of a device: %q", dirs)
+	}
+}
+
 func TestOpen_MemoryLimitIsKeptOrRefused(t *testing.T) {
 	t.Parallel()
 	sup := newSupervisor(t, nil)

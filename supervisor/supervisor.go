@@ -349,12 +349,17 @@ func (v *Supervisor) reserve(name string) error {
 	return nil
 }
 
+// dirPattern names the directory of a session after it, without its dots. On Windows, what is
+// before the first dot of a file's name must not be that of a device, such as CON or COM1
+// (Microsoft, "Naming Files, Paths, and Namespaces").
+func dirPattern(name string) string { return strings.ReplaceAll(name, ".", "_") + "-" }
+
 func (v *Supervisor) open(name string, spec workers.Spec) (*Session, error) {
 	// Cleaning programs remove a directory that was empty for long.
 	if err := makePrivate(v.o.Dir); err != nil {
 		return nil, startError(name, err)
 	}
-	dir, err := os.MkdirTemp(v.o.Dir, name+"-")
+	dir, err := os.MkdirTemp(v.o.Dir, dirPattern(name))
 	if err != nil {
 		return nil, startError(name, err)
 	}
