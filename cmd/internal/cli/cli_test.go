@@ -160,17 +160,25 @@ func TestMain_VersionNamesTheProgramAndItsBuild(t *testing.T) {
 }
 
 func TestExitStatus_IsWhatAShellReports(t *testing.T) {
-	for end, want := range map[timeline.GenerationEnded]int{
-		{Code: 0}:                        0,
-		{Code: 7}:                        7,
-		{Code: 256}:                      0,
-		{Code: -1, Signal: "SIGKILL"}:    137,
-		{Code: -1, Signal: "SIGTERM"}:    143,
-		{Code: -1, Signal: "SIGSTRANGE"}: 1,
-		{Code: -1}:                       1,
+	for end, want := range map[timeline.GenerationEnded]struct{ unix, windows int }{
+		{Code: 0}:                        {0, 0},
+		{Code: 7}:                        {7, 7},
+		{Code: 256}:                      {0, 256},
+		{Code: 512}:                      {0, 512},
+		{Code: 1603}:                     {67, 1603},
+		{Code: 3010}:                     {194, 3010},
+		{Code: 0xffffffff}:               {255, 0xffffffff}, // sys.exit(-1)
+		{Code: 0xc0000005}:               {5, 0xc0000005},
+		{Code: -1, Signal: "SIGKILL"}:    {137, 137},
+		{Code: -1, Signal: "SIGTERM"}:    {143, 143},
+		{Code: -1, Signal: "SIGSTRANGE"}: {1, 1},
+		{Code: -1}:                       {1, 1},
 	} {
-		if got := exitStatus(end); got != want {
-			t.Errorf("%+v: got %d, want %d", end, got, want)
+		if got := exitStatusOn("linux", end); got != want.unix {
+			t.Errorf("%+v on Unix: got %d, want %d", end, got, want.unix)
+		}
+		if got := exitStatusOn("windows", end); got != want.windows {
+			t.Errorf("%+v on Windows: got %d, want %d", end, got, want.windows)
 		}
 	}
 }
