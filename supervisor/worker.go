@@ -114,7 +114,10 @@ func (s *Session) startWorkerBy(by workers.Mechanism, spec workers.Spec, given [
 		Dir:  spec.Dir,
 		Size: host.Size(size),
 
-		Person:  spec.Person,
+		Person:      spec.Person,
+		Stdin:       spec.Program.Stdin,
+		PipedOutput: spec.Program.PipedOutput,
+
 		Limits:  host.Limits{Memory: spec.Limits.Memory, Processes: s.keeper.mostTasks(spec.Limits), CPUs: spec.Limits.CPUs, Files: spec.Limits.Files, Disk: spec.Limits.Disk},
 		CPUs:    s.keeper.cpus,
 		Sandbox: box.sandbox,

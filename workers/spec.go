@@ -6,6 +6,7 @@ package workers
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -41,6 +42,10 @@ type Spec struct {
 	// the front end must then pass them on, see timeline.Screen. Otherwise the terminal is for
 	// programs: TERM is dumb, and pages are shown whole.
 	Person bool
+
+	// Program is for a worker that runs one program, with neither a person nor an agent at its
+	// terminal.
+	Program Program
 
 	// Limits bound what the worker and everything that it starts use.
 	Limits Limits
@@ -82,6 +87,14 @@ type Spec struct {
 	// Err says why this Spec cannot start at all: an option is wrong, or discovery failed.
 	// Opening a session with it returns this error.
 	Err error
+}
+
+// Program says what the children of a program find as their standard streams on Windows: there,
+// who reads a terminal is not seen, and a terminal redraws what was written to it. The zero value
+// is the terminal. Elsewhere it is always the terminal.
+type Program struct {
+	Stdin       *os.File // nil: the terminal
+	PipedOutput bool     // both outputs are a pipe, and come as they were written
 }
 
 // A MissingError is a Spec.Err that is no mistake of the caller's: this machine has no runtime of

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,6 +40,54 @@ func TestProgram_OnWindows(t *testing.T) {
 	}
 }
 
+// The children of a program have its standard streams, as those of python.exe have: a terminal would
+// neither end their input nor keep their bytes.
+func TestProgram_ItsChildrenOnWindows(t *testing.T) {
+	const child = "import subprocess, sys; r = subprocess.run([sys.executable, '-c', %q]).returncode"
+	for name, c := range map[string]struct{ stdin, code, out string }{
+		"no input":         {"", fmt.Sprintf(child, "import sys; print(len(sys.stdin.read()))"), "0\r\n"},
+		"input of a pipe":  {"hello\n", fmt.Sprintf(child, "import sys; print(len(sys.stdin.read()))"), "6\r\n"},
+		"twice":            {"hello\n", "import subprocess, sys; _ = [subprocess.call([sys.executable, '-c', 'import sys; print(len(sys.stdin.read()))']) for i in range(2)]", "6\r\n0\r\n"},
+		"pause":            {"", "import subprocess; print(subprocess.call('pause >nul', shell=True))", "0\n"},
+		"set /p":           {"", "import subprocess; print(subprocess.call('set /p X=name?', shell=True))", "name?0\n"},
+		"findstr":          {"", "import subprocess; print(subprocess.call('findstr x', shell=True))", "1\n"},
+		"more":             {"", "import subprocess; print(subprocess.call('more', shell=True))", "\r\n0\n"},
+		"a long line":      {"", fmt.Sprintf(child, "print(list(range(60)))"), strings.ReplaceAll(fmt.Sprint(sixty()), " ", ", ") + "\r\n"},
+		"tabs and blanks":  {"", fmt.Sprintf(child, "print('a\\tb   ')"), "a\tb   \r\n"},
+		"bytes":            {"", fmt.Sprintf(child, "import sys; sys.stdout.buffer.write(bytes([255, 0, 10, 26, 128]))"), "\xff\x00\n\x1a\x80"},
+		"among its own":    {"", "print('before'); " + fmt.Sprintf(child, "print('child')") + "", "before\nchild\r\n"},
+		"no terminal":      {"", "import sys; print(sys.stdin.isatty(), sys.stdout.isatty())", "False False\n"},
+		"at the very end":  {"", "import atexit, os; atexit.register(os.write, 1, b'last'); print('first')", "first\nlast"},
+		"an error of them": {"", fmt.Sprintf(child, "import sys; sys.stderr.write('oops')"), "oops"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newHome(t).run(t, c.stdin, "--lang", "python", "-e", c.code)
+			if r.stdout != c.out {
+				t.Errorf("got %v; want %q", r, c.out)
+			}
+		})
+	}
+}
+
+func sixty() (n []int) {
+	for i := range 60 {
+		n = append(n, i)
+	}
+	return n
+}
+
+// Windows keeps all 32 bits of an exit status, and programs use them.
+func TestProgram_ExitStatusOnWindows(t *testing.T) {
+	for _, status := range []uint32{256, 3010, 0xc0000005, 0xffffffff} {
+		for _, exit := range []string{"sys.exit", "os._exit"} {
+			code := fmt.Sprintf("import os, sys; %s(%d)", exit, int32(status))
+			if r := newHome(t).run(t, "", "--lang", "python", "-e", code); uint32(r.status) != status {
+				t.Errorf("%s: got %d, want %d", code, uint32(r.status), status)
+			}
+		}
+	}
+}
+
 // newRHome is a home whose R sees no profile of the person who runs the test.
 func newRHome(t *testing.T) home {
 	t.Helper()
@@ -73,6 +122,7 @@ func TestR_OnWindows(t *testing.T) {
 		"a file":             {"", []string{file, "a", "b c"}, "file a b c \n", "", 4},
 		"a pipe":             {"x <- 20\nx * 2\n", nil, "[1] 40\n", "", 0},
 		"a child's output":   {"", []string{"-e", "invisible(system('cmd /c echo child'))"}, "child", "", 0},
+		"a child's input":    {"ab\nc\n", []string{"-e", "invisible(system('cmd /c findstr b'))"}, "ab", "", 0},
 		"an R that is named": {"", []string{"--r", "4", "-e", "R.version$os"}, "mingw32", "", 0},
 		"no such R":          {"", []string{"--r", "3.6", "-e", "1"}, "", "named 3.6", 2},
 	} {

@@ -34,6 +34,19 @@ func runProgram(s streams, lang language, spec workers.Spec, more hosting, p pro
 		silent.Ask = false
 		spec.Sandbox = &silent
 	}
+	input := p.stdin
+	if input == nil {
+		empty, err := os.Open(os.DevNull)
+		if err != nil {
+			return statusFailed, err
+		}
+		defer empty.Close()
+		input = empty
+	}
+	spec.Program = workers.Program{PipedOutput: !isTerminal(s.out)}
+	if !isTerminal(input) { // a program at another console could not read this one's keys
+		spec.Program.Stdin = input
+	}
 	return inSession(s, spec, more, func(ctx context.Context, session *supervisor.Session) (int, error) {
 		r := &run{session: session, streams: s, stdin: newStdin(p.stdin), confined: spec.Sandbox.Confines()}
 		defer r.stdin.close()

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"reflect"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -32,7 +33,8 @@ const endMark = math.MaxUint64
 const markLimit = time.Second
 
 // A console is the supervisor's side of a pseudo console. Its pipes have only blocking
-// reads, so a goroutine reads ahead, from the start to the end.
+// reads, so a goroutine reads ahead, from the start to the end. So does one for the pipe
+// that programs may have for their output in the place of the pseudo console.
 //
 // The library closes its handles in one call, even while they are in use, and Windows
 // soon gives the number of a closed handle to something else, such as the pipe of
@@ -44,8 +46,7 @@ type console struct {
 	outRaw syscall.RawConn
 	reset  func() error       // puts modes and unread input back; set once the stage is there
 	mark   func(uint64) error // orders a mark from the stage; set with reset
-	marks  *marks             // pump only
-	pumped chan struct{}      // closed when pump has ended
+	piped  *os.File           // output that is not drawn, or nil; its owner closes it after the console
 	ending sync.Once
 	ended  error
 
@@ -54,13 +55,20 @@ type console struct {
 
 	mu        sync.Mutex
 	text      []byte        // guarded by mu
-	marked    uint64        // the highest mark that was shown; guarded by mu
+	sources   []*source     // where it comes from; guarded by mu
 	asked     uint64        // the highest mark that sync has ordered; guarded by mu
 	marksLost bool          // the last wait for a mark timed out; guarded by mu
 	last      bool          // all writers are gone, so little can come; guarded by mu
-	over      bool          // pump has ended; guarded by mu
 	quit      bool          // text is no longer wanted; guarded by mu
 	changed   chan struct{} // replaced, and the old one closed, when any of these changes; guarded by mu
+}
+
+// A source is a stream of output.
+type source struct {
+	marks  *marks        // pump only
+	marked uint64        // the highest mark that was shown; guarded by console.mu
+	over   bool          // nothing comes any more; guarded by console.mu
+	pumped chan struct{} // closed when pump has ended
 }
 
 // openConsole starts a program in a pseudo console of its own.
@@ -70,7 +78,7 @@ func openConsole(tag, commandLine string, env []string, s Size) (*console, error
 	if err != nil {
 		return nil, err
 	}
-	c := &console{pty: pty, marks: newMarks(tag), pumped: make(chan struct{}), changed: make(chan struct{})}
+	c := &console{pty: pty, changed: make(chan struct{})}
 	if c.in, err = ownEnd(pty, "cmdIn"); err == nil {
 		if c.out, err = ownEnd(pty, "cmdOut"); err == nil {
 			c.outRaw, err = c.out.SyscallConn()
@@ -85,8 +93,23 @@ func openConsole(tag, commandLine string, env []string, s Size) (*console, error
 		go pty.Close() // may wait for a reader of its output, and there is none
 		return nil, err
 	}
-	go c.pump()
+	var quiet noiseFilter
+	c.begin(tag, c.read, quiet.text)
 	return c, nil
+}
+
+// readPiped has output read that comes over a pipe as well.
+func (c *console) readPiped(tag string, pipe *os.File) {
+	c.piped = pipe
+	c.begin(tag, pipe.Read, func(b []byte) []byte { return b })
+}
+
+func (c *console) begin(tag string, read func([]byte) (int, error), clean func([]byte) []byte) {
+	s := &source{marks: newMarks(tag), pumped: make(chan struct{})}
+	c.mu.Lock()
+	c.sources = append(c.sources, s)
+	c.mu.Unlock()
+	go c.pump(s, read, clean)
 }
 
 // ownEnd returns our own copy of the library's end of one of its pipes. The library
@@ -110,13 +133,12 @@ func ownEnd(pty *conpty.ConPty, field string) (*os.File, error) {
 
 var errOtherLibrary = errors.New("this program was built with another conpty than v0.1.4: pin that")
 
-func (c *console) pump() {
-	defer close(c.pumped)
+func (c *console) pump(s *source, read func([]byte) (int, error), clean func([]byte) []byte) {
+	defer close(s.pumped)
 	b := make([]byte, 32<<10)
-	var quiet noiseFilter
 	for {
-		n, err := c.read(b)
-		text := quiet.text(c.marks.cut(b[:n]))
+		n, err := read(b)
+		text := clean(s.marks.cut(b[:n]))
 		c.mu.Lock()
 		for len(c.text)+len(text) > consoleHeld && !c.last && !c.quit {
 			changed := c.changed
@@ -125,13 +147,13 @@ func (c *console) pump() {
 			c.mu.Lock()
 		}
 		if err != nil {
-			text, c.over = append(text, c.marks.held...), true
+			text, s.over = append(text, s.marks.held...), true
 		}
 		if !c.quit {
 			c.text = append(c.text, text...)
 		}
-		if c.marks.last > c.marked {
-			c.marked, c.marksLost = c.marks.last, false
+		if s.marks.last > s.marked {
+			s.marked, c.marksLost = s.marks.last, false
 		}
 		c.changedLocked()
 		c.mu.Unlock()
@@ -153,6 +175,15 @@ func (c *console) read(b []byte) (n int, err error) {
 	return n, cmp.Or(closed, err)
 }
 
+// shownLocked reports whether every stream has shown a mark, or ended.
+func (c *console) shownLocked(mark uint64) bool {
+	return !slices.ContainsFunc(c.sources, func(s *source) bool { return s.marked < mark && !s.over })
+}
+
+func (c *console) overLocked() bool {
+	return !slices.ContainsFunc(c.sources, func(s *source) bool { return !s.over })
+}
+
 func (c *console) changedLocked() {
 	close(c.changed)
 	c.changed = make(chan struct{})
@@ -170,7 +201,7 @@ func (c *console) tryRead(b []byte) (int, error) {
 			c.changedLocked() // there is room again
 		}
 		return n, nil
-	case c.over || c.quit:
+	case c.overLocked() || c.quit:
 		return 0, io.EOF
 	}
 	return 0, nil
@@ -239,7 +270,7 @@ func (c *console) awaitMark(mark uint64) {
 	for {
 		c.mu.Lock()
 		changed := c.changed
-		done := c.marked >= mark || c.marksLost || c.over || c.quit || len(c.text) > consoleHeld/2
+		done := c.shownLocked(mark) || c.marksLost || c.quit || len(c.text) > consoleHeld/2
 		c.mu.Unlock()
 		if done {
 			return
@@ -292,7 +323,15 @@ func (c *console) free() error {
 	c.freed = true
 	c.using.Unlock()
 	err := c.pty.Close()
-	<-c.pumped
+	if c.piped != nil { // what is in the pipe is read; somebody may hold its other end for ever
+		_ = c.piped.SetReadDeadline(time.Now().Add(drainLimit))
+	}
+	c.mu.Lock()
+	sources := slices.Clone(c.sources)
+	c.mu.Unlock()
+	for _, s := range sources {
+		<-s.pumped
+	}
 	return errors.Join(err, c.in.Close(), c.out.Close())
 }
 

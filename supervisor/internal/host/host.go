@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
+	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -38,6 +39,11 @@ type Command struct {
 	// Piped makes the channel the process's standard input and output. Only its standard error
 	// is the terminal, and it gets no REPL_IPC: it is no worker, and knows nothing of one.
 	Piped bool
+
+	// Stdin is the standard input in the place of the terminal, and PipedOutput puts a pipe in its
+	// place for both outputs. Both are for Windows, see workers.Program.
+	Stdin       *os.File
+	PipedOutput bool
 
 	// Limits bound what the worker and everything it starts use. A limit that the
 	// system does not have ends the start at the step "limits".

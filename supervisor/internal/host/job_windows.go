@@ -121,7 +121,7 @@ func (j *job) listen() {
 // hold the process, so that its id stays valid. If take fails, it ends the process;
 // errStopped means that the process had ended before.
 func (j *job) take(pid uint32) (windows.Handle, error) {
-	h, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE|windows.SYNCHRONIZE, false, pid)
+	h, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE|windows.PROCESS_DUP_HANDLE|windows.SYNCHRONIZE, false, pid)
 	if err != nil {
 		return 0, fmt.Errorf("open process %d: %w", pid, err)
 	}

@@ -47,6 +47,9 @@ type plan struct {
 
 	Piped bool `json:",omitempty"` // the channel is standard input and output
 
+	Stdin  uint64 `json:",omitempty"` // a handle of the stage; 0: the terminal
+	Output string `json:",omitempty"` // the name of a pipe; "": the terminal
+
 	Sandbox *confine.Plan `json:",omitempty"`
 	Limits  Limits
 	CPUs    []int `json:",omitempty"` // the processors among which Limits chooses; none: all

@@ -43,6 +43,7 @@ func isStage() bool { return len(os.Args) == 4 && os.Args[1] == stageName }
 type stage struct {
 	up      *json.Encoder
 	in, out *os.File // the console
+	output  *os.File // of the worker, if it is a pipe
 	modes   [2]uint32
 	worker  *exec.Cmd
 	wake    windows.Handle
@@ -109,6 +110,7 @@ func runStage() {
 	if plan.Piped {
 		s.step("channel", "", s.openPipes)
 	}
+	s.step("terminal", "", func() error { return s.redirect(plan) })
 	s.step("exec", path, s.worker.Start)
 	pid := s.worker.Process.Pid
 
@@ -176,6 +178,18 @@ func (s *stage) openPipes() error {
 		return err
 	}
 	return errors.New("there is no channel")
+}
+
+// redirect gives the worker what the plan has in the place of the console.
+func (s *stage) redirect(p *plan) (err error) {
+	if p.Stdin != 0 {
+		s.worker.Stdin = os.NewFile(uintptr(p.Stdin), "stdin")
+	}
+	if p.Output != "" {
+		s.output, err = os.OpenFile(p.Output, os.O_WRONLY, 0)
+		s.worker.Stdout, s.worker.Stderr = s.output, s.output
+	}
+	return err
 }
 
 // restore sets the console to the state in which a worker starts.
@@ -266,10 +280,15 @@ func (s *stage) workerIsAlone() bool {
 	return n == 2 // 0: it is not known
 }
 
-// mark leaves a mark after all text that was written to the console so far.
+// mark leaves a mark after all text that was written to the console so far, and after that in the
+// pipe, if there is one, in the form in which the console shows it.
 func (s *stage) mark(n uint64) {
-	if title, err := windows.UTF16PtrFromString(titlePrefix(s.tag) + strconv.FormatUint(n, 10)); err == nil {
-		procSetConsoleTitle.Call(uintptr(unsafe.Pointer(title)))
+	title := titlePrefix(s.tag) + strconv.FormatUint(n, 10)
+	if p, err := windows.UTF16PtrFromString(title); err == nil {
+		procSetConsoleTitle.Call(uintptr(unsafe.Pointer(p)))
+	}
+	if s.output != nil {
+		_, _ = s.output.WriteString("\x1b]0;" + title + "\a") // fails when the supervisor is gone
 	}
 }
 

@@ -24,6 +24,7 @@ type staged struct {
 	job     *job
 	console *console
 	channel *Channel
+	output  *pipe // of a command with piped output
 	orders  *pipe // to the stage
 	reports *pipe // from it
 	decoder *json.Decoder
@@ -103,6 +104,9 @@ func (s *staged) steps(c *Command) []step {
 			if s.orders, err = listen(windows.PIPE_ACCESS_OUTBOUND); err == nil {
 				s.reports, err = listen(windows.PIPE_ACCESS_INBOUND)
 			}
+			if err == nil && c.PipedOutput {
+				s.output, err = listen(windows.PIPE_ACCESS_INBOUND)
+			}
 			return err
 		}},
 		{"terminal", func() error {
@@ -160,6 +164,9 @@ func (s *staged) startWorker(c *Command, deadline time.Time) error {
 	o := order{Do: doStart, Plan: &plan{
 		Path: []byte(c.Path), Args: bytesOf(c.Args), Env: bytesOf(s.env), Dir: []byte(c.Dir), Tag: s.nonce, Piped: c.Piped,
 	}}
+	if err := s.redirect(c, o.Plan); err != nil {
+		return &StartError{Step: "stage", Err: err}
+	}
 	s.log.order(o)
 	err := json.NewEncoder(s.orders.file).Encode(o)
 	at := report{Step: "stage"}
@@ -174,7 +181,7 @@ func (s *staged) startWorker(c *Command, deadline time.Time) error {
 			at = r
 		case whatStarted:
 			s.worker = r.PID
-			return nil
+			return s.readOutput(deadline)
 		default:
 			return r.failure()
 		}
@@ -185,6 +192,35 @@ func (s *staged) startWorker(c *Command, deadline time.Time) error {
 		err = fmt.Errorf("the stage ended meanwhile: %w", err)
 	}
 	return &StartError{Step: at.Step, Path: string(at.Path), Err: err}
+}
+
+// redirect gives the stage what is to be in the place of the terminal.
+func (s *staged) redirect(c *Command, p *plan) error {
+	if s.output != nil {
+		p.Output = s.output.name
+	}
+	if c.Stdin == nil {
+		return nil
+	}
+	var theirs windows.Handle
+	err := windows.DuplicateHandle(windows.CurrentProcess(), windows.Handle(c.Stdin.Fd()), s.stage, &theirs, 0, false, windows.DUPLICATE_SAME_ACCESS)
+	if err != nil {
+		return fmt.Errorf("hand over the standard input: %w", err)
+	}
+	p.Stdin = uint64(theirs)
+	return nil
+}
+
+// readOutput has piped output read like that of the console. The stage has opened the pipe.
+func (s *staged) readOutput(deadline time.Time) error {
+	if s.output == nil {
+		return nil
+	}
+	if err := s.output.accept(func(pid int) bool { return pid == s.pid }, deadline, s.stage); err != nil {
+		return &StartError{Step: "stage", Err: err}
+	}
+	s.console.readPiped(s.nonce, s.output.file)
+	return nil
 }
 
 // abandon ends and releases everything that a start has made so far.
@@ -205,7 +241,7 @@ func (s *staged) abandon() {
 
 // release closes the handles that only this backend uses.
 func (s *staged) release() {
-	for _, p := range []*pipe{s.orders, s.reports} {
+	for _, p := range []*pipe{s.orders, s.reports, s.output} {
 		if p != nil {
 			_ = p.close()
 		}
