@@ -6,28 +6,33 @@ import (
 	"strconv"
 )
 
-// A noiseFilter removes the sequences that a pseudo console writes by itself. It removes them
-// only from writes without other text, because next to text they may be a program's own.
+// A noiseFilter removes the sequences that a pseudo console writes by itself: what it begins with,
+// up to the first text, and later only writes that have no text. Next to text they may be a
+// program's own.
 type noiseFilter struct {
 	begun bool
 
-	// prelude matches the first output of a pseudo console: it clears the screen, sets the
+	// prelude matches the beginning of the first output of a pseudo console: it clears the screen, sets the
 	// title to the name of its program, and asks for reports of keys and focus. toggles matches
 	// its later output that shows nothing: the cursor is hidden while it draws, and shown again.
-	// Both are nil until they are needed: a stage needs neither.
+	// Which sequences they are, and that text may follow in the same write, was seen under Wine and is
+	// in the source of Windows' console. Both are nil until they are needed: a stage needs neither.
 	prelude, toggles *regexp.Regexp
 }
 
 // text returns b, or nothing.
 func (q *noiseFilter) text(b []byte) []byte {
 	if q.toggles == nil {
-		q.prelude = regexp.MustCompile(`^(\x1b\[(\?(9001|1004|25)[hl]|2J|m|H)|\x1b\]0;[^\x07\x1b]*(\x07|\x1b\\))*$`)
+		q.prelude = regexp.MustCompile(`^(\x1b\[(\?(9001|1004|25)[hl]|2J|m|H)|\x1b\]0;[^\x07\x1b]*(\x07|\x1b\\))*`)
 		q.toggles = regexp.MustCompile(`^(\x1b\[\?(9001|1004|25)[hl])*$`)
 	}
-	if q.toggles.Match(b) || !q.begun && q.prelude.Match(b) {
+	if q.toggles.Match(b) {
 		return nil
 	}
-	q.begun = true
+	if !q.begun {
+		b = b[len(q.prelude.Find(b)):]
+		q.begun = len(b) > 0
+	}
 	return b
 }
 

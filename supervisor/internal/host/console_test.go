@@ -11,15 +11,16 @@ const (
 	cursor       = "\x1b[?25l\x1b[?25h"
 )
 
-func TestQuieter_DropsWhatStandsAloneOnly(t *testing.T) {
+func TestQuieter_DropsTheBeginningAndWhatStandsAlone(t *testing.T) {
 	for name, c := range map[string]struct{ writes, want []string }{
 		"start-up":                        {[]string{keysAndFocus, emptyScreen, "a"}, []string{"", "", "a"}},
 		"start-up in one write":           {[]string{keysAndFocus + emptyScreen, "a"}, []string{"", "a"}},
+		"start-up with text":              {[]string{keysAndFocus, emptyScreen + "a\x1b[m"}, []string{"", "a\x1b[m"}},
 		"the cursor":                      {[]string{"a", cursor, "b"}, []string{"a", "", "b"}},
 		"the end":                         {[]string{"a", "\x1b[?9001l\x1b[?1004l"}, []string{"a", ""}},
-		"with text":                       {[]string{keysAndFocus + "a", cursor + "b"}, []string{keysAndFocus + "a", cursor + "b"}},
+		"with text":                       {[]string{"a", keysAndFocus + "b", cursor + "c"}, []string{"a", keysAndFocus + "b", cursor + "c"}},
 		"a screen that a program empties": {[]string{"a", "\x1b[2J\x1b[H"}, []string{"a", "\x1b[2J\x1b[H"}},
-		"half of a sequence":              {[]string{"\x1b[?9001h\x1b[?100"}, []string{"\x1b[?9001h\x1b[?100"}},
+		"half of a sequence":              {[]string{"\x1b[?9001h\x1b[?100"}, []string{"\x1b[?100"}},
 		"nothing":                         {[]string{""}, []string{""}},
 	} {
 		t.Run(name, func(t *testing.T) {
