@@ -148,3 +148,25 @@ func TestTerminal_IsAConsole(t *testing.T) {
 	r.Run(t, "import sys, os; print(sys.stdin.isatty(), sys.stdout.isatty(), sys.stderr.isatty(), sys.stdout.encoding, tuple(os.get_terminal_size()))").
 		Wants(t, "True True True utf-8 (120, 40)\n")
 }
+
+// Windows tells faulthandler of exceptions of machine code before anybody has handled them.
+func TestCrash_IsShownIfTheProcessDiedOfIt(t *testing.T) {
+	r := open(t, python.Options{})
+	const handled = `import ctypes
+for i in range(3):
+    try: ctypes.string_at(8)
+    except OSError: print('handled')`
+	r.Run(t, handled).Wants(t, "handled\nhandled\nhandled\n")
+	if res := r.RunMayExit(t, handled+"\nimport os; os._exit(1)"); strings.Contains(res.Text(), "exception") || res.End == nil {
+		t.Errorf("exceptions that were handled are shown as the cause of an end: %q", res.Script())
+	}
+	for code, want := range map[string]string{
+		"def dies(): import os; os.abort()\ndies()":                                          "Fatal Python error: Aborted",
+		"def dies(): import faulthandler; faulthandler._raise_exception(0xC0000005)\ndies()": "Windows fatal exception: access violation",
+	} {
+		res := r.RunMayExit(t, code)
+		if text := res.Text(); res.Outcome != "ended" || !strings.Contains(text, want) || !strings.Contains(text, "in dies") {
+			t.Errorf("%q: got %q, want %q in it, and the stack", code, res.Script(), want)
+		}
+	}
+}

@@ -30,11 +30,15 @@ type pipe struct {
 
 // listen makes a pipe; access is the direction as this side sees it.
 func listen(access uint32) (*pipe, error) {
+	return listenAt(`\\.\pipe\turnstone-`+randomName()+randomName(), access)
+}
+
+func listenAt(path string, access uint32) (*pipe, error) {
 	owner, err := ownerOnly()
 	if err != nil {
 		return nil, err
 	}
-	p := &pipe{name: `\\.\pipe\turnstone-` + randomName() + randomName()}
+	p := &pipe{name: path}
 	name, err := windows.UTF16PtrFromString(p.name)
 	if err != nil {
 		return nil, err

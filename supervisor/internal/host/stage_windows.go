@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,6 +48,7 @@ type stage struct {
 	modes   [2]uint32
 	worker  *exec.Cmd
 	wake    windows.Handle
+	crash   *crashLog
 	untold  bool // the event alone has told the last interrupt, which was for everybody
 	tag     string
 	orders  <-chan order // closes when the supervisor is gone
@@ -85,8 +87,13 @@ func runStage() {
 	// 3. The console: programs write and read UTF-8, and input is not echoed.
 	s.step("terminal", "", s.openConsole)
 
-	// 4. The event that a worker may wait for. It must exist before the worker opens it.
+	// 4. The event that a worker may wait for, and the pipe that it may write to when it crashes.
+	// They must exist before the worker opens them.
 	s.step("event", "", s.makeEvent)
+	s.step("crash log", "", func() (err error) {
+		s.crash, err = newCrashLog(s.tag)
+		return err
+	})
 
 	// 5. The directory: checked here, so that a failure is not taken for one of the
 	// program.
@@ -232,6 +239,7 @@ func (s *stage) serve() {
 	for {
 		select {
 		case e := <-s.exited:
+			s.crash.show(cmp.Or(s.output, s.out), e.Code)
 			s.mark(endMark)
 			s.report(report{What: whatExited, Exit: &e})
 		case o, ok := <-s.orders:
@@ -251,6 +259,7 @@ func (s *stage) obey(o order) {
 	case o.Do == doMark:
 		s.mark(o.Mark)
 	case o.Do == doRestore:
+		s.crash.survived()
 		_ = s.restore() // a console that is gone has nothing to restore
 		s.report(report{What: whatRestored})
 	case Signal(o.Signal) == Kill:

@@ -73,9 +73,9 @@ class Worker:
         _fill(self.reserve)
         self.status = 0  # of the process
         self.ended = None  # the session_end frame's fields
-        self._prepare(path)
+        self._prepare(path, setting[2])
 
-    def _prepare(self, path):
+    def _prepare(self, path, nonce):
         """Makes the process what a user expects of a Python."""
         for name in list(self.namespace):
             if not (name.startswith("__") and name.endswith("__")):
@@ -96,7 +96,7 @@ class Worker:
         try:
             import faulthandler
 
-            faulthandler.enable(file=2)  # a crash leaves its stack on the terminal
+            faulthandler.enable(file=system.crash_log(nonce))  # a crash leaves its stack
         except Exception:
             pass
         atexit.register(self._last)  # first in, last out

@@ -77,6 +77,11 @@ def listen(nonce):
     """Nothing to do: interrupts are signals."""
 
 
+def crash_log(nonce):
+    """A descriptor for what faulthandler says: the terminal."""
+    return 2
+
+
 def out_of_the_way(fd):
     """Moves fd to where user code is unlikely to meet it, close-on-exec."""
     import fcntl

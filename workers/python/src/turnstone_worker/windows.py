@@ -147,9 +147,17 @@ def listen(nonce):
     start_new_thread(wait, ())
 
 
-def out_of_the_way(fd):
+def crash_log(nonce):
+    """A descriptor for what faulthandler says, which the supervisor shows if the process has died of it.
+
+    Windows tells faulthandler of every exception, those included that are handled afterwards, as ctypes
+    and many libraries do (vectored exception handlers come first). OSError: nobody would read it."""
+    return out_of_the_way(os.open("\\\\.\\pipe\\turnstone-crash-" + nonce, os.O_WRONLY | O_QUIET), 201)
+
+
+def out_of_the_way(fd, to=200):
     """Moves fd to where user code is unlikely to meet it, not inheritable."""
-    moved = os.dup2(fd, 200, False)
+    moved = os.dup2(fd, to, False)
     os.close(fd)
     return moved
 
