@@ -225,3 +225,25 @@ func TestPrompt_IsTheOption(t *testing.T) {
 		}
 	}
 }
+
+// What an error says begins behind its call, whatever is in that.
+func TestError_BeginsBehindItsCall(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{bare: true})
+	w.Run("f <- function(...) stop('no such thing'); `a : b` <- f; raise <- function(text) stop(simpleError(text))")
+	for code, want := range map[string]string{
+		"f(1)":                         "no such thing",
+		`f("x : y")`:                   "no such thing",
+		`f("x\" : y", 'z : ')`:         "no such thing",
+		"`a : b`(1)":                   "no such thing",
+		`f("Error: no")`:               "no such thing",
+		"1:2 + letters":                "non-numeric argument to binary operator",
+		"raise('\\n! bad : is: this')": "! bad : is: this", // as of rlang
+		"stop('a : b: c')":             "a : b: c",
+		"f(" + strings.Repeat("'long : argument', ", 9) + "1)": "no such thing",
+	} {
+		if got := outcome(w.Run(code)); got != "error: "+want {
+			t.Errorf("%s: got %q, want %q", code, got, "error: "+want)
+		}
+	}
+}

@@ -57,6 +57,34 @@ func TestText_SaysWhatItIs(t *testing.T) {
 	}
 }
 
+// A data frame has its table where R prints it, and nowhere else.
+func TestValue_HasATableWhereItIsPrinted(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	w.Run("d <- data.frame(a = 1); quiet <- structure(d, class = c('quiet', 'data.frame')); told <- structure(d, class = c('told', 'data.frame'))\n" +
+		"print.quiet <- function(x, ...) invisible(x); print.told <- function(x, ...) { cat('table\\n'); message('told') }; file <- tempfile()")
+	for _, c := range []struct {
+		name, code string
+		want       int
+	}{
+		{"at the top level", "d", 1},
+		{"twice", "d; d", 2},
+		{"with a message behind its text", "told", 1},
+		{"behind text", "{ cat('text\n'); d }", 1},
+		{"not where its class prints nothing", "quiet", 0}, // data.table, behind :=
+		{"not where its class prints nothing, behind text", "{ cat('text\n'); quiet }", 0},
+		{"not where its class prints nothing, behind one that was printed", "d; quiet", 1},
+		{"not where its text goes to a file", "sink(file); d; sink()", 0},
+		{"nor where its text goes to a connection", "x <- capture.output(print(d)); invisible(d)", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := displays(w.Run(c.code)); len(got) != c.want {
+				t.Errorf("%s: got %d tables, want %d", c.code, len(got), c.want)
+			}
+		})
+	}
+}
+
 // A value is an echo although the one before was the same.
 func TestEcho(t *testing.T) {
 	t.Parallel()

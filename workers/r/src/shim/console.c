@@ -78,6 +78,7 @@ static bool resting;          /* in main_wait(), at the top level */
 static uint64_t written;      /* texts that R wrote */
 static bool keep_going;
 static bool echoing;          /* the last text that R wrote is of a value */
+static bool echoed;           /* R has written text of the value of the expression that it evaluates */
 static bool evaluates;        /* R evaluates an expression of its loop, and has not told of its value */
 
 /* A mark makes any value that R gives to a variable of its own another than the one before,
@@ -345,14 +346,33 @@ static void quit(void) {
 	exit(end_status);
 }
 
+/* message_of returns the message behind the call of an error's text, which may have colons in strings
+ * and names: " in f(\"a : b\") : no such thing", ":\n! of rlang". */
+static const char *message_of(const char *head) {
+	char quote = 0;
+	if (*head == ':')
+		return head + 1;
+	for (const char *at = head; *at != 0; at++)
+		if (quote != 0 && *at == '\\' && at[1] != 0)
+			at++;
+		else if (quote != 0)
+			quote = *at == quote ? 0 : quote;
+		else if (strchr("\"'`", *at) != NULL)
+			quote = *at;
+		else if (strncmp(at, " : ", 3) == 0 || strncmp(at, ":\n", 2) == 0)
+			return at + 2;
+	return NULL;
+}
+
 /* error_fields puts name and message of R's last error: "Error in f(x) : no such thing".
  * Within the handling of another it is the message alone. */
 static void error_fields(frame *f, const char *text) {
 	size_t n = strlen(text), name = strcspn(text, " :");
-	const char *head = text + name, *message = strstr(head, *head == ':' ? ": " : " : ");
-	if (message == NULL && (message = strstr(head, ":\n")) == NULL)
+	const char *message = message_of(text + name);
+	if (message == NULL)
 		message = text, name = 0;
-	message += message != text ? strspn(message, " :\n") : 0;
+	else
+		message += strspn(message, " \n");
 	n -= (size_t)(message - text);
 	while (n > 0 && strchr(" \n", message[n - 1]) != NULL)
 		n--;
@@ -666,8 +686,9 @@ static void show_page(bool midline, bool value) {
 	leave(&state.lock);
 }
 
-/* console_value shows what an echoed value has beside its text. An interrupt that this swallows
- * was meant for user code. */
+/* console_value shows what an echoed value has beside its text. A value without text has been printed
+ * elsewhere, or not at all, as by data.table after `:=`. An interrupt that this swallows was meant for
+ * user code. */
 void console_value(SEXP value) {
 	terminal_echo(false);
 	evaluates = false;
@@ -675,7 +696,7 @@ void console_value(SEXP value) {
 	uint64_t seq = state.seq;
 	bool waits = interrupt_waits(), silent = state.silent;
 	leave(&state.lock);
-	if (silent || code_value(value))
+	if (silent || (echo.promise != NULL && !echoed) || code_value(value))
 		return;
 	take(&state.lock);
 	if (waits || state.seq != seq)
@@ -693,6 +714,7 @@ static void write_console(const char *text, int n, int type) {
 	if (!forked)
 		show_page(midline, echoes && !echoing);
 	echoing = echoes;
+	echoed = echoed || echoes;
 	midline = text[n - 1] != '\n';
 	newline = type != 0 && n == 1 && !midline;
 	if (type == 0) {
@@ -746,7 +768,7 @@ static void busy(int which) {
 		mark_set(&echo);
 		mark_set(&trace);
 		evaluates = true;
-		echoing = false;
+		echoing = echoed = false;
 		interrupt_due();
 	}
 }
