@@ -247,3 +247,36 @@ func TestError_BeginsBehindItsCall(t *testing.T) {
 		}
 	}
 }
+
+// Libraries print an error themselves, and then raise one without a message or with a part of it: rlang
+// does, and so all of the tidyverse.
+func TestError_HasTheMessageOfItsCondition(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	w.Run(`abort <- function(...) {
+  told <- structure(class = c('told', 'error', 'condition'), list(message = paste0(...), call = NULL))
+  signalCondition(told)
+  cat('Error:\n!', told$message, '\n')
+  old <- options(show.error.messages = FALSE)
+  on.exit(options(old))
+  stop(structure(class = c('told', 'condition'), list(message = '', call = NULL)))
+}
+conditionMessage.built <- function(c) 'built'; built <- structure(class = c('built', 'error', 'condition'), list(message = '', call = quote(f())))
+quiet <- function(code) { old <- options(show.error.messages = FALSE); on.exit(options(old)); code }`)
+	for _, c := range []struct{ name, code, want string }{
+		{"that a library prints", "abort('bad : thing\\nand more')", "error: bad : thing\nand more"},
+		{"that a library prints, again", "abort('bad : thing\\nand more')", "error: bad : thing\nand more"},
+		{"behind one that was caught", "try(stop('caught'), silent = TRUE); tryCatch(abort('caught'), error = identity); quiet(stop('own'))", "error: own"},
+		{"behind one that a library printed, where R prints it", "try(abort('first'), silent = TRUE)\nstop('second')", "error: second"},
+		{"that its class makes", "stop(built)", "error: built"},
+		{"that is hidden", "quiet(stop('hidden'))", "error: hidden"},
+		{"of an error within a handler of the user's", "globalCallingHandlers(error = function(e) cat('seen\\n')); abort('mine')", "error: mine"},
+		{"not of an error before", "invokeRestart('abort')", "error: R went back to its top level without a message"},
+		{"of R, without handlers", "globalCallingHandlers(NULL); stop('plain')", "error: plain"},
+	} {
+		if got := outcome(w.Run(c.code)); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+	w.Run("1 + 1").Wants(t, "[1] 2\n")
+}

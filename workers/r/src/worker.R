@@ -142,8 +142,13 @@ quietly <- function(action)
 muffle <- function(w)
   for (restart in computeRestarts(w)) if (restart$name == "muffleWarning") invokeRestart(restart)
 
+# Called with each error that nothing catches, before R deals with it.
+hear <- function(e)
+  shim("turnstone_error", tryCatch(enc2utf8(as.character(conditionMessage(e)))[1L], error = function(e) ""))
+
 list(
   quietly = quietly,
+  listen = function() globalCallingHandlers(error = hear),
   finish = function() plots$finish(),
   page = function() plots$before_text(),
   refresh = function() functions(),

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static SEXP quietly, finish_call, page_call, variables_call, refresh_call, complete_function, inspect_function, parse_function, value_function;
+static SEXP quietly, finish_call, page_call, variables_call, refresh_call, listen_call, complete_function, inspect_function, parse_function, value_function;
 static bool drawing;                /* a device of ours has been opened */
 static unsigned long texts, look_at; /* since something was drawn: texts, and which one gives cause to look again */
 static int running;
@@ -115,6 +115,9 @@ void code_load(void) {
 			SEXP refresh = element(functions, "refresh");
 			if (refresh != NULL)
 				R_PreserveObject(refresh_call = Rf_lang1(refresh));
+			SEXP listen = element(functions, "listen");
+			if (listen != NULL)
+				R_PreserveObject(listen_call = Rf_lang1(listen));
 			SEXP variables = element(functions, "variables");
 			if (variables != NULL)
 				R_PreserveObject(variables_call = Rf_lang1(variables));
@@ -131,6 +134,13 @@ void code_load(void) {
 		static const char lame[] = "turnstone: its own code does not run in this R: no pictures, no completion\n";
 		terminal_error(lame, sizeof lame - 1, false);
 	}
+}
+
+/* code_listen has R tell of errors that nothing catches: console_error(). Handlers for all of a session
+ * can be set at its top level alone. */
+void code_listen(void) {
+	if (listen_call != NULL)
+		Rf_eval(listen_call, R_BaseEnv);
 }
 
 void code_functions(void) {

@@ -77,6 +77,7 @@ static bool signalled;        /* in this turn an interrupt made R go back to its
 static bool resting;          /* in main_wait(), at the top level */
 static uint64_t written;      /* texts that R wrote */
 static bool keep_going;
+static char said[8192];       /* the message of the last error, unless R has printed that itself */
 static bool echoing;          /* the last text that R wrote is of a value */
 static bool echoed;           /* R has written text of the value of the expression that it evaluates */
 static bool evaluates;        /* R evaluates an expression of its loop, and has not told of its value */
@@ -364,6 +365,14 @@ static const char *message_of(const char *head) {
 	return NULL;
 }
 
+static void put_error(frame *f, const char *name, size_t name_n, const char *message, size_t n) {
+	while (n > 0 && strchr(" \n", message[n - 1]) != NULL)
+		n--;
+	put_map_head(f, "error", 2);
+	put_text_n(f, "name", name, name_n, 256);
+	put_text_n(f, "message", message, n, MAX_TEXT);
+}
+
 /* error_fields puts name and message of R's last error: "Error in f(x) : no such thing".
  * Within the handling of another it is the message alone. */
 static void error_fields(frame *f, const char *text) {
@@ -373,12 +382,7 @@ static void error_fields(frame *f, const char *text) {
 		message = text, name = 0;
 	else
 		message += strspn(message, " \n");
-	n -= (size_t)(message - text);
-	while (n > 0 && strchr(" \n", message[n - 1]) != NULL)
-		n--;
-	put_map_head(f, "error", 2);
-	put_text_n(f, "name", name > 0 ? text : "Error", name > 0 ? name : 5, 256);
-	put_text_n(f, "message", message, n, MAX_TEXT);
+	put_error(f, name > 0 ? text : "Error", name > 0 ? name : 5, message, n - (size_t)(message - text));
 }
 
 /* new_error reports whether R's last error is another than at the call before. */
@@ -413,7 +417,9 @@ static void finish(void) {
 	put_uint(f, "turn", turn);
 	put_text(f, "prompt", option("prompt"));
 	put_text(f, "outcome", failed ? "error" : cut_short ? "interrupted" : "ok");
-	if (failed)
+	if (failed && own && *said != 0)
+		put_error(f, "Error", 5, said, strlen(said));
+	else if (failed)
 		error_fields(f, own && has(R_curErrorBuf) ? R_curErrorBuf() : "R went back to its top level without a message");
 	if (unrun > 0)
 		put_uint(f, "unrun", unrun);
@@ -545,6 +551,7 @@ static int read_console(const char *prompt, unsigned char *to, int room, int his
 	if (who == TOP && !ready) {
 		code_load();
 		ready = true;
+		code_listen();
 	}
 	terminal_echo(false);
 	if (who == READER || in_browser(who))
@@ -626,6 +633,13 @@ static int read_console(const char *prompt, unsigned char *to, int room, int his
 		if (main_events() && who == TOP && !state.active)
 			code_finish(); /* a callback may have drawn */
 	}
+}
+
+/* console_error hears of an error that nothing has caught. What R keeps of it may be less, as where
+ * rlang prints it, and then has R raise one without a message. */
+void console_error(const char *message) {
+	if (!forked && !code_running())
+		snprintf(said, sizeof said, "%s", message);
 }
 
 bool console_ending(void) {
@@ -737,6 +751,7 @@ static void write_console(const char *text, int n, int type) {
 		state.complained = true;
 		leave(&state.lock);
 		erred = true;
+		*said = 0;
 	}
 	terminal_error(text, (size_t)n, report);
 }
@@ -769,6 +784,7 @@ static void busy(int which) {
 		mark_set(&trace);
 		evaluates = true;
 		echoing = echoed = false;
+		*said = 0;
 		interrupt_due();
 	}
 }

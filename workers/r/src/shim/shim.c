@@ -62,6 +62,7 @@ EXPORT void turnstone_start(char **dir, char **version, char **home, int *keep_g
 
 EXPORT void turnstone_files(char **to) { *to = files; }
 EXPORT void turnstone_options(char **to) { *to = options; }
+EXPORT void turnstone_error(char **message) { console_error(*message); }
 EXPORT void turnstone_drawing(void) { code_drawing(); }
 
 /* turnstone_note writes messages to standard error while finish runs. */

@@ -172,6 +172,7 @@ int console_tick(bool fresh);        /* likewise: in how many ms to call it agai
 bool console_ending(void);           /* the worker comes to an end */
 uint64_t console_turn(void);         /* the active one, or 0 */
 void console_value(SEXP value);      /* R has evaluated an expression, and echoed its value */
+void console_error(const char *message); /* nothing has caught this error */
 void console_went_on(bool again);    /* R has evaluated an expression, and gone on; again: it will tell of the next one */
 void console_answered(void);         /* an interrupt of the query would be stale */
 
@@ -205,6 +206,7 @@ void interrupt_due(void); /* lets R take an interrupt before it goes on: may jum
 
 void code_meet_browser(void); /* has R's browser ask once, for console.c alone */
 void code_load(void);
+void code_listen(void);    /* to errors; once, at the top level */
 void code_finish(void);
 void code_functions(void); /* the list of functions of the host has changed */
 void code_drawing(void); /* from now on there are pages to look at */
