@@ -49,10 +49,10 @@ func TestAccept(t *testing.T) {
 		t.Parallel()
 		c := serveWeb(t, nil, 0).greet("2025-11-25")
 		wait, open := gate(t)
-		body, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": map[string]any{
+		body, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": "long", "method": "tools/call", "params": map[string]any{
 			"name": "repl", "arguments": map[string]any{"input": wait + "print done"}, "_meta": map[string]any{"progressToken": 1},
 		}})
-		a := c.open("POST", body, map[string]string{"Accept": "application/json"}, "9")
+		a := c.open("POST", body, map[string]string{"Accept": "application/json"}, `"long"`)
 		c.untilState("running")
 		open()
 		a.until("the answer", func() bool { return a.over })
@@ -155,5 +155,62 @@ func TestInitialize(t *testing.T) {
 			t.Errorf("got %s, want the result of %s", second.Line, first.Line)
 		}
 		wantText(t, c.repl("print 1"), "1")
+	})
+}
+
+func TestIDs(t *testing.T) {
+	t.Parallel()
+	webEras(t, func(t *testing.T, c *caller) {
+		for _, id := range []string{`7`, `"7"`, `0`, `""`, `-1`, `9007199254740993`, `1.5`, `1e3`} {
+			body, header := c.askFor("tools/list")
+			if _, text, _ := c.do("POST", strings.Replace(body, `"id":7`, `"id":`+id, 1), header); !strings.Contains(text, `"id":`+id+`,"result"`) {
+				t.Errorf("%s: got %.200s", id, text)
+			}
+		}
+	})
+
+	t.Run("that are odd can be cancelled", func(t *testing.T) {
+		t.Parallel()
+		c := serveWeb(t, nil, 0).greet("2025-11-25")
+		a := c.open("POST", []byte(`{"jsonrpc":"2.0","id":2.5,"method":"tools/call","params":{"name":"repl","arguments":{"input":"print begun\nsleep"}}}`), nil, "2.5")
+		c.untilBegun()
+		c.notify("notifications/cancelled", map[string]any{"requestId": 2.5})
+		c.untilState("idle") // its code would sleep for ever
+		if all := a.all(); len(all) > 0 {
+			t.Errorf("got %s for a cancelled call", all[0].Line)
+		}
+	})
+}
+
+// A client that has lost its connection comes back before the server knows of the loss.
+func TestStreamReader(t *testing.T) {
+	t.Parallel()
+
+	t.Run("takes the place of the one before", func(t *testing.T) {
+		t.Parallel()
+		c := serveWeb(t, nil, 0).greet("2025-11-25")
+		before := c.open("GET", nil, nil, "")
+		before.until("the stream", func() bool { return before.status != 0 })
+		now := c.open("GET", nil, nil, "")
+		now.until("the stream", func() bool { return now.status != 0 })
+		if now.status != http.StatusOK {
+			t.Errorf("got %d, want the stream", now.status)
+		}
+		before.until("its end", func() bool { return before.over })
+	})
+
+	t.Run("that comes back gets the answer of a call whose reader is still there", func(t *testing.T) {
+		t.Parallel()
+		c := serveWeb(t, nil, 0).greet("2025-11-25")
+		wait, open := gate(t)
+		before := c.startCall("repl", map[string]any{"input": wait + "print done"}, nil)
+		before.until("an event", func() bool { return before.lastID != "" })
+		now := c.open("GET", nil, map[string]string{"Last-Event-ID": before.lastID}, before.id)
+		now.until("the stream", func() bool { return now.status != 0 })
+		open()
+		wantText(t, now.result().text(), "done")
+		if all := before.all(); len(all) > 0 {
+			t.Errorf("the first reader got %s", all[0].Line)
+		}
 	})
 }

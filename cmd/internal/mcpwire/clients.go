@@ -23,6 +23,7 @@ type client struct {
 	requests int              // guarded by front.mu; how many requests are being served
 	since    time.Time        // guarded by front.mu; when the last request ended
 	leave    *time.Timer      // guarded by front.mu; runs between requests, and ends the client
+	listener *exchange        // guarded by front.mu; the last request that reads the stream of no call
 	numbers  map[string]int64 // guarded by front.mu; open calls by the keys of their ids
 	ended    bool             // guarded by front.mu
 	answered chan struct{}    // closed when the client has ended and no call is left to answer

@@ -22,11 +22,14 @@ import (
 // on.
 type exchange struct {
 	http.ResponseWriter
-	logger   *slog.Logger // nil for a part of a request: the whole logs it
-	sdk      *mcp.Server  // the server for the request
-	call     *Call        // the call whose messages are written here; nil for other requests
-	answered func()       // the replay calls it when it sees the answer of call
-	opened   bool         // the replay knows of it
+	logger   *slog.Logger  // nil for a part of a request: the whole logs it
+	sdk      *mcp.Server   // the server for the request
+	call     *Call         // the call whose messages are written here; nil for other requests
+	answered func()        // the replay calls it when it sees the answer of call
+	opened   bool          // the replay knows of it
+	leave    func()        // ends the request; nil for a part of one
+	left     chan struct{} // closed when the request has ended
+	alias    alias         // of the id of the request whose messages are written here
 
 	mu    sync.Mutex  // held over each write
 	quiet *time.Timer // guarded by mu; runs while the response is a stream; nil before
@@ -49,13 +52,14 @@ func exchangeOf(ctx context.Context) *exchange {
 }
 
 // Write implements http.ResponseWriter. The SDK writes each message with one Write.
-func (x *exchange) Write(text []byte) (int, error) {
+func (x *exchange) Write(message []byte) (int, error) {
+	text := x.alias.restore(message)
 	if x.call != nil {
 		if x.alone {
 			x.call.deliverIfReady()
 		}
 		if x.call.IsCancelled() {
-			return len(text), nil
+			return len(message), nil
 		}
 	}
 	x.mu.Lock()
@@ -64,12 +68,12 @@ func (x *exchange) Write(text []byte) (int, error) {
 	x.log("line sent", text)
 	switch streams := x.isStream(); {
 	case streams && x.single:
-		return len(text), x.writeAnswer(text)
+		return len(message), x.writeAnswer(text)
 	case streams:
 		x.keepAliveLocked()
 	}
 	_, err := x.ResponseWriter.Write(bytes.TrimPrefix(text, primeName))
-	return len(text), err
+	return len(message), err
 }
 
 // writeAnswer writes the message of an event if it is an answer. Others are not for a client that
@@ -125,6 +129,14 @@ var primeName = []byte("event: prime\n")
 // silent for minutes for broken.
 const aliveEvery = 15 * time.Second
 
+// beginStream begins the response as a stream of events, with a line that clients ignore.
+func (x *exchange) beginStream() {
+	x.Header().Set("Content-Type", eventStream)
+	x.Header().Set("Cache-Control", "no-cache, no-transform")
+	_, _ = io.WriteString(x, ": ok\n\n")
+	_ = x.FlushError()
+}
+
 // stayAlive keeps the stream of a call alive from now on, before its first event.
 func (x *exchange) stayAlive() {
 	x.mu.Lock()
@@ -167,6 +179,10 @@ func (x *exchange) end() {
 		x.quiet.Stop()
 	}
 	x.extendDeadline() // for the end of the response
+	if x.leave != nil {
+		x.leave()
+		close(x.left)
+	}
 }
 
 // log logs each message of a body or of an event at debug.

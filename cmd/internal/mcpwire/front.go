@@ -42,6 +42,8 @@ type front struct {
 	inSessions http.Handler // the SDK's handler, for the eras with MCP sessions
 	stateless  http.Handler // the SDK's handler, for the era without
 
+	replay *replay // of inSessions
+
 	shared    Tools // for all calls without an MCP session
 	sharedSDK *mcp.Server
 
@@ -63,6 +65,7 @@ func newFront(idle time.Duration, logger *slog.Logger, newTools func(Client) Too
 		newTools: newTools,
 		idle:     idle,
 		logger:   logger,
+		replay:   newReplay(),
 		calls:    make(map[int64]*Call),
 		clients:  make(map[string]*client),
 	}
@@ -73,7 +76,7 @@ func newFront(idle time.Duration, logger *slog.Logger, newTools func(Client) Too
 	// The gate has checked the host, and receive has checked the size.
 	f.inSessions = mcp.NewStreamableHTTPHandler(serving, &mcp.StreamableHTTPOptions{
 		Logger:                     logger,
-		EventStore:                 newReplay(),
+		EventStore:                 f.replay,
 		DisableLocalhostProtection: true,
 		MaxRequestBodyBytes:        -1,
 	})
@@ -89,7 +92,9 @@ func newFront(idle time.Duration, logger *slog.Logger, newTools func(Client) Too
 
 // ServeHTTP implements http.Handler.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{ResponseWriter: w, logger: f.logger, sdk: f.sharedSDK}
+	ctx, leave := context.WithCancel(r.Context())
+	r = r.WithContext(ctx)
+	x := &exchange{ResponseWriter: w, logger: f.logger, sdk: f.sharedSDK, leave: leave, left: make(chan struct{})}
 	defer x.end()
 	r.Header.Del(callHeader)
 	var body []byte
@@ -99,12 +104,14 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	m := read(body)
+	m, body := x.takeMessage(body)
 	if m.Method == methodInitialize && !saysVersion(m.Params) { // it asks for a version, and a session, itself
 		r.Header.Del(versionHeader)
 		r.Header.Del(sessionHeader)
 	}
-	x.takeAccept(r.Header)
+	if r.Method == http.MethodPost {
+		x.takeAccept(r.Header)
+	}
 	version := r.Header.Get(versionHeader)
 	odd := version != "" && !isVersion(version)
 	switch {
@@ -113,9 +120,9 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case m.Method != "" && m.ID == nil && !isKnown(m.Method):
 		x.WriteHeader(http.StatusAccepted)
 	case odd || version >= StatelessVersion:
-		f.serveStateless(x, r, body)
+		f.serveStateless(x, r, m, body)
 	default:
-		f.serveInSession(x, r, body)
+		f.serveInSession(x, r, m, body)
 	}
 }
 
@@ -157,9 +164,8 @@ func read(body []byte) *jsonline.Message {
 }
 
 // serveStateless serves a request without a session. When the request ends, so does the call.
-func (f *front) serveStateless(x *exchange, r *http.Request, body []byte) {
+func (f *front) serveStateless(x *exchange, r *http.Request, m *jsonline.Message, body []byte) {
 	x.alone = true
-	m := read(body)
 	x.call = &Call{token: jsonline.ProgressToken(m.Params), seen: x.stayAlive}
 	if m.Method == methodCallTool {
 		x.call.Arrival = f.arrivals.Join()
@@ -179,9 +185,8 @@ func (f *front) serveStateless(x *exchange, r *http.Request, body []byte) {
 }
 
 // serveInSession serves a request of a client that has an MCP session, or wants one.
-func (f *front) serveInSession(x *exchange, r *http.Request, body []byte) {
+func (f *front) serveInSession(x *exchange, r *http.Request, m *jsonline.Message, body []byte) {
 	id := r.Header.Get(sessionHeader)
-	m := read(body)
 	if wrong := wrongParams(m); wrong != "" && m.ID != nil {
 		x.refuse(m.ID, jsonline.CodeInvalidParams, wrong)
 		return
@@ -220,6 +225,9 @@ func (f *front) serveInSession(x *exchange, r *http.Request, body []byte) {
 		c.tools.Close()
 		f.end(c)
 		x.WriteHeader(http.StatusNoContent)
+	case r.Method == http.MethodGet:
+		f.takeStream(x, r, c)
+		f.serveOne(x, r, c, body)
 	case len(several) > maxCalls:
 		http.Error(x, fmt.Sprintf("a batch may have %d messages", maxCalls), http.StatusBadRequest)
 	case len(several) > 0:
@@ -232,8 +240,31 @@ func (f *front) serveInSession(x *exchange, r *http.Request, body []byte) {
 	}
 }
 
+// takeStream ends the request that reads the stream which this one wants, and waits for that. A client
+// that has lost a connection comes back before this end, or a proxy on the way, knows of the loss.
+func (f *front) takeStream(x *exchange, r *http.Request, c *client) {
+	name, _, resumes := strings.Cut(r.Header.Get("Last-Event-ID"), "_")
+	var before *exchange
+	if resumes {
+		before = f.replay.readerOf(streamKey{c.id, name})
+	} else {
+		f.mu.Lock()
+		before, c.listener = c.listener, x
+		f.mu.Unlock()
+	}
+	if before == nil || before.leave == nil {
+		return
+	}
+	before.leave()
+	select {
+	case <-before.left:
+	case <-r.Context().Done():
+	}
+}
+
 // serveParts serves all messages of one request at the same time.
 func (f *front) serveParts(x *exchange, r *http.Request, c *client, several []json.RawMessage) {
+	x.single = false // a batch has several answers
 	stream := &sharedStream{w: x}
 	defer stream.end()
 	var serving sync.WaitGroup
@@ -241,6 +272,7 @@ func (f *front) serveParts(x *exchange, r *http.Request, c *client, several []js
 	for _, body := range several {
 		p := &partWriter{stream: stream, id: read(body).ID, header: make(http.Header)}
 		x, one := &exchange{ResponseWriter: p}, r.Clone(r.Context())
+		_, body = x.takeMessage(body)
 		if !f.register(x, one, c, body) {
 			p.end()
 			continue

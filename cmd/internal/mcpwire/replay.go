@@ -34,9 +34,11 @@ type streamKey struct{ session, stream string }
 // A stream has the server's messages for one request of a client.
 type stream struct {
 	call     *Call  // nil when the request is no call
+	alias    alias  // of the request's id
 	answered func() // called once the answer of call is there
 
 	reader   context.Context // the context of the last request that reads the messages
+	exchange *exchange       // that request
 	messages [][]byte        // a nil message is not sent again
 	bytes    int
 	complete bool // the answer is there
@@ -56,7 +58,7 @@ func (r *replay) Open(ctx context.Context, session, name string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := streamKey{session, name}
-	r.streams[key] = &stream{call: x.call, answered: x.answered, reader: ctx}
+	r.streams[key] = &stream{call: x.call, alias: x.alias, answered: x.answered, reader: ctx, exchange: x}
 	r.order = append(r.order, key)
 	x.opened = true
 	return nil
@@ -119,12 +121,25 @@ func (r *replay) After(ctx context.Context, session, name string, index int) ite
 			yield(nil, err)
 			return
 		}
+		if x := exchangeOf(ctx); x != nil {
+			x.beginStream() // the SDK would begin it with the first message, which may be far off
+		}
 		for _, m := range messages {
 			if !yield(m, nil) {
 				return
 			}
 		}
 	}
+}
+
+// readerOf returns the request that reads a stream, or did so last; nil if there is none.
+func (r *replay) readerOf(key streamKey) *exchange {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.streams[key]; s != nil {
+		return s.exchange
+	}
+	return nil
 }
 
 // resume returns the messages of a stream from an index on. Later messages go to the request
@@ -138,7 +153,8 @@ func (r *replay) resume(ctx context.Context, key streamKey, from int) ([][]byte,
 	}
 	s.reader = ctx
 	if x := exchangeOf(ctx); x != nil {
-		x.call = s.call
+		s.exchange = x
+		x.call, x.alias = s.call, s.alias
 	}
 	if s.call != nil && s.complete && from < len(s.messages) { // the last message is the answer
 		s.call.deliverLate()
