@@ -22,8 +22,8 @@ const (
 	firstRetry = 30 * time.Millisecond
 	maxRetries = 6
 
-	// endGrace is how long a process may take to end after session_end. A runtime may have
-	// much memory to free.
+	// endGrace is how long a process may take to end after session_end, unless a turn that may
+	// exit has ended it. A runtime may have much memory to free.
 	endGrace = 10 * time.Second
 
 	// earlyInput is how long we wait for worker_ready when a worker seems to read the terminal
@@ -87,6 +87,7 @@ type life struct {
 	userHandlesSigint bool
 	cause             error                    // why the worker has to end; nil without a fault
 	end               *ipc.SessionEnd          // its last frame
+	endInterrupted    bool                     // and then it was interrupted
 	died              timeline.GenerationEnded // how it has ended, for the turn that ends with it
 }
 
@@ -107,6 +108,7 @@ const (
 	doSend      action = iota // send the message; if that fails, call fail
 	doInterrupt               // send the message, then the signal
 	doRepeat                  // repeat the interrupt, for the worker alone
+	doSignal                  // send the signal alone, to a worker that reads no more messages
 	doAwait                   // call cleared when no signal is on its way to the worker any more
 	doForget                  // let the sandbox tell its denials again
 	doKill
@@ -500,7 +502,10 @@ func (m *machine) sessionEnd(f ipc.SessionEnd) {
 	if m.phase.state() != session.StateStopping {
 		m.move(phaseLeaving)
 	}
-	m.due = time.Now().Add(endGrace)
+	// A user who may end the runtime waits for all that it does at its end, and can interrupt it.
+	if m.turn == nil || !m.turn.mayExit {
+		m.due = time.Now().Add(endGrace)
+	}
 }
 
 // wake does what is due, if its time has come.
@@ -599,10 +604,13 @@ func (m *machine) interrupt(author string, number uint64) (t *turn, seen timelin
 		}
 	}
 	t = m.turn
+	leaving := t != nil && m.phase == phaseLeaving && (number == 0 || number == t.id)
 	over := t == nil || m.phase == phasePreparing || m.phase == phaseLaunching || m.phase.state() == session.StateStopping
 	switch {
 	case m.isClosed():
 		return nil, 0, session.InterruptNotRunning, session.ErrClosed
+	case leaving:
+		return t, m.interruptEnd(t, author), "", nil
 	case over && (number == 0 || number > m.lastTurn):
 		return nil, 0, session.InterruptNotRunning, nil
 	case over || number != 0 && number != t.id:
@@ -654,6 +662,19 @@ func (m *machine) sendInterrupt(t *turn, author string) timeline.Seq {
 		}
 	}
 	return seen
+}
+
+// interruptEnd interrupts a worker that has said that it ends: its finalizers run. The second time
+// kills it.
+func (m *machine) interruptEnd(t *turn, author string) timeline.Seq {
+	t.interrupts++
+	if m.endInterrupted {
+		m.effect(effect{do: doKill})
+		return m.record(timeline.Interrupt{Level: 2, Author: author}).Seq
+	}
+	m.endInterrupted = true
+	m.effect(effect{do: doSignal})
+	return m.record(timeline.Interrupt{Level: 1, Author: author}).Seq
 }
 
 // stopRetries ends the retries: the interrupt was acknowledged, or nobody needs it any more.

@@ -459,6 +459,55 @@ func TestEnd_WorkerThatLivesOnAfterItsLastFrameIsGivenTenSeconds(t *testing.T) {
 	})
 }
 
+func TestEnd_OfATurnThatMayExit(t *testing.T) {
+	leave := func(t *testing.T, s *Session, p *fakeProcess) (turn uint64) {
+		p.ready()
+		turn, err := s.SubmitMayExit(t.Context(), "exit")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.say(ipc.SessionEnd{Reason: ipc.EndExit})
+		p.take()
+		return turn
+	}
+	t.Run("is waited for", func(t *testing.T) {
+		inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+			turn := leave(t, s, p)
+			p.later(time.Hour)
+			if got := now(t, s, turn); got.State != session.StateStopping || got.Outcome != "" {
+				t.Errorf("got %v, %q", got.State, got.Outcome)
+			}
+		})
+	})
+	t.Run("is interrupted by the signal alone, and then killed", func(t *testing.T) {
+		inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+			turn := leave(t, s, p)
+			for _, want := range []host.Signal{host.Interrupt, host.Kill} {
+				result := interruptAside(t, s, turn)
+				all := p.take()
+				if !slices.ContainsFunc(all, func(h heard) bool { s, ok := h.what.(sent); return ok && s.sig == want }) {
+					t.Errorf("got %v, want the signal %v", all, want)
+				}
+				if got, _ := frames[ipc.Interrupt](all); len(got) > 0 {
+					t.Errorf("got %v for a worker that reads no more", got)
+				}
+				p.later(interruptWait)
+				if got := <-result; want == host.Interrupt && got != session.InterruptPending {
+					t.Errorf("got %q", got)
+				}
+			}
+		})
+	})
+	t.Run("ends with the session all the same", func(t *testing.T) {
+		inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+			leave(t, s, p)
+			if err := s.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+}
+
 func TestStop_EachRungHasItsShareOfTheGrace(t *testing.T) {
 	for rung, test := range map[string]struct {
 		dies  host.Signal

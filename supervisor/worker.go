@@ -350,6 +350,8 @@ func (w *worker) perform(e effect) {
 		if w.proc.SignalsSent() == nil {
 			w.interrupt(e.message, host.Worker)
 		}
+	case doSignal:
+		w.signal(host.Group)
 	case doAwait:
 		if signals := w.proc.SignalsSent(); signals != nil {
 			s.wg.Go(func() { w.await(e.turn, signals) })
@@ -396,6 +398,11 @@ func (w *worker) interrupt(m ipc.Message, to host.Target) {
 	if err := w.conn.Send(m); err != nil {
 		return // the worker is on its way out; its death is reported
 	}
+	w.signal(to)
+}
+
+// signal interrupts a worker that understands the signal.
+func (w *worker) signal(to host.Target) {
 	if w.s.m.ready.Capabilities.Interrupt == ipc.InterruptBySelf {
 		return
 	}

@@ -37,7 +37,8 @@ var (
 func pythonHabits(code string) (string, error) {
 	switch line := strings.TrimSpace(code); {
 	case line == "exit" || line == "quit":
-		return line + "()", nil
+		// The name may be the user's own by now.
+		return fmt.Sprintf(`%s() if type(%[1]s).__module__ == "_sitebuiltins" else %[1]s`, line), nil
 	case strings.HasPrefix(line, "!") && !strings.Contains(line, "\n") && strings.TrimLeft(line, "! \t") != "":
 		return fmt.Sprintf("__import__('subprocess').run(%s, shell=True) and None", pythonString(strings.TrimLeft(line, "! \t"))), nil
 	case oneName.MatchString(line):

@@ -101,7 +101,7 @@ func builtIn() []language {
 		file:   pythonFile,
 		called: pythonCalled,
 		habits: pythonHabits,
-		quit:   "raise SystemExit",
+		quit:   `raise __import__("builtins").SystemExit`, // the program may have a name of its own for it
 		candidates: func(executable, dir string) []workers.Candidate {
 			_, looked, _ := python.Find(python.FindOptions{Path: executable, Dir: dir})
 			return looked
@@ -210,8 +210,15 @@ func pythonFile(_ *workers.Spec, path, name string, args []string) (string, erro
 	return fmt.Sprintf(`__file__ = %s
 __import__("sys").argv[:] = [%s]
 if __import__("sys").path[:1] == [""]: __import__("sys").path[0] = %s
-exec(compile(__import__("io").open_code(__file__).read(), __file__, "exec", dont_inherit=True))
-`, pythonString(path), strings.Join(argv, ", "), pythonString(filepath.Dir(path))), nil
+%s
+`, pythonString(path), strings.Join(argv, ", "), pythonString(filepath.Dir(path)),
+		asProgram(`exec(compile(__import__("io").open_code(space["__file__"]).read(), space["__file__"], "exec", dont_inherit=True), space)`)), nil
+}
+
+// asProgram runs code of our own that runs a program in the namespace space. By the name of the
+// module, the worker leaves it and the input out of what the program sees of its stack.
+func asProgram(code string) string {
+	return fmt.Sprintf(`exec(%s, {"__name__": "turnstone_worker.program", "space": globals()})`, pythonString(code))
 }
 
 // pythonCalled runs code or a module as python does with -c, - or -m: values are not shown.
@@ -223,12 +230,12 @@ func pythonCalled(option, text string, args []string) string {
 	lines := []string{fmt.Sprintf(`__import__("sys").argv[:] = [%s]`, strings.Join(argv, ", "))}
 	switch option {
 	case "-m": // which puts the module's own name into argv
-		lines = append(lines, fmt.Sprintf(`__import__("runpy").run_module(%s, run_name="__main__", alter_sys=True) and None`, pythonString(text)))
+		lines = append(lines, asProgram(fmt.Sprintf(`__import__("runpy")._run_module_as_main(%s)`, pythonString(text))))
 	default: // tracebacks show the lines of code that is there
 		name := map[string]string{"-c": `"<string>"`, standardInput: `"<stdin>"`}[option]
 		lines = append(lines,
 			fmt.Sprintf(`__import__("linecache").cache[%s] = (0, None, list(__import__("io").StringIO(%s)), %[1]s)`, name, pythonString(text)),
-			fmt.Sprintf(`exec(compile("".join(__import__("linecache").cache[%s][2]), %[1]s, "exec", dont_inherit=True))`, name))
+			asProgram(fmt.Sprintf(`exec(compile("".join(__import__("linecache").cache[%s][2]), %[1]s, "exec", dont_inherit=True), space)`, name)))
 	}
 	return strings.Join(lines, "\n") + "\n"
 }

@@ -44,6 +44,7 @@ func (a *atTerminal) options(lang language, dir string) *terminal.Options {
 		Plain:        dumb,
 		Syntax:       lang.syntax,
 		Habits:       lang.habits,
+		Quit:         lang.quit,
 		Colour:       !dumb && os.Getenv("NO_COLOR") == "",
 		Vi:           terminal.ViKeys(os.Getenv),
 		Editor:       terminal.EditorOf(os.Getenv),

@@ -41,6 +41,8 @@ func (c *conversation) run(ctx context.Context) (status int, err error) {
 		if reply.State == session.StateEnded {
 			end := LastEnd(reply)
 			switch {
+			case c.printer.ending.Load():
+				return c.o.ExitStatus(end), nil
 			case !c.greeted:
 				return 0, fmt.Errorf("%s ended before it was ready: %s", c.info(ctx).Executable, end.Reason)
 			case end.Clean && (diedInTurn(reply) || end.Reason == "closed"):
@@ -49,6 +51,8 @@ func (c *conversation) run(ctx context.Context) (status int, err error) {
 		}
 		c.greet(ctx)
 		switch {
+		case c.printer.ending.Load() && reply.State != session.StateWaiting: // the runtime refuses to end by itself
+			return 0, nil
 		case reply.State != session.StateWaiting:
 			err = c.ask(ctx, reply.Prompt)
 		case reply.Wait.Permission != nil:
@@ -63,7 +67,13 @@ func (c *conversation) run(ctx context.Context) (status int, err error) {
 			c.editor.freshLine()
 			return 0, nil
 		case errors.Is(err, io.EOF):
-			return 0, nil
+			if c.o.Quit == "" || c.o.GoesOn || reply.State == session.StateEnded {
+				return 0, nil
+			}
+			c.printer.ending.Store(true)
+			if _, err := c.session.SubmitMayExit(ctx, c.o.Quit); err != nil {
+				return 0, nil
+			}
 		case err != nil:
 			c.printer.note(err.Error())
 		}

@@ -134,7 +134,9 @@ func (e *editor) giveTerminal() error {
 // sleep gives the terminal to the shell until that brings this program to the
 // foreground again. The code of the session may go on.
 func (e *editor) sleep() {
-	e.lend(func() { suspend() })
+	if canSuspend() {
+		e.lend(suspend)
+	}
 }
 
 // lend gives the terminal to another program while use runs. A text that is being edited is

@@ -115,16 +115,37 @@ const usualEditor = "vi"
 // suspends says whether Ctrl-Z gives the terminal back to the shell.
 const suspends = true
 
-// stopTime bounds the wait for the system to stop this program. It does not stop a program
-// that no shell could continue.
+// canSuspend reports whether a shell could continue this program, as POSIX defines it: there is a
+// process of the same session outside of the group whose child belongs to the group. Without one
+// the system would not stop the group.
+func canSuspend() bool {
+	group := unix.Getpgrp()
+	session, err := unix.Getsid(0)
+	if err != nil {
+		return false
+	}
+	for pid := os.Getppid(); pid > 0; pid = parentOf(pid) {
+		if s, err := unix.Getsid(pid); err != nil || s != session {
+			return false
+		}
+		if g, err := unix.Getpgid(pid); err != nil || g != group {
+			return err == nil
+		}
+	}
+	return false
+}
+
+// stopTime bounds the wait for the system to stop this program.
 const stopTime = time.Second
 
-// suspend stops this program and returns when it is continued.
+// suspend stops the whole group, as the key would outside of raw mode: a program that has started
+// this one, such as a script, waits for us and not for the terminal. It returns when the group is
+// continued.
 func suspend() {
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)
 	defer signal.Stop(continued)
-	if syscall.Kill(syscall.Getpid(), syscall.SIGTSTP) != nil {
+	if syscall.Kill(0, syscall.SIGTSTP) != nil {
 		return
 	}
 	select {

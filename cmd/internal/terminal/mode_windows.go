@@ -18,6 +18,8 @@ const usualEditor = "notepad"
 // the end of input.
 const suspends = false
 
+func canSuspend() bool { return false }
+
 func suspend() {}
 
 // A mode is the mode of the console at standard input and output.

@@ -9,3 +9,12 @@ const (
 	getModes = unix.TIOCGETA
 	setModes = unix.TIOCSETA
 )
+
+// parentOf returns the parent of a process, or 0.
+func parentOf(pid int) int {
+	p, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
+	if err != nil {
+		return 0
+	}
+	return int(p.Eproc.Ppid)
+}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -23,6 +24,7 @@ type printer struct {
 	self      string             // the author whose inputs are on the screen already,
 	replay    timeline.Seq       // if they came after this event
 	turnDied  bool               // a turn has ended with its runtime, whose own end comes next
+	ending    atomic.Bool        // the person has asked for the end: no input follows
 
 	mu      sync.Mutex
 	shown   timeline.Seq  // guarded by mu: everything up to here is on the screen
@@ -89,7 +91,7 @@ func (p *printer) show(e timeline.Event) {
 	case timeline.GenerationEnded:
 		p.asked(0)
 		if p.isNews(b) {
-			p.note(obituary(b))
+			p.note(obituary(b, p.ending.Load()))
 		}
 		p.turnDied = false
 	}
@@ -132,15 +134,19 @@ func (p *printer) note(message string) {
 // was ready ends Run, and so does an orderly end in a turn, which the code has asked for. A session
 // that is closed has no next input.
 func (p *printer) isNews(end timeline.GenerationEnded) bool {
-	return !end.Unready && end.Reason != "closed" && !(end.Clean && p.turnDied)
+	cut := p.ending.Load() && end.Signal == "SIGINT" // by the person, who sees ^C
+	return !end.Unready && !cut && end.Reason != "closed" && !(end.Clean && p.turnDied)
 }
 
-// obituary says why a worker ended, and what follows from that.
-func obituary(b timeline.GenerationEnded) string {
+// obituary says why a worker ended, and what follows from that. last means that no input follows.
+func obituary(b timeline.GenerationEnded, last bool) string {
 	var s strings.Builder
 	s.WriteString(b.Reason)
 	if b.Message != "" && b.Message != b.Reason {
 		fmt.Fprintf(&s, ": %s", b.Message)
+	}
+	if last {
+		return s.String()
 	}
 	if b.LastLine != "" {
 		fmt.Fprintf(&s, "; its last line was: %s", b.LastLine)

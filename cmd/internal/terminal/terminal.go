@@ -60,6 +60,10 @@ type Options struct {
 	// alone.
 	GoesOn bool
 
+	// Quit is an input that ends the runtime in its own way, so that its exit handlers run and are
+	// waited for. With "", or when the session goes on, Ctrl-D only ends Run.
+	Quit string
+
 	// Programs reaches the programs of a session whose terminal is this person's; nil if it is
 	// not.
 	Programs Programs

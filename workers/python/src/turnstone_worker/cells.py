@@ -12,7 +12,7 @@ import sys
 from turnstone_worker import imports
 from turnstone_worker.changes import Imported
 from turnstone_worker.codec import text
-from turnstone_worker.frames import entry, is_ours
+from turnstone_worker.frames import entry, is_ours, is_program
 from turnstone_worker.loops import RUN_IN_LOOP, Loops, is_of_loop
 from turnstone_worker.natives import resemble
 
@@ -315,7 +315,7 @@ def _strip(error):
     for _ in range(100):  # a chain may be a ring
         if error is None:
             break
-        tb = _within_loop(error.__traceback__)
+        tb = _within_program(_within_loop(error.__traceback__))
         while tb is not None and is_ours(tb.tb_frame):
             tb = tb.tb_next
         error.__traceback__ = tb
@@ -340,6 +340,16 @@ def _within_loop(tb):
         users = users or not (is_ours(first.tb_frame) or is_of_loop(first.tb_frame))
         first = first.tb_next
     return tb if users else None  # nothing of the cell has run yet
+
+
+def _within_program(tb):
+    """The part of a traceback that belongs to a program, without the input that runs it."""
+    at = tb
+    while at is not None:
+        at, last = at.tb_next, at
+        if is_program(last.tb_frame):
+            tb = at
+    return tb
 
 
 def _cut(tb):

@@ -7,6 +7,8 @@ from turnstone_worker.natives import replace, resemble
 
 native_getframe = sys._getframe
 
+_PROGRAM = "turnstone_worker.program"  # the __name__ of code in an input that runs a whole program
+
 _entries = set()  # the ids of code
 
 
@@ -22,7 +24,12 @@ def entry(function):
 
 
 def _is_entry(frame):
-    return id(frame.f_code) in _entries
+    return id(frame.f_code) in _entries or is_program(frame)
+
+
+def is_program(frame):
+    """Reports whether a frame is of an input's own code that runs a program. The program has nothing below it."""
+    return frame.f_globals.get("__name__") == _PROGRAM
 
 
 def _visible(items):

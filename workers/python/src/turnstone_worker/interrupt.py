@@ -265,13 +265,13 @@ class Interrupts:
         error = args.exc_value
         ours = isinstance(error, (KeyboardInterrupt, TurnAborted)) and error.__dict__.get("turnstone") == self.turn
         # Finalizers also run in the worker's own frames. Not in a critical one.
-        frame = outer = native_getframe(1)
+        frame = outer = native_getframe().f_back  # None at the end of Python, which calls from C
         while outer is not None:
             if id(outer.f_code) in _critical:
                 frame = outer.f_back
             outer = outer.f_back
         if not ours or not self.running or frame is None or get_ident() != self.main:
-            return self.users_unraisable(args)
+            return self.users_unraisable(_without_ours(args) if ours else args)
         kind, turn = type(error), self.turn
 
         def strike(frame, event, arg):
@@ -418,6 +418,18 @@ class Interrupts:
         # not counted yet. The caller looks for it.
         if not self.channel.mute:
             self.channel._send({"type": "interrupt_ack", "turn": turn, "seq": seq, "result": result}, False)
+
+
+def _without_ours(args):
+    """The arguments of an unraisablehook without the frames of the handler that has raised."""
+    tb = args.exc_traceback
+    if tb is not None and is_ours(tb.tb_frame):
+        return type(args)((args.exc_type, args.exc_value, None, args.err_msg, args.object))
+    while tb is not None:
+        if tb.tb_next is not None and is_ours(tb.tb_next.tb_frame):
+            tb.tb_next = None
+        tb = tb.tb_next
+    return args
 
 
 _BLOCK = Interrupts.block.__code__

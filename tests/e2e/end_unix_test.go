@@ -1,0 +1,172 @@
+//go:build unix
+
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// An ending is work that a runtime does at its end: it says that it has begun, and goes on when
+// there is a file.
+type ending struct {
+	lang, code string
+	cut        int // the status after Ctrl-C
+}
+
+const (
+	waitInPython = "f = None\nimport os, time\ndef wait():\n    print('be' + 'gun', flush=True)\n    while not os.path.exists('go'): time.sleep(.01)\n    print('do' + 'ne')\n"
+	waitInR      = "wait <- function(...) { cat('be', 'gun\\n', sep = ''); while (!file.exists('go')) Sys.sleep(.01); cat('do', 'ne\\n', sep = '') }\n"
+)
+
+var endings = map[string]ending{
+	"exit handlers":   {"python", waitInPython + "import atexit; _ = atexit.register(wait)", 0},
+	"threads":         {"python", waitInPython + "import threading\nmain = threading.main_thread()\ndef last():\n    while main.is_alive(): time.sleep(.01)\n    wait()\nthreading.Thread(target=last).start()", 0},
+	"finalizers":      {"python", waitInPython + "class F:\n    def __del__(self, wait=wait): wait()\nf = F()", 130},
+	".Last of R":      {"r", waitInR + ".Last <- wait", 0},
+	"finalizers of R": {"r", waitInR + "invisible(reg.finalizer(globalenv(), wait, onexit = TRUE))", 0},
+}
+
+func (e ending) home(t *testing.T) home {
+	t.Helper()
+	if e.lang == "r" {
+		return newRHome(t)
+	}
+	return newHome(t)
+}
+
+// goOn lets what waits for a file go on.
+func (h home) goOn(t *testing.T) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(h.dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTerminalEnd(t *testing.T) {
+	t.Parallel()
+	for name, e := range endings {
+		leave := func(t *testing.T) (home, *person) {
+			t.Helper()
+			h := e.home(t)
+			p := h.start(t, "--lang", e.lang)
+			p.sees("Ctrl-D ends.")
+			p.sees("> ")
+			p.types("\x1b[200~" + e.code + "\x1b[201~\r")
+			p.shows("> ")
+			p.types(ctrlD)
+			p.sees("begun\r\n")
+			return h, p
+		}
+		t.Run("by Ctrl-D shows and waits for "+name, func(t *testing.T) {
+			t.Parallel()
+			h, p := leave(t)
+			h.goOn(t)
+			p.sees("done\r\n")
+			p.leaves(0)
+			h.leavesNothing(t)
+		})
+		t.Run("by Ctrl-D is cut by Ctrl-C in "+name, func(t *testing.T) {
+			t.Parallel()
+			h, p := leave(t)
+			p.types(ctrlC)
+			p.sees("^C")
+			p.leaves(e.cut)
+			if strings.Contains(p.raw, "turnstone_worker") {
+				t.Errorf("the user sees the worker: %q", p.raw)
+			}
+			h.leavesNothing(t)
+		})
+	}
+	t.Run("by Ctrl-D needs no name of the user's", func(t *testing.T) {
+		t.Parallel()
+		p := newHome(t).sitDown(t)
+		p.enters("SystemExit = exit = 5")
+		p.sees(">>> ")
+		p.enters("exit")
+		p.sees("\r\n5\r\n")
+		p.sees(">>> ")
+		p.types(ctrlD)
+		p.leaves(0)
+		if strings.Contains(p.raw, "Error") {
+			t.Errorf("the terminal shows %q", p.raw)
+		}
+	})
+}
+
+// A script, npx and make start a program in their own group, and wait for it.
+func TestTerminal_CtrlZ(t *testing.T) {
+	t.Parallel()
+	t.Run("stops the group of a program that has started repl", func(t *testing.T) {
+		t.Parallel()
+		bash, err := exec.LookPath("bash")
+		if err != nil {
+			t.Skip("bash is not installed")
+		}
+		h := newHome(t)
+		h.env = append(h.env, "PS1=$ ", "REPL="+binary())
+		p := h.startProgram(t, exec.CommandContext(t.Context(), bash, "--norc", "--noprofile", "-i"))
+		p.sees("$ ")
+		p.enters(`sh -c '"$REPL"; echo wrapper en''d'`)
+		p.sees("Ctrl-D ends.")
+		p.sees(">>> ")
+		p.types("\x1a")
+		p.sees("Stopped")
+		p.sees("$ ")
+		p.enters("echo al''ive; fg")
+		p.sees("alive\r\n")
+		p.sees(">>> ")
+		p.enters("6 * 7")
+		p.sees("\r\n42\r\n")
+		p.types(ctrlD)
+		p.sees("wrapper end")
+		p.sees("$ ")
+		p.types("exit\r")
+		p.leaves(0)
+	})
+	t.Run("does nothing where no shell could continue it", func(t *testing.T) {
+		t.Parallel()
+		p := newHome(t).sitDown(t)
+		p.types("6 * \x1a7\r")
+		p.sees("\r\n42\r\n")
+		if strings.Contains(p.raw, "\x1b[?2004l") {
+			t.Errorf("the terminal left its mode: %q", p.raw)
+		}
+		p.types(ctrlD)
+		p.leaves(0)
+	})
+}
+
+// python3 is the judge of what a program shows of its errors.
+func TestProgram_ErrorsAreThoseOfPython(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.env = append(h.env, "NO_COLOR=1")
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("python3 is not installed")
+	}
+	for name, text := range map[string]string{
+		"error.py":  "def f():\n    1/0\nf()\n",
+		"syntax.py": "x = (1,\n",
+		"stack.py":  "import traceback, inspect, sys\ndef f():\n    traceback.print_stack()\n    print(len(inspect.stack()))\nf()\ntry: 1/0\nexcept Exception: traceback.print_exc()\nsys._getframe(9)\n",
+	} {
+		if err := os.WriteFile(filepath.Join(h.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{{"error.py"}, {"syntax.py"}, {"stack.py"}, {"-c", "x = ("}, {"-m", "error"}, {"-m", "no_such_module"}} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			t.Parallel()
+			cmd := h.command(t)
+			cmd.Path, cmd.Args = python, append([]string{"python3"}, args...)
+			var stderr strings.Builder
+			cmd.Stderr = &stderr
+			stdout, _ := cmd.Output()
+			want(t, h.run(t, "", append([]string{"--python", python}, args...)...), result{string(stdout), stderr.String(), status(t, cmd)})
+		})
+	}
+}
