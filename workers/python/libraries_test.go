@@ -33,6 +33,12 @@ func TestLibraries(t *testing.T) {
 			"@m.cache\ndef f(x): print('computed'); return x",
 			"print('again', f(1))",
 		}, []string{"again 1\n"}},
+		"dill": {[]string{"import dill.source\ndef shown(f):\n    print(dill.source.getsource(f)); return f", "@shown\ndef f(x):\n    y = x + 2\n    return y * 2\nclass C:\n    def m(self): return 7\nprint(dill.source.getsource(C))"}, []string{"    y = x + 2\n    return y * 2\n", "    def m(self): return 7\n"}},
+		"typeguard": {[]string{
+			"import typeguard",
+			"@typeguard.typechecked\ndef f(x: int): return x\n@typeguard.typechecked\nclass C:\n    def m(self, x: int): return x",
+			"for g in f, C().m:\n    try: g('a')\n    except typeguard.TypeCheckError as e: print(e)\nf(1)",
+		}, []string{"argument \"x\" (str) is not an instance of int\nargument \"x\" (str) is not an instance of int\n1\n"}},
 		"line_profiler": {[]string{"import line_profiler\np = line_profiler.LineProfiler()\n@p\ndef f():\n    return 5", "_ = f(); p.print_stats()"}, []string{"return 5"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,5 +1,6 @@
 """Libraries that want the source of code from a file: they are told those of inputs."""
 import sys
+from types import SimpleNamespace
 
 from turnstone_worker import imports
 from turnstone_worker.natives import resemble
@@ -8,13 +9,25 @@ from turnstone_worker.natives import resemble
 def install(sources):
     """sources are the linecache entries of inputs, by file name."""
     for name, teach in (
+        ("dill.source", _dill),
         ("joblib.func_inspect", _joblib),
         ("line_profiler.line_profiler", _line_profiler),
         ("numba.core.caching", _numba),
         ("pysnooper.tracer", _pysnooper),
         ("rich.traceback", _rich),
+        ("typeguard._decorators", _typeguard),
     ):
         imports.when(name, lambda module, teach=teach: teach(module, sources))
+
+
+def _dill(module, sources):
+    """Where __main__ has no file, it looks for its source in the history of readline."""
+    native = module.getfile
+
+    def getfile(object):
+        return "<cell>" if sources and object is sys.modules.get("__main__") else native(object)
+
+    module.getfile = resemble(getfile, native)
 
 
 def _joblib(module, sources):
@@ -92,3 +105,20 @@ def _rich(module, sources):
         return trace
 
     module.Traceback.extract = classmethod(resemble(extract, native))
+
+
+def _typeguard(module, sources):
+    """It compiles a function anew from the source of its module."""
+    native, inspect = module.instrument, module.inspect
+
+    def instrument(function):
+        lines = sources.get(getattr(getattr(function, "__code__", None), "co_filename", None))
+        if lines is None:
+            return native(function)
+        module.inspect = SimpleNamespace(getsource=lambda module: "".join(lines[2]))
+        try:
+            return native(function)
+        finally:
+            module.inspect = inspect
+
+    module.instrument = resemble(instrument, native)
