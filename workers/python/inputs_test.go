@@ -80,3 +80,28 @@ func TestInputs_UnevenIndentationIsAnError(t *testing.T) {
 		t.Errorf("got %q", r.Script())
 	}
 }
+
+// Every Python from 3.10 on guesses the name that may be meant: at its own prompt, and in a thread.
+func TestInputs_ErrorsGuessNames(t *testing.T) {
+	t.Parallel()
+	eachPython(t, func(t *testing.T, s setup) {
+		w := start(t, s)
+		w.Run("import sys, threading")
+		if w.Run("sys.version_info < (3, 10)").Out() == "True\n" {
+			return // it has no guesses
+		}
+		for code, want := range map[string]string{
+			"prnt('x')":               "NameError: name 'prnt' is not defined. Did you mean: 'print'?\n",
+			"[].appendd":              "AttributeError: 'list' object has no attribute 'appendd'. Did you mean: 'append'?\n",
+			"try: prnt\nfinally: 1/0": "NameError: name 'prnt' is not defined. Did you mean: 'print'?\n\nDuring",
+			"t = threading.Thread(target=lambda: prnt); t.start(); t.join()": "NameError: name 'prnt' is not defined. Did you mean: 'print'?\n",
+			"raise NameError('own text')":                                    "NameError: own text\n",
+			"qqqqqq":                                                         "NameError: name 'qqqqqq' is not defined\n",
+			"print(1, bad=2)":                                                "print() got an unexpected keyword argument 'bad'\n",
+		} {
+			if r := w.Run(code); !strings.Contains(r.ErrText(), want) {
+				t.Errorf("%q: got %q, want %q", code, r.ErrText(), want)
+			}
+		}
+	})
+}

@@ -8,6 +8,7 @@ import __future__
 import _ast
 import os
 import sys
+from _thread import get_ident
 
 from turnstone_worker import imports
 from turnstone_worker.changes import Imported
@@ -271,11 +272,10 @@ class Cells:
             return
         imports.for_errors()
         self.fill(sys.modules["linecache"])
-        traceback = sys.modules["traceback"]
         _strip(args.exc_value)
         name = args.thread.name if args.thread is not None else "?"
-        lines = imports.library_first(traceback.format_exception, args.exc_type, args.exc_value, args.exc_traceback)
-        sys.stderr.write("Exception in thread %s:\n%s" % (name, "".join(lines)))
+        shown = imports.library_first(_traceback, args.exc_value, args.exc_traceback)
+        sys.stderr.write("Exception in thread %s:\n%s" % (name, "".join(shown)))
 
 
 def _print(error):
@@ -284,7 +284,52 @@ def _print(error):
     colorize = sys.modules.get("_colorize")
     if os.environ.get("TERM") != "dumb" and hasattr(colorize, "can_colorize") and colorize.can_colorize():
         colours["colorize"] = True
-    imports.library_first(sys.modules["traceback"].print_exception, type(error), error, error.__traceback__, **colours)
+    sys.stderr.write("".join(imports.library_first(_traceback, error, error.__traceback__, **colours)))
+
+
+def _traceback(error, tb, **colours):
+    """The lines of a traceback. Those of Python 3.10 and 3.11 guess the name that may be meant, as later
+    ones do, but not in their module traceback."""
+    shown = sys.modules["traceback"].TracebackException(type(error), error, tb)
+    chain = [(shown, error)] if (3, 10) <= sys.version_info < (3, 12) else []
+    while chain:
+        part, error = chain.pop()
+        if part is not None and error is not None:
+            if isinstance(error, (AttributeError, NameError)):
+                part._str += _guess(error)
+            chain += [(part.__cause__, error.__cause__), (part.__context__, error.__context__)]
+    return list(shown.format(**colours))
+
+
+def _guess(error):
+    """Has Python show a copy of an error, without text, and returns the guess that it adds."""
+    copy = AttributeError(name=error.name, obj=error.obj) if isinstance(error, AttributeError) else NameError(name=error.name)
+    tb = error.__traceback__
+    while tb is not None and tb.tb_next is not None:
+        tb = tb.tb_next
+    kept, sys.stderr = sys.stderr, _Collector(sys.stderr)
+    try:
+        sys.__excepthook__(type(copy), copy.with_traceback(tb), tb)
+        said = "".join(sys.stderr.said)
+    finally:
+        sys.stderr = kept
+    return said[said.rfind(". Did you mean: ") :].rstrip("\n") if ". Did you mean: " in said else ""
+
+
+class _Collector:
+    """Stands for sys.stderr while one thread is listened to."""
+
+    def __init__(self, stream):
+        self.stream, self.thread, self.said = stream, get_ident(), []
+
+    def write(self, text):
+        if get_ident() != self.thread:
+            return self.stream.write(text)
+        self.said.append(text)
+        return len(text)
+
+    def flush(self):
+        self.stream.flush()
 
 
 def summary(error):

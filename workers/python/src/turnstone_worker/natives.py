@@ -33,6 +33,7 @@ def builtin(native, call):
     """Returns an object in the place of a function of C. call is the function that it calls, or a
     property that has the function."""
     if not isinstance(call, property):
+        call.__name__, call.__qualname__ = native.__name__, native.__qualname__  # which errors name
         call = staticmethod(call)
     replaced = type(_KIND.__name__, (Builtin,), {"__module__": "builtins", "__call__": call})()
     for name in _LOOKS + ("__text_signature__", "__self__"):

@@ -313,7 +313,7 @@ def one_write():
     """
     native = builtins.print
 
-    def one(*args, sep=" ", end="\n", file=None, flush=False):
+    def print(*args, sep=" ", end="\n", file=None, flush=False):
         out = getattr(sys, "stdout", None) if file is None else file
         sep, end = " " if sep is None else sep, "\n" if end is None else end
         if type(out) is not Text or type(sep) is not str or type(end) is not str:
@@ -337,7 +337,8 @@ def one_write():
 
     def choose(self):
         """No frame of ours is shown to a stream that user code has put in the place of ours."""
-        return one if type(getattr(sys, "stdout", None)) is Text else native
+        return print if type(getattr(sys, "stdout", None)) is Text else native
 
+    print.__qualname__ = "print"  # which errors name
     replace(builtins, native, property(choose))
     builtins.print.__text_signature__ = "(*args, sep=' ', end='\\n', file=None, flush=False)"  # older Pythons write none
