@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/tests/rawworker"
 )
 
 func TestEnd_SaysHowAndRunsWhatRRuns(t *testing.T) {
@@ -309,5 +310,29 @@ func TestTempdir_IsFreshAndGoesWithTheWorker(t *testing.T) {
 		if _, err := os.Stat(dir); err == nil {
 			t.Errorf("%s is left", dir)
 		}
+	}
+}
+
+// R has no history of what runs here. Writing it would empty the file that the user has.
+func TestHistory_OfTheUserStays(t *testing.T) {
+	t.Parallel()
+	for name, code := range map[string]string{
+		"when R ends and saves":    "x <- 1; q('yes')",
+		"when code saves it":       "savehistory()",
+		"when code saves it there": "try(savehistory('.Rhistory'), silent = TRUE); try(history(), silent = TRUE); try(loadhistory(), silent = TRUE)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			file := filepath.Join(dir, ".Rhistory")
+			write(t, file, "earlier()\n")
+			w := start(t, setup{Setup: rawworker.Setup{Dir: dir}})
+			r := w.Run(code)
+			if got, err := os.ReadFile(file); string(got) != "earlier()\n" {
+				t.Errorf("got %q, %v after %s", got, err, outcome(r))
+			}
+			if strings.HasPrefix(code, "savehistory") && outcome(r) != "error: no history available to save" {
+				t.Errorf("got %s", outcome(r))
+			}
+		})
 	}
 }

@@ -12,8 +12,9 @@ import (
 // oldest is the oldest R that the worker runs on.
 var oldest = discovery.Version{4, 0}
 
-// consoleArgs make R believe that it runs in a console. Unix needs none.
-var consoleArgs []string
+// consoleArgs keep R from its own history, which has no lines here: q("yes") and savehistory() would
+// empty the user's .Rhistory.
+var consoleArgs = []string{"--no-readline"}
 
 // frontEnds are the paths of the front end below R's home, a prefix, and a framework of
 // macOS.

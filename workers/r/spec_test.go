@@ -23,7 +23,7 @@ func TestSpec_StartsTheUsersOwnFrontEnd(t *testing.T) {
 	if s.Validate() != nil || !strings.HasSuffix(s.Path, "/R/bin/R") || s.Why == "" {
 		t.Errorf("got %+v", s)
 	}
-	if want := []string{"--no-save", "--no-restore", "--quiet", "--args", "a", "--b c"}; !slices.Equal(s.Args, want) {
+	if want := []string{"--no-save", "--no-restore", "--quiet", "--no-readline", "--args", "a", "--b c"}; !slices.Equal(s.Args, want) {
 		t.Errorf("got %q, want %q", s.Args, want)
 	}
 	if _, ok := s.Files["boot.R"]; !ok {
