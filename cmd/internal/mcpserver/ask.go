@@ -5,10 +5,13 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/cmd/internal/askpage"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpwire"
@@ -134,6 +137,7 @@ var (
 	errNoAnswer  = errors.New("the user did not answer in time")
 	errDismissed = errors.New("the question was dismissed")
 	errStillOut  = errors.New("the user has not answered yet")
+	errUnfit     = errors.New("the answer does not fit the question")
 	errNotShaped = errors.New("the client's answer holds no text")
 )
 
@@ -203,6 +207,9 @@ func (a *sessionCall) put(ctx, asking context.Context, w *session.Wait, q *perso
 		switch {
 		case asking.Err() != nil:
 		case err != nil:
+			if _, said := errors.AsType[*jsonrpc.Error](err); !said && w.Form == nil {
+				err = errUnfit // the SDK's own words show the answer, which may be a secret
+			}
 			return outcome{err: fmt.Errorf("the client cannot ask the user: %w", err)}
 		case onPage(q, answer):
 		case answer.Action == "cancel" && !a.view.isAwaited():
@@ -304,7 +311,7 @@ func (a *sessionCall) applyDecision(ctx context.Context, w *session.Wait, answer
 		return a.applyForm(ctx, w, answer)
 	}
 	if answer.Action == "accept" {
-		text, ok := answer.Content[answerKey].(string)
+		text, ok := answerText(answer.Content[answerKey])
 		if !ok {
 			return false, failure(errNotShaped)
 		}
@@ -322,6 +329,38 @@ func (a *sessionCall) applyDecision(ctx context.Context, w *session.Wait, answer
 		return false, failure(err)
 	}
 	return true, nil
+}
+
+// answerText returns the text of an answer. Forms of some clients make numbers of what looks like one.
+func answerText(answer any) (text string, ok bool) {
+	const whole = 1 << 53 // beyond it, not all numbers are there
+	switch v := answer.(type) {
+	case string:
+		return v, true
+	case bool:
+		return strconv.FormatBool(v), true
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64), math.Abs(v) <= whole
+	}
+	return "", false
+}
+
+// takeAnswers makes texts of answers before the SDK looks whether they are.
+func takeAnswers(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		result, err := next(ctx, method, req)
+		answer, answered := result.(*mcp.ElicitResult)
+		asked, _ := req.GetParams().(*mcp.ElicitParams)
+		if err != nil || !answered || answer == nil || asked == nil {
+			return result, err
+		}
+		if _, ours := asked.RequestedSchema.(map[string]any); ours {
+			if text, ok := answerText(answer.Content[answerKey]); ok {
+				answer.Content[answerKey] = text
+			}
+		}
+		return result, nil
+	}
 }
 
 // answerWait answers w, unless it is over.

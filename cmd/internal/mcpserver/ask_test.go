@@ -162,6 +162,34 @@ func TestSecret_IsAskedOfTheUserAndShownToNobody(t *testing.T) {
 	})
 }
 
+// A form of the client may make a number of an answer that looks like one, or something else. No reply
+// shows it.
+func TestSecret_AnswerOfAnotherType(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string]string{
+		`7391846250`:       "10 bytes",
+		`-73918462.5`:      "11 bytes",
+		`true`:             "4 bytes",
+		`73918462507391e9`: "",
+		`{"a":739184625}`:  "",
+		`["739184625"]`:    "",
+		`null`:             "",
+	} {
+		persons(t, setup{}, formOnly, func(t *testing.T, p *person) {
+			call := p.run(map[string]any{"input": "secret pw: "})
+			call = p.answer(call, p.question(call), map[string]any{"action": "accept", "content": map[string]any{"answer": json.RawMessage(answer)}})
+			got := p.resultOf(call).text()
+			switch {
+			case want == "" && !strings.Contains(got, "the answer does not fit the question") && !strings.Contains(got, "holds no text"):
+				t.Errorf("%s: got %q", answer, got)
+			case !strings.Contains(got, want):
+				t.Errorf("%s: got %q, want %s", answer, got, want)
+			}
+			p.nowhere("739184")
+		})
+	}
+}
+
 func TestSecret_TwoInARow(t *testing.T) {
 	t.Parallel()
 	persons(t, setup{}, formOnly, func(t *testing.T, p *person) {

@@ -200,5 +200,6 @@ func (s *server) SDK(sessionID func() string) *mcp.Server {
 	})
 	s.addTools(sdk)
 	sdk.AddReceivingMiddleware(logRequests(o.Logger))
+	sdk.AddSendingMiddleware(takeAnswers)
 	return sdk
 }
