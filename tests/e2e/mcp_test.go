@@ -23,6 +23,8 @@ type agent struct {
 	in  io.WriteCloser
 	out *bufio.Scanner
 	n   int
+
+	unread io.Closer // ends the reading of out
 }
 
 func newAgent(t *testing.T, h home, args ...string) *agent {
@@ -46,7 +48,7 @@ func newAgentWithLog(t *testing.T, h home, log io.Writer, args ...string) *agent
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	return &agent{t: t, cmd: cmd, in: in, out: bufio.NewScanner(out)}
+	return &agent{t: t, cmd: cmd, in: in, out: bufio.NewScanner(out), unread: out}
 }
 
 // send calls repl, and wants to be told how far that is.
@@ -97,8 +99,8 @@ func (a *agent) answer() string {
 	return text
 }
 
-// However a client leaves, in the middle of a call, nothing that the call has
-// started is left a second later; one more is for a busy machine.
+// However a client leaves, in the middle of a call, nothing that the call has started is left, and the
+// call is answered if somebody reads that.
 func TestMCP_LeavesNoProcessWhenItsClientLeavesInACall(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -134,10 +136,9 @@ time.sleep(1000)`)
 			for _, pid := range pids {
 				gone(t, pid)
 			}
-			for a.out.Scan() { // progress before it left, of a slow start
-				if !strings.Contains(a.out.Text(), `"method":"notifications/progress"`) {
-					t.Errorf("it wrote %q", a.out.Text())
-				}
+			a.until("[session ended: closed, state lost")
+			for a.out.Scan() {
+				t.Errorf("it wrote %q", a.out.Text())
 			}
 			_ = a.cmd.Wait()
 			if got := status(t, a.cmd); got != test.status {
@@ -145,6 +146,48 @@ time.sleep(1000)`)
 			}
 			h.leavesNothing(t)
 		})
+	}
+}
+
+// A client that is killed closes both of its ends. Nothing waits then for the calls that it made.
+func TestMCP_EndsWhenNobodyReads(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	a := newAgent(t, h, "--sandbox", "full")
+	a.repl("import os, time")
+	a.send(`with open("pid", "w") as f: _ = f.write(str(os.getpid()))
+time.sleep(1000)`)
+	var pid int
+	eventually(t, "the code says its process", func() bool {
+		text, err := os.ReadFile(filepath.Join(h.dir, "pid"))
+		pid, _ = strconv.Atoi(string(text))
+		return err == nil && pid != 0
+	})
+	if err := a.unread.Close(); err != nil { // its input stays open
+		t.Fatal(err)
+	}
+	gone(t, pid)
+	_ = a.cmd.Wait()
+	if got, want := status(t, a.cmd), 128+int(syscall.SIGPIPE); got != want {
+		t.Errorf("got status %d, want %d", got, want)
+	}
+	h.leavesNothing(t)
+}
+
+// Some clients start servers without an environment. A shell looks for programs then, too.
+func TestMCP_NeedsNoEnvironment(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := h.command(t, "mcp", "--lang", "python", "--python", python, "--sandbox", "full")
+	cmd.Env = []string{"TMPDIR=" + h.tmp}
+	cmd.Stdin = strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"repl","arguments":{"input":"import os; os.environ['PATH']"},` +
+		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}` + "\n")
+	if out, err := cmd.Output(); err != nil || !strings.Contains(string(out), "/usr/bin:/bin") {
+		t.Errorf("got %s, %v", out, err)
 	}
 }
 

@@ -40,6 +40,16 @@ func projectDir() string {
 	return dir
 }
 
+// usualPath is where a shell looks for programs if the environment does not say it.
+const usualPath = "/usr/local/bin:/usr/bin:/bin"
+
+// supplyPath sets a PATH if there is none: some clients start servers with an empty environment.
+func supplyPath() {
+	if _, has := os.LookupEnv("PATH"); !has && os.PathListSeparator == ':' {
+		_ = os.Setenv("PATH", usualPath)
+	}
+}
+
 // minImageSize is too small for a model to read anything.
 const minImageSize = 64
 
@@ -86,6 +96,7 @@ func mcp(f *flag.FlagSet) action {
 		if !slices.Contains(mcpserver.StdinPolicies(), policy) {
 			return statusUsage, misuse("--stdin %s: use one of %v", *stdin, mcpserver.StdinPolicies())
 		}
+		supplyPath()
 		offered, err := c.offered()
 		if err != nil {
 			return statusUsage, err

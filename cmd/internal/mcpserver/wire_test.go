@@ -118,9 +118,10 @@ func TestWire_AMessageThatIsTooLongIsAnsweredByItsID(t *testing.T) {
 func TestWire_ParametersOfTheWrongTypeAreNamedAsTheClientKnowsThem(t *testing.T) {
 	t.Parallel()
 	for params, want := range map[string]string{
-		`{"protocolVersion":5,"capabilities":{},"clientInfo":{"name":"a","version":"1"}}`:            `initialize: "protocolVersion" must be a string, not number`,
-		`{"protocolVersion":"2025-06-18","capabilities":[],"clientInfo":{"name":"a","version":"1"}}`: `initialize: "capabilities" must be an object, not array`,
-		`{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":[],"version":"1"}}`:  `initialize: "clientInfo.name" must be a string, not array`,
+		`{"protocolVersion":5,"capabilities":{},"clientInfo":{"name":"a","version":"1"}}`:                                         `initialize: "protocolVersion" must be a string, not number`,
+		`{"protocolVersion":"2025-06-18","capabilities":[],"clientInfo":{"name":"a","version":"1"}}`:                              `initialize: "capabilities" must be an object, not array`,
+		`{"protocolVersion":"2025-06-18","capabilities":{"roots":{},"elicitation":true},"clientInfo":{"name":"a","version":"1"}}`: `initialize: "capabilities.elicitation" must be an object, not bool`,
+		`{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":[],"version":"1"}}`:                               `initialize: "clientInfo.name" must be a string, not array`,
 		`[]`: `initialize: "params" must be an object, not array`,
 	} {
 		c := connect(t, nil)

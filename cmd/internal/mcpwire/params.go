@@ -29,9 +29,15 @@ func wrongParams(m *jsonline.Message) string {
 	switch m.Method {
 	case methodInitialize:
 		p = &struct {
-			Version      string         `json:"protocolVersion"`
-			Capabilities map[string]any `json:"capabilities"`
-			Client       *struct {
+			Version      string `json:"protocolVersion"`
+			Capabilities *struct {
+				Roots        *struct{} `json:"roots"`
+				Sampling     *struct{} `json:"sampling"`
+				Elicitation  *struct{} `json:"elicitation"`
+				Experimental *struct{} `json:"experimental"`
+				Extensions   *struct{} `json:"extensions"`
+			} `json:"capabilities"`
+			Client *struct {
 				Name    string `json:"name"`
 				Version string `json:"version"`
 			} `json:"clientInfo"`

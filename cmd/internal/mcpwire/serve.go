@@ -10,9 +10,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// lastCalls bounds how long the calls that a client made before its input ended may take. Programs
-// that make some calls and close the stream behind them get the answers; clients that want a server
-// to end wait as long, or send a signal sooner.
+// lastCalls bounds how long a server goes on behind the last request if its input has ended. Programs
+// that make some calls and close the stream behind them get the answers. A client that leaves a call
+// which has run for long waits for nothing.
 const lastCalls = 5 * time.Second
 
 // lastWrites bounds how long Serve and ServeHTTP wait for clients to read their last messages,
@@ -20,8 +20,8 @@ const lastCalls = 5 * time.Second
 const lastWrites = 500 * time.Millisecond
 
 // Serve serves one client, with one message on each line. It returns when the input ends,
-// which is no error, or when ctx ends. The calls that came before the end of the input have
-// lastCalls to be answered. Then it closes the tools, answers the calls that this ends, and
+// which is no error, or when ctx ends. The calls that came before the end of the input may be
+// answered until lastCalls after the last of them. Then it closes the tools, answers the calls that this ends, and
 // returns. It writes nothing but protocol to out. If the client does not read, Serve takes half a
 // second longer, and a write to out may stay blocked.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, logger *slog.Logger, newTools func(Client) Tools) error {
@@ -36,7 +36,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, logger *slog.Logger
 	tools.OpenAhead()
 	select {
 	case <-w.ended:
-		calls, cancel := context.WithTimeout(ctx, lastCalls)
+		calls, cancel := context.WithDeadline(ctx, w.lastBegun().Add(lastCalls))
 		w.awaitAnswers(calls)
 		cancel()
 	case <-w.closed:

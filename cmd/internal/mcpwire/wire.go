@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -73,6 +74,7 @@ type wire struct {
 	last    int64               // guarded by mu; the number of the last request
 	open    map[int64]*wireCall // guarded by mu; open requests by number
 	unsent  int                 // guarded by mu; requests whose answers are not written
+	begun   time.Time           // guarded by mu; when the last request came
 	size    int                 // guarded by mu; the bytes of their ids and parameters
 	numbers map[string]int64    // guarded by mu; numbers of open requests by the keys of their ids
 	aside   [][]byte            // guarded by mu; at most maxAside; writeAsides runs while there are lines
@@ -271,6 +273,7 @@ func (w *wire) begin(m *jsonline.Message, b *batch) {
 	}
 	w.size += r.size
 	w.unsent++
+	w.begun = time.Now()
 	w.last++
 	r.number = w.last
 	if m.Method == methodCallTool {
@@ -367,6 +370,13 @@ func (w *wire) sent() {
 	case w.answered <- struct{}{}:
 	default:
 	}
+}
+
+// lastBegun returns when the last request came.
+func (w *wire) lastBegun() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.begun
 }
 
 // awaitAnswers waits until every request is answered, ctx ends, or the wire is closed.
