@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strconv"
+	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -176,4 +179,33 @@ func requestLine(id, method string, params any) ([]byte, error) {
 	e.SetEscapeHTML(false) // code is full of < and &
 	err := e.Encode(m)
 	return bytes.TrimSuffix(line.Bytes(), []byte("\n")), err
+}
+
+// HalfCharacter returns the first escape in a JSON text that is one half of a surrogate pair without
+// the other; "" if there is none. A decoder would put another character in its place, in silence.
+func HalfCharacter(text []byte) string {
+	unit := func(at []byte) (rune, bool) {
+		if len(at) < 6 || at[0] != '\\' || at[1] != 'u' {
+			return 0, false
+		}
+		n, err := strconv.ParseUint(string(at[2:6]), 16, 16)
+		return rune(n), err == nil
+	}
+	for {
+		i := bytes.IndexByte(text, '\\')
+		if i < 0 {
+			return ""
+		}
+		text = text[i:]
+		switch first, ok := unit(text); {
+		case ok && utf16.IsSurrogate(first):
+			second, _ := unit(text[6:])
+			if utf16.DecodeRune(first, second) == unicode.ReplacementChar {
+				return string(text[:6])
+			}
+			text = text[12:]
+		default:
+			text = text[min(2, len(text)):]
+		}
+	}
 }

@@ -226,6 +226,33 @@ class Promises(unittest.TestCase):
         self.assertEqual(await client.list(), [])
 
     @with_daemon
+    async def test_a_reader_of_events_ends_with_its_client(self, client, daemon):
+        session = await client.create(language="python")
+        await session.run("1")
+        other = await reached(daemon)
+        there = asyncio.Event()
+
+        async def read():
+            async for event in other.session(session.name).events():
+                if event["type"] == "turn_ended":
+                    there.set()
+
+        reading = asyncio.ensure_future(read())
+        await there.wait()
+        await other.close()
+        with self.assertRaises(TurnstoneError) as ended:
+            await reading
+        self.assertEqual(ended.exception.kind, "unreachable")
+
+    @with_daemon
+    async def test_an_error_of_the_callers_own_ends_its_call_and_nothing_else(self, client, daemon):
+        session = await client.create(language="python")
+        with self.assertRaises(ZeroDivisionError):
+            await session.run("import time; time.sleep(60)", progress=lambda *_: 1 / 0)
+        await session.interrupt()
+        self.assertEqual((await session.run("1", timeout=float("inf")))["outcome"], "ok")
+
+    @with_daemon
     async def test_events_of_a_slow_reader_are_all_there(self, client, daemon):
         session = await client.create()
         seen = 0

@@ -9,7 +9,7 @@ import contextlib
 import json
 import os
 import sys
-from typing import Any, AsyncGenerator, Callable, Dict, Iterable, List, Optional, Tuple, Union
+from typing import Any, AsyncGenerator, Callable, Dict, Iterable, List, Optional, Set, Tuple, Union
 
 from . import wire
 from .usual import default_socket
@@ -90,6 +90,8 @@ class Client:
         self._calls: Dict[int, Tuple[str, "asyncio.Future[Any]"]] = {}
         self._progress: Dict[int, Callable[[float, str], None]] = {}
         self._streams: Dict[str, "_Stream"] = {}
+        self._closed = False
+        self._others: Set["Client"] = set()  # connections of our own making, on which events() goes on
         self._last_id = 0
 
     async def __aenter__(self) -> "Client":
@@ -99,7 +101,10 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """End the connection. The sessions live on."""
+        """End the connection. The sessions live on, and events() that is being read ends with an error."""
+        self._closed = True
+        for other in list(self._others):
+            await other.close()
         if self._writer is not None:
             self._writer.close()
             with contextlib.suppress(Exception):
@@ -136,7 +141,7 @@ class Client:
         docs/daemon.md says. A call that started or answered a turn ends when the interrupt has had
         its effect, or after 5 s, so that the session can take the next input. A reset or close goes on,
         and the call ends with it, or after 5 s. progress gets the seconds and a message while a long
-        call runs.
+        call runs; if it raises, the call ends with that error, and the work goes on.
         """
         self._last_id += 1
         number = self._last_id
@@ -219,9 +224,16 @@ class Client:
             return
         params = message.get("params") or {}
         if method == "notifications/progress":
-            report = self._progress.get(params.get("progressToken"))
-            if report is not None:
+            number = params.get("progressToken")
+            report = self._progress.get(number)
+            if report is None:
+                return
+            try:
                 report(params.get("progress", 0), params.get("message", ""))
+            except Exception as error:  # of the caller's own
+                _, answer = self._calls.get(number, ("", None))
+                if answer is not None and not answer.done():
+                    answer.set_exception(error)
         elif method.startswith("stream/") and params["subscription"] in self._streams:
             self._streams[params["subscription"]].put((method, params), size + MESSAGE)
 
@@ -444,8 +456,8 @@ class Session:
 
         None comes twice, and none is missing: one that the daemon has dropped is in a "gap". It
         ends when the session is closed. When the connection ends, it tries to reach the daemon
-        again for 30 s and goes on behind the last event, on a connection of its own. A slow
-        reader costs the session nothing.
+        again for 30 s and goes on behind the last event, on a connection of its own, unless the
+        client was closed. A slow reader costs the session nothing.
         """
         client = self.client
         try:
@@ -457,16 +469,21 @@ class Session:
                         yield event
                     return
                 except TurnstoneError as error:
-                    if error.kind != "unreachable" or not reconnect:
+                    if error.kind != "unreachable" or not reconnect or self.client._closed:
                         raise
-                    if client is not self.client:
-                        await client.close()
+                    await self._leave(client)
                     client = await _dial_again(self.client)
+                    self.client._others.add(client)
                 finally:
                     await subscribed.aclose()
         finally:
-            if client is not self.client:
-                await client.close()
+            await self._leave(client)
+
+    async def _leave(self, client: Client) -> None:
+        """Close a connection that events() has made."""
+        if client is not self.client:
+            self.client._others.discard(client)
+            await client.close()
 
     async def _subscribed(self, client: Client, after: int) -> AsyncGenerator[wire.Event, None]:
         made = asyncio.ensure_future(client.call("stream/subscribe", {"session": self.name, "after": after, **self._author()}))
@@ -502,9 +519,12 @@ async def _dial_again(lost: Client) -> Client:
         client = Client(lost.socket, lost.author)
         try:
             await client._dial()
+            if lost._closed:
+                await client.close()
+                raise lost._gone("it was closed")
             return client
         except TurnstoneError as error:
-            if error.kind != "unreachable" or loop.time() >= end:
+            if error.kind != "unreachable" or loop.time() >= end or lost._closed:
                 raise
         await asyncio.sleep(RECONNECT_PAUSES[min(attempt, len(RECONNECT_PAUSES) - 1)])
         attempt += 1

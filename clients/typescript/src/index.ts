@@ -1,6 +1,7 @@
 // A client of Turnstone's daemon: sessions of Python, R and other languages that stay alive.
 // It needs nothing but Node.js, and a daemon: repl serve.
 import { isUtf8 } from "node:buffer";
+import { setMaxListeners } from "node:events";
 import { existsSync, statSync } from "node:fs";
 import { connect as dial, type Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
@@ -65,7 +66,7 @@ export interface WaitOptions {
   timeout?: number;
   /** Ends the call: a turn that it started or fed is interrupted, for which the call waits 5 s at most. A reset or close goes on. */
   signal?: AbortSignal;
-  /** Gets the seconds and a message while the call runs. */
+  /** Gets the seconds and a message while the call runs. If it throws, the call ends with that error, and the work goes on. */
   progress?: (seconds: number, message: string) => void;
 }
 
@@ -97,6 +98,7 @@ class Stream {
   private held: { item: Streamed; size: number }[] = [];
   private wake: (() => void) | undefined;
   private full = false;
+  private stopped: { reason: unknown } | undefined;
   private readonly tell: (full: boolean) => Promise<unknown>;
 
   /** tell makes the daemon pause, or go on. */
@@ -110,8 +112,15 @@ class Stream {
     this.wake?.();
   }
 
+  /** Makes next() throw, whatever waits. */
+  stop(reason: unknown): void {
+    this.stopped = { reason };
+    this.wake?.();
+  }
+
   async next(): Promise<Message> {
-    while (this.held.length === 0) await new Promise<void>((resolve) => (this.wake = resolve));
+    while (this.held.length === 0 && !this.stopped) await new Promise<void>((resolve) => (this.wake = resolve));
+    if (this.stopped) throw this.stopped.reason;
     const { item, size } = this.held.shift()!;
     this.count(-size);
     if (item instanceof Error) throw item;
@@ -138,6 +147,10 @@ export class Client {
   private calls = new Map<number, Pending>();
   private streams = new Map<string, Stream>();
   private last = 0;
+  /** @internal */
+  closed = false;
+  /** @internal Connections of our own making, on which events() goes on. */
+  readonly others = new Set<Client>();
 
   /** Of no use before dial(): connect() does both. */
   constructor(socket: string, author: string) {
@@ -145,8 +158,10 @@ export class Client {
     this.author = author;
   }
 
-  /** Ends the connection. The sessions live on. */
+  /** Ends the connection. The sessions live on, and events() that is being read ends with an error. */
   async close(): Promise<void> {
+    this.closed = true;
+    await Promise.all([...this.others].map((other) => other.close()));
     const connection = this.connection;
     if (!connection || connection.destroyed) return;
     await new Promise<void>((resolve) => {
@@ -215,7 +230,8 @@ export class Client {
     });
   }
 
-  private gone(why: string): TurnstoneError {
+  /** @internal */
+  gone(why: string): TurnstoneError {
     return new TurnstoneError("unreachable", `the connection to the daemon at ${this.socket} ended: ${why}`);
   }
 
@@ -232,7 +248,13 @@ export class Client {
         call.resolve(message.result);
       }
     } else if (message.method === "notifications/progress") {
-      this.calls.get(message.params.progressToken)?.progress?.(message.params.progress, message.params.message ?? "");
+      const call = this.calls.get(message.params.progressToken);
+      try {
+        call?.progress?.(message.params.progress, message.params.message ?? "");
+      } catch (error) {
+        this.calls.delete(message.params.progressToken);
+        call!.reject(error as Error);
+      }
     } else if (message.method.startsWith("stream/")) {
       this.streams.get(message.params.subscription)?.put(message, size + messageSize);
     }
@@ -264,6 +286,7 @@ export class Client {
       this.calls.set(id, { ...call, resolve: give, reject: give });
       timer = setTimeout(give, interruptTime);
     };
+    if (options.signal) setMaxListeners(0, options.signal); // each call that is under way has one
     options.signal?.addEventListener("abort", cancel, { once: true });
     try {
       this.connection.write(JSON.stringify({ jsonrpc: "2.0", id, method, params: { ...params, ...meta } }) + "\n");
@@ -300,9 +323,12 @@ export class Client {
   }
 
   /** @internal */
-  async *subscribed(session: string, after: number): AsyncGenerator<Event> {
+  async *subscribed(session: string, after: number, signal?: AbortSignal): AsyncGenerator<Event> {
     const { subscription } = await this.call("stream/subscribe", { session, after, ...this.signed() });
     const stream = this.streams.get(subscription)!;
+    const stop = (): void => stream.stop(signal!.reason);
+    if (signal?.aborted) stop();
+    signal?.addEventListener("abort", stop, { once: true });
     try {
       for (;;) {
         const item = await stream.next();
@@ -313,6 +339,7 @@ export class Client {
         return;
       }
     } finally {
+      signal?.removeEventListener("abort", stop);
       if (!this.ended) await this.call("stream/unsubscribe", { subscription }).catch(() => {});
       this.streams.delete(subscription);
     }
@@ -451,41 +478,52 @@ export class Session {
    * Yields every event behind the cursor, and then each new one as it happens. None comes twice,
    * and none is missing: one that the daemon has dropped is in a "gap". It ends when the session is
    * closed. When the connection ends, it tries to reach the daemon again for 30 s and goes on behind
-   * the last event, on a connection of its own. A slow reader costs the session nothing.
+   * the last event, on a connection of its own, unless the client was closed. A slow reader costs
+   * the session nothing. The signal ends it at once, also while it waits, where return() has to wait
+   * for the next event.
    */
-  async *events(after = 0, options: { reconnect?: boolean } = {}): AsyncGenerator<Event> {
+  async *events(after = 0, options: { reconnect?: boolean; signal?: AbortSignal } = {}): AsyncGenerator<Event> {
     let client = this.client;
     try {
       for (;;) {
         try {
-          for await (const event of client.subscribed(this.name, after)) {
+          for await (const event of client.subscribed(this.name, after, options.signal)) {
             after = event.type === "gap" ? (event.to ?? event.seq) : event.seq;
             yield event;
           }
           return;
         } catch (error) {
-          if (!(error instanceof TurnstoneError) || error.kind !== "unreachable" || options.reconnect === false) throw error;
-          if (client !== this.client) await client.close();
-          client = await dialAgain(this.client);
+          if (!(error instanceof TurnstoneError) || error.kind !== "unreachable" || options.reconnect === false || this.client.closed) throw error;
+          await this.leave(client);
+          client = await dialAgain(this.client, options.signal);
+          this.client.others.add(client);
         }
       }
     } finally {
-      if (client !== this.client) await client.close();
+      await this.leave(client);
     }
+  }
+
+  /** Closes a connection that events() has made. */
+  private async leave(client: Client): Promise<void> {
+    if (this.client.others.delete(client)) await client.close();
   }
 }
 
 /** Reaches the daemon again, within 30 s. */
-async function dialAgain(lost: Client): Promise<Client> {
+async function dialAgain(lost: Client, signal?: AbortSignal): Promise<Client> {
   const end = performance.now() + reconnectTime;
   for (let attempt = 0; ; attempt++) {
     const client = new Client(lost.socket, lost.author);
     try {
       await client.dial();
-      return client;
+      if (!lost.closed) return client;
+      await client.close();
+      throw lost.gone("it was closed");
     } catch (error) {
-      if (!(error instanceof TurnstoneError) || error.kind !== "unreachable" || performance.now() >= end) throw error;
+      if (!(error instanceof TurnstoneError) || error.kind !== "unreachable" || performance.now() >= end || lost.closed) throw error;
     }
+    signal?.throwIfAborted();
     await pause(reconnectPauses[Math.min(attempt, reconnectPauses.length - 1)]!);
   }
 }

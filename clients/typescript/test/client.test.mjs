@@ -1,7 +1,7 @@
 // What the client promises, against a real daemon. REPL names the built program.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { once } from "node:events";
+import { EventEmitter, once } from "node:events";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -95,6 +95,54 @@ promise("after an aborted reset the next input is taken", async (client) => {
     await assert.rejects(session.reset({ signal: AbortSignal.timeout(20) }), { name: "TimeoutError" });
     assert.equal((await session.run("import time; 1")).outcome, "ok");
   }
+});
+
+promise("a reader of events ends with its client, or by its signal", async (client, daemon) => {
+  const session = await client.create({ language: "python" });
+  await session.run("1");
+  const read = async (options) => {
+    for await (const event of session.events(0, options)) if (event.type === "turn_ended") reading.emit("all");
+  };
+  const reading = new EventEmitter();
+  const stop = new AbortController();
+  let all = once(reading, "all");
+  const aborted = read({ signal: stop.signal });
+  await all;
+  stop.abort(new Error("mine"));
+  await assert.rejects(aborted, { message: "mine" });
+  await assert.rejects(read({ signal: AbortSignal.abort(new Error("before")) }), { message: "before" });
+  all = once(reading, "all");
+  const closed = read();
+  await all;
+  const ended = assert.rejects(closed, { kind: "unreachable" });
+  await client.close();
+  await ended;
+});
+
+promise("an error of the caller's own ends its call, and nothing else", async (client) => {
+  const session = await client.create({ language: "python" });
+  await assert.rejects(session.run("import time; time.sleep(60)", { progress: () => { throw new Error("mine"); } }), { message: "mine" });
+  await session.interrupt();
+  assert.equal((await session.run("1")).outcome, "ok");
+});
+
+promise("a signal may be for many calls", async (client) => {
+  const session = await client.create({ language: "python" });
+  const warned = [];
+  const note = (warning) => warned.push(warning.name);
+  process.on("warning", note);
+  const { signal } = new AbortController();
+  const turn = await session.start("import time; time.sleep(0.2)");
+  await Promise.all([...Array(20)].map(() => session.wait(turn, { signal })));
+  await new Promise((resolve) => setImmediate(resolve)); // warnings come on a later tick
+  process.off("warning", note);
+  assert.deepEqual(warned, []);
+});
+
+promise("half a character is refused", async (client) => {
+  const session = await client.create({ language: "python" });
+  await assert.rejects(session.run("'\ud800'"), { kind: "invalid_params" });
+  assert.equal(text((await session.run("'\u{1f600}'")).events), "'\u{1f600}'\n");
 });
 
 promise("a reply is whole", async (client) => {

@@ -1,7 +1,6 @@
 package mcpserver
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,10 +11,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf16"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/turnstone-repl/turnstone/internal/jsonline"
 )
 
 const (
@@ -73,7 +72,7 @@ func decode[T any](r *request, arguments json.RawMessage) (args T, err error) {
 	if arguments[0] == '"' && json.Unmarshal(arguments, &encoded) == nil && strings.HasPrefix(strings.TrimSpace(encoded), "{") {
 		arguments = json.RawMessage(encoded)
 	}
-	if half := halfCharacter(arguments); half != "" {
+	if half := jsonline.HalfCharacter(arguments); half != "" {
 		return args, fmt.Errorf("the arguments have %s, which is half of a character and cannot be passed on: send the whole character, or have the code make it", half)
 	}
 	err = json.Unmarshal(arguments, &args)
@@ -95,35 +94,6 @@ func decode[T any](r *request, arguments json.RawMessage) (args T, err error) {
 		return args, fmt.Errorf("the arguments must be an object, not %s", article(wrong.Value))
 	default:
 		return args, fmt.Errorf("the arguments cannot be read: %w", err)
-	}
-}
-
-// halfCharacter returns the first escape in a JSON text that is one half of a surrogate pair without
-// the other; "" if there is none. A decoder would put another character in its place, in silence.
-func halfCharacter(text []byte) string {
-	unit := func(at []byte) (rune, bool) {
-		if len(at) < 6 || at[0] != '\\' || at[1] != 'u' {
-			return 0, false
-		}
-		n, err := strconv.ParseUint(string(at[2:6]), 16, 16)
-		return rune(n), err == nil
-	}
-	for {
-		i := bytes.IndexByte(text, '\\')
-		if i < 0 {
-			return ""
-		}
-		text = text[i:]
-		switch first, ok := unit(text); {
-		case ok && utf16.IsSurrogate(first):
-			second, _ := unit(text[6:])
-			if utf16.DecodeRune(first, second) == unicode.ReplacementChar {
-				return string(text[:6])
-			}
-			text = text[12:]
-		default:
-			text = text[min(2, len(text)):]
-		}
 	}
 }
 

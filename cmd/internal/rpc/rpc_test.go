@@ -151,6 +151,14 @@ func TestServer_NotificationsAreNeverAnswered(t *testing.T) {
 	p.expect(`{"jsonrpc":"2.0","id":2,"result":{}}`)
 }
 
+func TestServer_HalfACharacterIsRefused(t *testing.T) {
+	p := connect(t, &Server{Methods: map[string]Handler{"echo": echo}})
+	p.send(`{"jsonrpc":"2.0","id":1,"method":"echo","params":{"x":"a\ud800"}}`)
+	p.expect(`{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"the params have \\ud800, which is half of a character and cannot be passed on","data":{"kind":"invalid_params"}}}`)
+	p.send(`{"jsonrpc":"2.0","id":2,"method":"echo","params":{"x":"\ud83d\ude00 \\ud800"}}`)
+	p.expect(`{"jsonrpc":"2.0","id":2,"result":{"x":"\ud83d\ude00 \\ud800"}}`)
+}
+
 func TestServer_WithoutAControlPlaneSaysSo(t *testing.T) {
 	p := connect(t, &Server{})
 	p.send(`{"type":"status"}`)
