@@ -215,6 +215,9 @@ func callError(err error) error {
 		var e session.Error
 		_ = json.Unmarshal(refused.Data, &e) // the message says it, whatever the kind
 		e.Message = refused.Message
+		if e.Kind == kindMethod {
+			e.Message += ": the daemon is older than this program, and goes on until it is ended (repl ctl stop)"
+		}
 		return &e
 	}
 	if ended, ok := errors.AsType[*jsonline.EndedError](err); ok {

@@ -114,7 +114,7 @@ func Busy(state State, turn uint64, d time.Duration) *Error {
 	if state == StateRunning {
 		e.Message = fmt.Sprintf("turn %d has been running for %.1f s", turn, d.Seconds())
 	} else {
-		e.Message = fmt.Sprintf("the session has been %s for %.1f s", state, d.Seconds())
+		e.Message = fmt.Sprintf("the session has been %s for %.1f s; this input was not run", state, d.Seconds())
 	}
 	return e
 }

@@ -284,9 +284,9 @@ func checkPrivate(dir string) error {
 	case !info.IsDir():
 		return fmt.Errorf("supervisor: %s is not a directory", dir)
 	case !host.OwnedByUs(info):
-		return fmt.Errorf("supervisor: %s belongs to somebody else; set Options.Dir", dir)
+		return fmt.Errorf("supervisor: %s belongs to somebody else; choose another place by TMPDIR (or by Options.Dir)", dir)
 	case host.WritableByOthers(info):
-		return fmt.Errorf("supervisor: others may write to %s; take that right away (chmod go-w) or set Options.Dir", dir)
+		return fmt.Errorf("supervisor: others may write to %s; take that right away (chmod go-w), or choose another place by TMPDIR (or by Options.Dir)", dir)
 	}
 	return nil
 }

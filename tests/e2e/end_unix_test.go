@@ -170,3 +170,58 @@ func TestProgram_ErrorsAreThoseOfPython(t *testing.T) {
 		})
 	}
 }
+
+func TestProgram_LanguageIsThatOfTheFile(t *testing.T) {
+	t.Parallel()
+	h := newRHome(t)
+	for name, text := range map[string]string{"s.R": "cat(R.version$language)\n", "s.r": "cat(1 %in% 1)\n", "s.py": "print('py')\n", "s": "print('py')\n", "r.txt": "print(1)\n"} {
+		if err := os.WriteFile(filepath.Join(h.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, wanted := range map[string]string{"s.R": "R", "s.r": "TRUE", "s.py": "py\n", "s": "py\n", "r.txt": "1\n"} {
+		want(t, h.run(t, "", name), result{wanted, "", 0})
+	}
+	want(t, h.run(t, "", "--lang", "r", "r.txt"), result{"[1] 1\n", "", 0})
+}
+
+func TestTerminal_LargeInputIsRecalledInItsSession(t *testing.T) {
+	t.Parallel()
+	p := newHome(t).sitDown(t)
+	p.types("\x1b[200~len('" + strings.Repeat("x", 70_000) + "') # the " + "end\x1b[201~")
+	p.shows("# the end")
+	p.types("\r")
+	p.sees("\r\n70000\r\n")
+	p.sees(">>> ")
+	p.types(up)
+	p.shows("# the end")
+}
+
+func TestTerminal_PathIsThereOnce(t *testing.T) {
+	t.Parallel()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("python3 is not installed")
+	}
+	itself, err := exec.Command(python, "-c", "import sys; print(sys.executable, end='')").Output() // it may be a shim
+	if err != nil {
+		t.Fatal(err)
+	}
+	python = string(itself)
+	p := newHome(t).start(t, "--python", python)
+	if greeting := p.sees("Tab completes"); !strings.Contains(greeting, python+" (named)") {
+		t.Errorf("got %q", greeting)
+	}
+}
+
+func TestDaemon_ExecKeepsPictures(t *testing.T) {
+	t.Parallel()
+	h := daemonHome(t)
+	h.serve(t)
+	got := h.run(t, "", "exec", "main", "-e", "import base64\nclass P:\n  def _repr_png_(self): return base64.b64decode('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==')\nP()")
+	_, path, _ := strings.Cut(got.stderr, "repl: picture: ")
+	path, _, _ = strings.Cut(path, ", kept for a day\n")
+	if data, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(data), "\x89PNG") {
+		t.Errorf("got %v: %q, %v", got, path, err)
+	}
+}

@@ -46,7 +46,8 @@ type Interpreter struct {
 	Why string
 
 	// Missed names in one line the candidates that were asked for, such as a project's
-	// .venv, but could not be used, with the reasons; "" when there are none.
+	// .venv, but could not be used, with the reasons, or says that the project requires another
+	// version; "" when there is nothing to say.
 	Missed string
 }
 
@@ -83,7 +84,11 @@ func Find(o FindOptions) (Interpreter, []Candidate, error) {
 	seen, ok := discovery.Choose(looks, inspect)
 	if ok {
 		c := seen[len(seen)-1]
-		return Interpreter{Path: c.Path, Version: c.Version, Why: discovery.Why(seen), Missed: discovery.Missed(seen)}, seen, nil
+		missed := discovery.Missed(seen)
+		if o.Path == "" && missed == "" && !strings.HasPrefix(c.Source, "active ") {
+			missed = f.required(discovery.ParseVersion(c.Version))
+		}
+		return Interpreter{Path: c.Path, Version: c.Version, Why: discovery.Why(seen), Missed: missed}, seen, nil
 	}
 	return Interpreter{}, seen, notFound(o.Path, seen)
 }

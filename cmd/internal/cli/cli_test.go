@@ -41,6 +41,8 @@ func TestMain_WrongCommandLineIsOneLineAndStatus2(t *testing.T) {
 		{[]string{"--dir", filepath.Join(dir, "missing"), "-e", "1"}, "not a directory"},
 		{[]string{"--python", filepath.Join(dir, "missing"), "-e", "1"}, "does not exist"},
 		{[]string{"docter"}, "did you mean repl doctor?"},
+		{[]string{"python"}, `"python" is neither a command nor a file; did you mean repl --lang python?`},
+		{[]string{"R"}, `did you mean repl --lang r?`},
 		{[]string{"frobnicate"}, `"frobnicate" is neither a command nor a file`},
 		{[]string{dir}, "is a directory"},
 		{[]string{"mcp", "extra"}, "takes no argument"},

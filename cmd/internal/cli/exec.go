@@ -8,11 +8,15 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/private"
+	"github.com/turnstone-repl/turnstone/cmd/internal/terminal"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -126,14 +130,20 @@ func showReply(s streams, r *daemonCommand, reply session.Reply) (int, error) {
 	if r.json {
 		return replyStatus(reply), printJSON(s.out, reply)
 	}
+	pictures, midline := 0, false
 	for _, p := range timeline.Render(withoutStart(s, reply), &timeline.RenderOptions{Self: commandAuthor(r.flags.Name())}).Parts {
 		if p.Image != nil {
-			fmt.Fprintf(s.err, "repl: a picture of %d bytes (%s)\n", len(p.Image.Data), p.Image.MIME)
+			pictures++
+			fmt.Fprintf(s.err, "repl: %s\n", r.keepPicture(reply, pictures, p.Image))
 			continue
 		}
+		midline = !strings.HasSuffix(p.Text, "\n")
 		if _, err := io.WriteString(s.out, p.Text); err != nil {
 			return statusFailed, err
 		}
+	}
+	if midline && reply.Outcome == "" && isTerminal(s.out) && isTerminal(s.err) {
+		fmt.Fprintln(s.err) // our own message is not a part of the question
 	}
 	switch {
 	case reply.Wait != nil && reply.Wait.Permission != nil:
@@ -147,6 +157,22 @@ func showReply(s streams, r *daemonCommand, reply session.Reply) (int, error) {
 		fmt.Fprintf(s.err, "repl: still running: repl events %s --follow shows what comes, repl interrupt %s stops it\n", reply.Session, reply.Session)
 	}
 	return replyStatus(reply), nil
+}
+
+// keepPicture keeps a picture of a reply as a file, and says where.
+func (r *daemonCommand) keepPicture(reply session.Reply, number int, i *timeline.Image) string {
+	dir := picturesOf(r.link.Place(), reply.Session)
+	path := filepath.Join(dir, fmt.Sprintf("turn-%d-%d.%s", reply.Turn, number, terminal.PictureExtension(i.MIME)))
+	err := errors.New("there is no directory of the user's for it")
+	if dir != "" {
+		if err = private.MakeDir(dir); err == nil {
+			err = os.WriteFile(path, i.Data, 0o600)
+		}
+	}
+	if err != nil {
+		return fmt.Sprintf("a picture of %d bytes (%s) could not be kept: %v", len(i.Data), i.MIME, err)
+	}
+	return fmt.Sprintf("picture: %s, kept for a day", path)
 }
 
 // withoutStart returns the events of a reply without the notices of the worker's start, which are no output of

@@ -75,6 +75,9 @@ func (g *given) parse(f *flag.FlagSet, args []string) error {
 	return nil
 }
 
+// isFile reports whether the program is a file.
+func (g *given) isFile() bool { return g.is && !g.byE && !g.byC && g.files[0] != standardInput }
+
 // input returns the program as an input of the language. It may change how the runtime starts.
 func (g *given) input(lang language, spec *workers.Spec) (string, error) {
 	switch {

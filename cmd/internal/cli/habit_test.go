@@ -7,8 +7,8 @@ import (
 
 func TestPythonHabits_BecomePythonOrSayThePlainWay(t *testing.T) {
 	for typed, want := range map[string]string{
-		"exit":             "exit()",
-		" quit ":           "quit()",
+		"exit":             `exit() if type(exit).__module__ == "_sitebuiltins" else exit`,
+		" quit ":           `quit() if type(quit).__module__ == "_sitebuiltins" else quit`,
 		"exit(3)":          "exit(3)",
 		"exit = 1":         "exit = 1",
 		"!ls 'a b'":        `__import__('subprocess').run("ls 'a b'", shell=True) and None`,

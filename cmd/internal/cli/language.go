@@ -336,6 +336,18 @@ func languageOf(name string) language {
 	return l
 }
 
+// languageOfFile returns the name of the language whose scripts have names like this; "" if there is
+// none.
+func languageOfFile(path string) string {
+	ending := strings.TrimPrefix(filepath.Ext(path), ".")
+	for _, l := range languages() {
+		if ending != "" && ending != "txt" && strings.EqualFold(ending, l.export.Extension) {
+			return l.name
+		}
+	}
+	return ""
+}
+
 // langFlag is the value of --lang: the language's own name, if it has one.
 type langFlag struct{ name *string }
 

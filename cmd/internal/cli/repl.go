@@ -67,6 +67,11 @@ func (c choice) named(name string) (language, error) {
 	return languageNamed(name)
 }
 
+// isOpen reports whether nothing of the choice names a language.
+func (c choice) isOpen() bool {
+	return c.lang == "" && c.python == "" && c.r == "" && len(c.worker) == 0
+}
+
 // executable returns the runtime that was named for a language, or "".
 func (c choice) executable(l language) string {
 	return map[string]string{"python": c.python, "r": c.r}[l.name]
@@ -232,6 +237,9 @@ func repl(f *flag.FlagSet) action {
 		if c.sandbox, err = c.confinement.sandbox(f); err != nil {
 			return statusUsage, err
 		}
+		if g.isFile() && c.isOpen() {
+			c.lang = languageOfFile(g.files[0])
+		}
 		lang, spec, err := c.spec()
 		if err != nil {
 			return statusFailed, err
@@ -275,6 +283,9 @@ func isFile(name string) error {
 		return misuse("%s is a directory, not a file to run", name)
 	case !errors.Is(err, fs.ErrNotExist):
 		return misuse("cannot run %s: %v", name, errors.Unwrap(err))
+	}
+	if l, err := languageNamed(name); err == nil {
+		return misuse("%q is neither a command nor a file; did you mean repl --lang %s?", name, l.name)
 	}
 	var names []string
 	for _, c := range commands()[1:] {

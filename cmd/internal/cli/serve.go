@@ -224,14 +224,18 @@ func (o *serveOptions) logger(stderr io.Writer) (*slog.Logger, error) {
 		}
 		return newLogger(textHandler(to, level)), nil
 	}
-	said := textHandler(stderr, level)
 	path := defaultLog()
+	shown := level
+	if path != "" && o.log.level == "" && isTerminal(stderr) {
+		shown = slog.LevelWarn // the user may type at that terminal; the file has it all
+	}
+	said := textHandler(stderr, shown)
 	if path == "" {
 		return newLogger(said), nil
 	}
 	to, err := openLog(path)
 	if err != nil {
-		log := newLogger(said)
+		log := newLogger(textHandler(stderr, level))
 		log.Warn("no log is kept", "error", err)
 		return log, nil
 	}

@@ -5,6 +5,9 @@ import (
 	"strings"
 )
 
+// maxHistory bounds the bytes of all texts of a history. The newest text is always there.
+const maxHistory = 64 << 20
+
 // A History has texts, the oldest first, each once.
 type History struct {
 	texts []string
@@ -30,6 +33,13 @@ func (h *History) Add(text string) {
 	h.texts = slices.DeleteFunc(h.texts, func(t string) bool { return t == text })
 	h.texts = append(h.texts, text)
 	h.texts = h.texts[max(0, len(h.texts)-h.limit):]
+	size := 0
+	for i, t := range slices.Backward(h.texts) {
+		if size += len(t); size > maxHistory && i < len(h.texts)-1 {
+			h.texts = h.texts[i+1:]
+			break
+		}
+	}
 }
 
 // Texts returns all texts, the oldest first.

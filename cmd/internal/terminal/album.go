@@ -41,7 +41,7 @@ func (a *album) save(d timeline.Display) (string, error) {
 	path := a.updates[d.ID]
 	if path == "" || !d.Update {
 		a.count++
-		path = filepath.Join(a.dir, fmt.Sprintf("%d.%s", a.count, extension(mime)))
+		path = filepath.Join(a.dir, fmt.Sprintf("%d.%s", a.count, PictureExtension(mime)))
 	}
 	if d.ID != "" {
 		a.updates[d.ID] = path
@@ -56,8 +56,8 @@ func (a *album) close() {
 	}
 }
 
-// extension returns the usual file extension for a type of picture.
-func extension(mime string) string {
+// PictureExtension returns the usual file extension for a type of picture.
+func PictureExtension(mime string) string {
 	_, kind, _ := strings.Cut(mime, "/")
 	switch kind {
 	case "png", "gif", "webp":

@@ -113,8 +113,9 @@ func (c *conversation) greet(ctx context.Context) {
 		c.printer.note(i.Notice)
 	}
 	c.editor.freshLine()
+	why := strings.TrimSuffix(i.Why, " "+i.Executable) // "named" by its path, which is there already
 	_, _ = fmt.Fprintf(c.editor, "%s %s, %s (%s)\nTab completes, Ctrl-C interrupts, Ctrl-D %s.\n",
-		title(i.Language), i.Runtime, i.Executable, i.Why, end)
+		title(i.Language), i.Runtime, i.Executable, why, end)
 }
 
 // info describes the session. One that cannot be reached counts as ended.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"strings"
 	"sync"
 
 	"golang.org/x/term"
@@ -220,7 +221,7 @@ func (e *editor) code(o edit.Options) (string, error) {
 	e.mu.Lock()
 	e.coding = false
 	e.mu.Unlock()
-	if err == nil && keep(text) {
+	if err == nil && strings.TrimSpace(text) != "" {
 		e.history.Add(text)
 		_ = e.file.add(text) // a full disk must not end the session
 	}

@@ -111,7 +111,7 @@ func (h history) add(text string) error {
 	return err
 }
 
-// keep reports whether a text is worth remembering.
+// keep reports whether a text is remembered beyond this run.
 func keep(text string) bool {
 	return strings.TrimSpace(text) != "" && len(text) <= maxHistoryText && !strings.Contains(text, goesOn)
 }

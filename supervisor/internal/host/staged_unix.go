@@ -175,7 +175,7 @@ func (s *staged) startWorker(l *launch) (pid int, err error) {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = fmt.Errorf("it did not start the worker within %s; a slow machine needs a longer StartTimeout", c.timeout())
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		err = errors.New("it ended before it started the worker: memory is limited too much (ulimit -v), or something runs before StageMain in main")
+		err = errors.New("it ended before it started the worker: memory or the number of processes is limited too much (ulimit -v, ulimit -u), or something runs before StageMain in main")
 	case len(s.early) == maxEarly:
 		err = fmt.Errorf("the sandbox refused %d calls before the stage had started the worker", maxEarly)
 	case err == nil && r.What == whatStarted:

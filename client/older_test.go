@@ -1,0 +1,35 @@
+package client_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/session"
+)
+
+func TestOlderDaemon_IsNamedWhereItLacksAMethod(t *testing.T) {
+	t.Parallel()
+	near, far := net.Pipe()
+	defer far.Close()
+	go func() {
+		for in := bufio.NewScanner(far); in.Scan(); {
+			var m struct {
+				ID     json.RawMessage
+				Method string
+			}
+			_ = json.Unmarshal(in.Bytes(), &m)
+			fmt.Fprintf(far, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"there is no method %s","data":{"kind":"unknown_method"}}}`+"\n", m.ID, m.Method)
+		}
+	}()
+	c := client.New(near)
+	defer c.Close()
+	_, err := c.Session("main").Read(t.Context(), session.ReadQuery{})
+	if err == nil || !strings.Contains(err.Error(), "there is no method timeline/read: the daemon is older than this program") {
+		t.Errorf("got %v", err)
+	}
+}
