@@ -177,7 +177,7 @@ func TestImports_DependenciesStayWhereTheyAreWrapped(t *testing.T) {
 		"golang.org/x/net":                       "supervisor/internal/egress",
 		"github.com/chromedp/chromedp":           "tests/page",
 		"github.com/chromedp/cdproto":            "tests/page",
-		"golang.org/x/text":                      "cmd/internal/edit",
+		"github.com/rivo/uniseg":                 "cmd/internal/edit",
 		"github.com/tailscale/hujson":            "cmd/internal/install",
 		"github.com/pelletier/go-toml":           "cmd/internal/install cmd/internal/kept",
 		"github.com/kballard/go-shellquote":      "cmd/internal/cli internal/prefix",

@@ -177,9 +177,10 @@ func (e *Editor) toColumn(begin int) {
 		e.goal = cellsOf(e.text[lineBegin(e.text, e.at):e.at])
 	}
 	e.at = begin
+	column := 0
 	for end := lineEnd(e.text, begin); e.at < end; {
-		next := clusterEnd(e.text, e.at)
-		if cellsOf(e.text[begin:next]) > e.goal {
+		next, cells := shownAt(e.text, e.at, column)
+		if column += cells; column > e.goal {
 			break
 		}
 		e.at = next
@@ -189,11 +190,12 @@ func (e *Editor) toColumn(begin int) {
 
 // cellsOf returns the cells of a part of a line.
 func cellsOf(text []rune) int {
-	n := 0
-	for _, r := range text {
-		n += shownCells(r, n)
+	column := 0
+	for i := 0; i < len(text); {
+		next, cells := shownAt(text, i, column)
+		i, column = next, column+cells
 	}
-	return n
+	return column
 }
 
 func (e *Editor) deleteOrEnd() Outcome {

@@ -147,10 +147,10 @@ func (p *Painter) change(rows []row, colour bool) {
 		p.rows = rows
 		return
 	}
-	at := rows[i].start
-	for _, c := range rows[i].cells[:j] {
-		at += c.width
+	if j > 0 && j < len(p.rows[i].cells) && p.rows[i].cells[j].width == 0 {
+		j-- // what has no cell of its own is in the one before
 	}
+	at := row{rows[i].start, rows[i].cells[:j], false}.end()
 	p.move(i, min(at, p.cols-1))
 	if at >= p.cols { // behind the last column: write that again, to be there
 		for j > 0 && at >= p.cols {
@@ -170,6 +170,7 @@ func (p *Painter) change(rows []row, colour bool) {
 // write writes rows from one cell on.
 func (p *Painter) write(rows []row, i, j int, colour bool) {
 	for ; i < len(rows); i, j = i+1, 0 {
+		column := row{rows[i].start, rows[i].cells[:j], false}.end()
 		for _, c := range rows[i].cells[j:] {
 			if colour || c.style == Selected {
 				p.style(c.style)
@@ -177,6 +178,9 @@ func (p *Painter) write(rows []row, i, j int, colour bool) {
 				p.style(Plain)
 			}
 			p.b.WriteString(c.text)
+			if column += c.width; c.isDisputed() && column < p.cols {
+				fmt.Fprintf(&p.b, "\x1b[%dG", column+1)
+			}
 		}
 		if i+1 == len(rows) {
 			break

@@ -65,6 +65,44 @@ func TestPainter_WideCharactersDoNotStandHalfInARow(t *testing.T) {
 	s.sees(">>> '" + strings.Repeat("中", 16) + "x中\n文e\u0301👩‍💻✅")
 }
 
+// Terminals differ in the cells of joined characters: some count the whole, and others its parts.
+// What follows them stands where the cursor is in both.
+func TestPainter_ClustersTakeTheCellsThatTheCursorCounts(t *testing.T) {
+	for _, cluster := range []struct {
+		name, text string
+		cells      int
+	}{
+		{"a flag that is joined", "🏳️‍🌈", 2},
+		{"a family", "👨‍👩‍👧", 2},
+		{"a skin colour", "👍🏽", 2},
+		{"a flag of a country", "🇩🇪", 2},
+		{"decomposed Hangul", "\u1100\u1161\u11a8", 2},
+		{"accents", "e\u0301\u0323", 1},
+		{"Devanagari", "न\u093f", 2},
+		{"a zero-width space", "\u200b", 0},
+		{"text instead of a picture", "❤\ufe0e", 1},
+	} {
+		for _, sums := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, counts parts %v", cluster.name, sums), func(t *testing.T) {
+				s := sit(t, inPython())
+				s.tty.sums = sums
+				s.types("f='")
+				s.types(pasted(cluster.text + "x'"))
+				s.types(kLeft + kLeft + "Q")
+				row := s.tty.grid[s.tty.y]
+				at := len(">>> f='") + cluster.cells
+				if got := strings.Join(row[at:at+3], ""); got != "Qx'" || s.tty.x != at+1 {
+					t.Errorf("behind it is %q, the cursor in column %d, want Qx' and %d", got, s.tty.x, at+1)
+				}
+				s.types(kLeft + "\x7f")
+				if got := s.editor.Text(); got != "f='Qx'" {
+					t.Errorf("after Backspace: got %q", got)
+				}
+			})
+		}
+	}
+}
+
 func TestPainter_ABlockThatIsHigherThanTheScreenIsSeenAroundTheCursor(t *testing.T) {
 	var lines []string
 	for i := range 106 {

@@ -11,7 +11,8 @@ import (
 type terminal struct {
 	cols, height int
 	grid         [][]string
-	y, x         int // x is cols when the next character begins another row
+	y, x         int  // x is cols when the next character begins another row
+	sums         bool // it counts the cells of each character, and knows no clusters
 }
 
 func newTerminal(cols, height int) *terminal {
@@ -29,9 +30,13 @@ func (t *terminal) Write(b []byte) (int, error) {
 			s = s[n:]
 			continue
 		}
-		r, n := utf8.DecodeRuneInString(s)
+		n, cells := Cluster([]byte(s))
+		if r, size := utf8.DecodeRuneInString(s); t.sums && !isControl(r) {
+			n = size
+			_, cells = Cluster([]byte(s[:n]))
+		}
+		t.character(s[:n], cells)
 		s = s[n:]
-		t.character(r)
 	}
 	return len(b), nil
 }
@@ -43,32 +48,31 @@ func (t *terminal) newRow() {
 	}
 }
 
-func (t *terminal) character(r rune) {
-	switch r {
-	case '\r':
+func (t *terminal) character(c string, w int) {
+	switch c {
+	case "\r":
 		t.x = 0
 		return
-	case '\n':
+	case "\n":
 		t.newRow()
 		return
-	case '\b':
+	case "\b":
 		t.x = max(0, min(t.x, t.cols-1)-1)
 		return
 	}
-	w := Cells(r)
 	if w == 0 {
 		at := max(0, t.x-1)
 		for at > 0 && t.grid[t.y][at] == "\x00" {
 			at--
 		}
-		t.grid[t.y][at] += string(r)
+		t.grid[t.y][at] += c
 		return
 	}
 	if t.x+w > t.cols {
 		t.x = 0
 		t.newRow()
 	}
-	t.grid[t.y][t.x] = string(r)
+	t.grid[t.y][t.x] = c
 	for i := 1; i < w; i++ {
 		t.grid[t.y][t.x+i] = "\x00" // the rest of a wide character
 	}
@@ -232,6 +236,7 @@ func (s *sitting) press(source scriptSource) {
 func (s *sitting) compare(key Key) {
 	s.Helper()
 	anew := newTerminal(s.tty.cols, s.tty.height)
+	anew.sums = s.tty.sums
 	p := &Painter{Out: anew, Size: s.painter.Size, top: s.painter.top}
 	p.Begin(s.editor.View(), s.painter.start)
 	if anew.shows() != s.tty.shows() && s.painter.top == 0 || anew.y != s.tty.y && s.painter.top == 0 || anew.x%anew.cols != s.tty.x%s.tty.cols {

@@ -54,6 +54,12 @@ type cell struct {
 	width int
 }
 
+// isDisputed reports whether terminals differ in how many cells it takes: some count the parts of a
+// cluster, and others the whole.
+func (c cell) isDisputed() bool {
+	return c.text != "" && c.text[0] >= utf8.RuneSelf && (c.width == 0 || utf8.RuneCountInString(c.text) > 1)
+}
+
 // A row is one row of the screen. The first one begins behind what is there already.
 type row struct {
 	start int // its first column
@@ -102,39 +108,39 @@ func (l *layout) prompt(text string) {
 			text = text[n:]
 			continue
 		}
-		r, n := utf8.DecodeRuneInString(text)
-		text = text[n:]
-		switch {
+		n, cells := Cluster([]byte(text))
+		switch r, _ := utf8.DecodeRuneInString(text); {
 		case r == '\n':
 			l.newRow()
 		case !isControl(r):
-			l.put(cell{text: string(r), width: Cells(r)})
+			l.put(cell{text: text[:n], width: cells})
 		}
+		text = text[n:]
 	}
 }
 
-// shownCells returns the cells that r takes at a column of its line.
-func shownCells(r rune, column int) int {
-	switch {
+// shownAt returns the end of the cluster that begins at i, and the cells that it takes at a column of
+// its line.
+func shownAt(text []rune, i, column int) (end, cells int) {
+	end, cells = clusterAt(text, i)
+	switch r := text[i]; {
 	case r == '\t':
-		return 8 - column%8
+		cells = 8 - column%8
 	case isControl(r):
-		return 2
+		cells = 2
 	}
-	return Cells(r)
+	return end, cells
 }
 
-// shown returns the form in which r is shown at a column of its line.
-func shown(r rune, column int) string {
-	switch {
-	case r == '\t':
-		return strings.Repeat(" ", shownCells(r, column))
+// shown returns the form in which a cluster is shown.
+func shown(cluster []rune) string {
+	switch r := cluster[0]; {
 	case r < ' ':
 		return "^" + string('@'+r)
 	case isControl(r):
 		return "^?"
 	}
-	return string(r)
+	return string(cluster)
 }
 
 // rows lays the view out on a screen of cols columns, behind start columns that are taken.
@@ -150,13 +156,16 @@ func (v View) rows(cols, start int) (rows []row, y, x int) {
 		y, x = len(l.rows)-1, l.x
 	}
 	column := 0
-	for i, r := range v.text {
-		if i == v.at {
+	for i, end := 0, 0; i < len(v.text); i = end {
+		var n int
+		r := v.text[i]
+		end, n = shownAt(v.text, i, column)
+		if i <= v.at && v.at < end {
 			if r == '\n' {
 				place()
 			} else {
 				y, x = len(l.rows)-1, l.x
-				if l.x+shownCells(r, column) > cols {
+				if l.x+n > cols {
 					y, x = y+1, 0
 				}
 			}
@@ -171,13 +180,12 @@ func (v View) rows(cols, start int) (rows []row, y, x int) {
 		if v.styles != nil {
 			style = v.styles[i]
 		}
-		n := shownCells(r, column)
 		if r == '\t' {
 			for range n { // each blank can be the last of a row
 				l.put(cell{" ", Plain, 1})
 			}
 		} else {
-			l.put(cell{shown(r, column), style, n})
+			l.put(cell{shown(v.text[i:end]), style, n})
 		}
 		column += n
 	}
@@ -204,14 +212,17 @@ func (v View) below(cols, height int) []row {
 // line returns as much of a text as one row has room for.
 func line(text string, cols int, style Style) row {
 	var r row
-	for _, c := range text {
-		if isControl(c) {
-			c = ' '
+	for b := []byte(text); len(b) > 0; {
+		n, cells := Cluster(b)
+		one := string(b[:n])
+		if c, _ := utf8.DecodeRune(b); isControl(c) {
+			one, cells = " ", 1
 		}
-		if r.end()+Cells(c) >= cols {
+		if r.end()+cells >= cols {
 			break
 		}
-		r.cells = append(r.cells, cell{string(c), style, Cells(c)})
+		r.cells = append(r.cells, cell{one, style, cells})
+		b = b[n:]
 	}
 	return r
 }

@@ -1,56 +1,52 @@
 package edit
 
 import (
-	"unicode"
+	"unicode/utf8"
 
-	"golang.org/x/text/width"
+	"github.com/rivo/uniseg"
 )
 
-const zeroWidthJoiner = '\u200d'
+// maxCluster bounds the characters that are one for a reader.
+const maxCluster = 64
 
-// Cells returns the number of a terminal's cells that r takes.
-func Cells(r rune) int {
-	switch {
-	case r < ' ' || r >= 0x7f && r < 0xa0, unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
-		return 0
+// Cluster returns the length in bytes of what a reader takes for the first character of line, and the
+// cells of a terminal that it takes: a letter with its accents, a syllable, a flag, or emoji that are
+// joined. A control character takes none.
+func Cluster(line []byte) (length, cells int) {
+	if len(line) > 1 && line[0] < utf8.RuneSelf && line[1] < utf8.RuneSelf || len(line) == 1 {
+		if isControl(rune(line[0])) {
+			return 1, 0
+		}
+		return 1, 1
 	}
-	switch width.LookupRune(r).Kind() {
-	case width.EastAsianWide, width.EastAsianFullwidth:
-		return 2
-	}
-	return 1
+	cluster, _, cells, _ := uniseg.FirstGraphemeCluster(line, -1)
+	return len(cluster), cells
 }
 
-// clusterEnd returns the end of what a reader takes for one character and that begins at i: a
-// letter with its accents, two halves of a flag, or emoji that are joined.
+// clusterAt returns the end of the cluster that begins at i, and its cells.
+func clusterAt(text []rune, i int) (end, cells int) {
+	if i+1 >= len(text) || text[i] < utf8.RuneSelf && text[i+1] < utf8.RuneSelf {
+		_, cells = Cluster([]byte(string(text[i:min(i+1, len(text))])))
+		return min(i+1, len(text)), cells
+	}
+	line := []byte(string(text[i:min(len(text), i+maxCluster)]))
+	length, cells := Cluster(line)
+	return i + utf8.RuneCount(line[:length]), cells
+}
+
+// clusterEnd returns the end of the cluster that begins at i.
 func clusterEnd(text []rune, i int) int {
-	if i >= len(text) {
-		return len(text)
-	}
-	first := text[i]
-	i++
-	if isFlagHalf(first) && i < len(text) && isFlagHalf(text[i]) {
-		i++
-	}
-	for i < len(text) && first != '\n' && text[i] != '\n' && text[i] != '\t' {
-		switch {
-		case text[i-1] == zeroWidthJoiner, isModifier(text[i]), text[i] >= ' ' && Cells(text[i]) == 0 && !isControl(text[i]):
-			i++
-		default:
-			return i
-		}
-	}
-	return i
+	end, _ := clusterAt(text, i)
+	return end
 }
 
 // clusterBegin returns the beginning of the cluster before i.
 func clusterBegin(text []rune, i int) int {
-	from := i - 1
-	for from > 0 && from > i-64 && text[from-1] != '\n' {
-		from-- // far enough for each real cluster
+	at := i - 1
+	for at > 0 && text[at] >= utf8.RuneSelf {
+		at-- // before ASCII there is always an end
 	}
-	at := max(0, from)
-	for at < i {
+	for at = max(0, at); at < i; {
 		end := clusterEnd(text, at)
 		if end >= i {
 			return at
@@ -59,10 +55,5 @@ func clusterBegin(text []rune, i int) int {
 	}
 	return max(0, i-1)
 }
-
-func isFlagHalf(r rune) bool { return r >= 0x1f1e6 && r <= 0x1f1ff }
-
-// isModifier reports whether r is the colour of a skin for the emoji before it.
-func isModifier(r rune) bool { return r >= 0x1f3fb && r <= 0x1f3ff }
 
 func isControl(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"io"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/edit"
 )
@@ -114,16 +113,16 @@ func cells(line []byte) int {
 			line = line[n:]
 			continue
 		}
-		r, n := utf8.DecodeRune(line)
-		line = line[n:]
-		switch {
-		case r == '\b':
+		n, cells := edit.Cluster(line)
+		switch line[0] {
+		case '\b':
 			column = max(0, column-1)
-		case r == '\t':
+		case '\t':
 			column = (column/8 + 1) * 8
 		default:
-			column += edit.Cells(r)
+			column += cells
 		}
+		line = line[n:]
 	}
 	return column
 }
