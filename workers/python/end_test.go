@@ -343,7 +343,7 @@ func TestQuery_Completes(t *testing.T) {
 		w := start(t, s)
 		dir := t.TempDir()
 		for name, text := range map[string]string{
-			"data file.csv": "", ".hidden": "", "lib/unread.py": "raise SystemExit('it was run')\ndef told(): pass\nclass Told: pass\nvalue = 1\n",
+			"data file.csv": "", ".hidden": "", "it's.csv": "", "it's d/inner": "", "lib/unread.py": "raise SystemExit('it was run')\ndef told(): pass\nclass Told: pass\nvalue = 1\n",
 			"lib/pack/__init__.py": "raise SystemExit('it was run')\nfrom_pack = 1\n", "lib/pack/part.py": "",
 		} {
 			path := filepath.Join(dir, name)
@@ -383,7 +383,7 @@ def function(one, two=2, *rest, three, **more): pass
 @functools.wraps(function)
 def wrapped(*a, **k): pass
 obj = C(); nosy = Nosy(); lookup = Lookup(alpha=1)
-table = {'alpha': {'inner': [obj]}, 'al b': 2, 'it\'s': 3, 7: 'x', nosy: 1, 'line\n': 2}
+table = {'alpha': {'inner': [obj]}, 'al b': 2, 'it\'s': 3, 7: 'x', nosy: 1, 'line\n': 2, 'back\\slash': 1, 'say "hi"': 1, b'by\xff': 1}
 été = 1`, dir))
 		for i, c := range []struct{ text, start, has, hasNot string }{
 			{"obj.", "obj.", "alpha", "__init__"},
@@ -413,9 +413,28 @@ table = {'alpha': {'inner': [obj]}, 'al b': 2, 'it\'s': 3, 7: 'x', nosy: 1, 'lin
 			// keys
 			{"table['al", "table['", "alpha", "inner"},
 			{"table[\"al ", "table[\"", "al b", ""},
-			{"table['it", "table['it", "", "it's"},
+			{"table['it", "table['", `it\'s`, ""},
+			{`table['it\'`, "table['", `it\'s`, ""},
+			{"table[r'it", "table[r'it", "", "it's"},
 			{"table[\"it", "table[\"", "it's", ""},
-			{"table['lin", "table['lin", "", "line"},
+			{"table['lin", "table['", `line\n`, ""},
+			{"table['", "table['", `back\\slash`, "by"},
+			{"table[\"say", "table[\"", `say \"hi\"`, ""},
+			{"table[b'", "table[b'", `by\xff`, "alpha"},
+			{"table[", "table[", `b'by\xff'`, "obj"},
+			// replacement fields
+			{"f'{obj.al", "f'{obj.", "alpha", "beta"},
+			{"f\"{table['al", "f\"{table['", "alpha", "inner"},
+			{"f'''{obj.al", "f'''{obj.", "alpha", ""},
+			{"print(f'a {{ {obj.gamma!r:>{ob", "print(f'a {{ {obj.gamma!r:>{", "obj", ""},
+			{"rf'{(lambda: obj.al", "rf'{(lambda: obj.", "alpha", ""},
+			{"f'{function(tw", "f'{function(", "two=", ""},
+			{"f'{obj.al}' + obj.gam", "f'{obj.al}' + obj.", "gamma", ""},
+			{"f'{obj:ob", "f'{obj:ob", "", "obj"},
+			{"f'{obj} ob", "f'{obj} ob", "", "obj"},
+			{"f'{{ob", "f'{{ob", "", "obj"},
+			{"f'{obj != ob", "f'{obj != ", "obj", ""},
+			{"'{ob", "'{ob", "", "obj"},
 			{"table[", "table[", "'alpha'", "obj"},
 			{"table['alpha'][", "table['alpha'][", "'inner'", ""},
 			{"lookup['", "lookup['", "alpha", ""},
@@ -449,6 +468,10 @@ table = {'alpha': {'inner': [obj]}, 'al b': 2, 'it\'s': 3, 7: 'x', nosy: 1, 'lin
 			{"open('lib/un", "open('lib/", "unread.py", ""},
 			{"open('./.hid", "open('./", ".hidden", ""},
 			{"open('./", "open('./", "lib/", ".hidden"},
+			{"open('it", "open('", `it\'s.csv`, ""},
+			{"open(\"it", "open(\"", "it's.csv", ""},
+			{`open('it\'s d/`, `open('it\'s d/`, "inner", ""},
+			{"open(r'it", "open(r'it", "", "it's.csv"},
 			{"f'lib/un", "f'lib/un", "", "unread.py"},
 			{"open('/nowhere/x", "open('/nowhere/x", "", "x"},
 		} {

@@ -22,7 +22,8 @@ _SOURCE = 1 << 20  # bytes of a module that is not imported
 _MISSING = query._MISSING
 _mro_of = query._mro_of
 _fields_of = query._fields_of
-_KEYS = (str, int)
+_KEYS = (str, int, bytes)
+_NESTED = sys.version_info >= (3, 12)  # the field of an f-string may have its quote, and a backslash
 _BUILTINS = (BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType, type({}.__init__))
 
 
@@ -41,9 +42,12 @@ def complete(before, namespace):
 
 
 def _complete(before, namespace):
-    brackets, string, comment = _scan(before)
+    brackets, string, comment, field = _scan(before)
     if comment:
         return len(before), []
+    if field >= 0:
+        start, matches = _complete(before[field:], namespace)
+        return field + start, [m for m in matches if _NESTED or before[string] not in m and "\\" not in m]
     if string is not None:
         return _in_string(before, brackets, string, namespace)
     found = _in_import(before)
@@ -73,31 +77,91 @@ def _is_name(c):
 
 
 def _scan(text):
-    """The places of the open brackets, the place of the quote of an open string or None, and whether the end is in a comment."""
+    """The places of the open brackets, and what the end of text is in.
+
+    That is the place of the quote of a string, or None; whether it is a comment; and where the
+    replacement field of the string begins, or -1.
+    """
     brackets, i = [], 0
     while i < len(text):
         c = text[i]
         if c == "#":
             i = text.find("\n", i)
             if i < 0:
-                return brackets, None, True
+                return brackets, None, True, -1
         elif c in "'\"":
-            begin, quote = i, c * 3 if text.startswith(c * 3, i) else c
-            i += len(quote)
-            while not text.startswith(quote, i):
-                if i >= len(text):
-                    return brackets, begin, False
-                if text[i] == "\n" and len(quote) == 1:
-                    break
-                i += 2 if text[i] == "\\" else 1
-            else:
-                i += len(quote) - 1
+            begin = i
+            i, field = _string_end(text, i)
+            if i < 0:
+                return brackets, begin, False, field
+            continue
         elif c in "([{":
             brackets.append(i)
         elif c in ")]}" and brackets:
             brackets.pop()
         i += 1
-    return brackets, None, False
+    return brackets, None, False, -1
+
+
+def _prefix(text, quote):
+    """The letters before a quote."""
+    begin = quote
+    while begin > 0 and text[begin - 1].isalpha():
+        begin -= 1
+    return text[begin:quote].lower()
+
+
+def _string_end(text, i):
+    """The end of the string whose quote is at i, and -1; -1 and the field that is open if there is none."""
+    quote = text[i] * 3 if text.startswith(text[i] * 3, i) else text[i]
+    formatted = not set(_prefix(text, i)).isdisjoint("ft")
+    i += len(quote)
+    while i < len(text):
+        if text.startswith(quote, i):
+            return i + len(quote), -1
+        if text[i] == "\n" and len(quote) == 1:
+            return i + 1, -1
+        if formatted and text.startswith("\\N{", i):
+            i = text.find("}", i) + 1 or len(text)
+        elif text[i] == "\\" and not (formatted and text.startswith("{", i + 1)):
+            i += 2
+        elif formatted and text[i] == "{" and not text.startswith("{{", i):
+            i, field = _field_end(text, i + 1, quote)
+            if i < 0:
+                return i, field
+        else:
+            i += 2 if formatted and text.startswith("{{", i) else 1
+    return -1, -1
+
+
+def _field_end(text, begin, quote):
+    """The end of the replacement field that begins at begin, as _string_end; quote is that of its string."""
+    i, depth, spec = begin, 0, False
+    while i < len(text):
+        c = text[i]
+        if text.startswith(quote, i) and (spec or not _NESTED) or c == "\n" and len(quote) == 1 and not _NESTED:
+            return i, -1  # it breaks the string
+        if c == "}" and depth == 0:
+            return i + 1, -1
+        if spec:
+            if c == "{":
+                i, field = _field_end(text, i + 1, quote)
+                if i < 0:
+                    return i, field
+                continue
+        elif c in "'\"":
+            i, field = _string_end(text, i)
+            if i < 0:
+                return i, field if field >= 0 else begin
+            continue
+        elif c in "([{":
+            depth += 1
+        elif c in ")]}":
+            depth -= 1
+        elif depth == 0 and (c == ":" or c == "!" and not text.startswith("=", i + 1)):
+            spec = True
+        i += 1
+    return -1, -1 if spec else begin
 
 
 # ---------------------------------------------------------------- values
@@ -292,7 +356,7 @@ def _parameters(value, drop=0):
             text = _fields_of(value).get("__text_signature__")
             if type(init) is not FunctionType and type(new) is not FunctionType:
                 doc = type.__dict__["__text_signature__"].__get__(value) if text is None else text
-                return _written(doc)
+                return _in_signature(doc)
             value, drop = (init if type(init) is FunctionType else new), 1
         elif kind in (staticmethod, classmethod):
             value, drop = value.__func__, drop + (kind is classmethod)
@@ -304,13 +368,13 @@ def _parameters(value, drop=0):
                 return list(code.co_varnames[first : code.co_argcount + code.co_kwonlyargcount])
             value = wrapped
         elif kind in _BUILTINS:
-            return _written(value.__text_signature__)
+            return _in_signature(value.__text_signature__)
         else:
             return []
     return []
 
 
-def _written(signature):
+def _in_signature(signature):
     """The names in a signature as C code writes it."""
     if type(signature) is not str:
         return []
@@ -323,35 +387,53 @@ def _written(signature):
 
 def _in_string(before, brackets, quote, namespace):
     """A key of what the string is a subscript of, or a path."""
-    mark = before[quote]
+    mark, prefix = before[quote], _prefix(before, quote)
     width = 3 if before.startswith(mark * 3, quote) else 1
-    start, lead = quote + width, quote
-    while lead > 0 and before[lead - 1].isalpha():
-        lead -= 1
+    start = quote + width
     content = before[start:]
-    if width == 1 and brackets and before[brackets[-1]] == "[" and not before[brackets[-1] + 1 : lead].strip():
-        keys = _keys(_value_before(before[: brackets[-1]], namespace))
-        found = [k for k in keys if type(k) is str and k.startswith(content) and mark not in k and "\\" not in k and k.isprintable()]
+    if width == 1 and brackets and before[brackets[-1]] == "[" and not before[brackets[-1] + 1 : quote - len(prefix)].strip():
+        kind = bytes if "b" in prefix else str
+        keys = (_written(k, mark, prefix) for k in _keys(_value_before(before[: brackets[-1]], namespace)) if type(k) is kind)
+        found = list(itertools.islice((k for k in keys if k is not None and k.startswith(content)), _MATCHES))
         if found:
-            return start, found[:_MATCHES]
-    if "f" in before[lead:quote].lower() or not content or "\n" in content:
+            return start, found
+    if not content or "\n" in content or not set(prefix).isdisjoint("fbt"):
         return len(before), []
-    begin, found = _paths(content, start)
+    begin, found = _paths(content, start, mark, prefix)
     return (begin, found) if found else (len(before), [])
 
 
-def _paths(content, start):
-    folder, _, prefix = content.rpartition("/")
+def _written(value, mark, prefix):
+    """A text or bytes as they are written between two marks; None if they cannot be."""
+    if "r" not in prefix:
+        return "".join(_written_sign(sign, mark) for sign in (map(_byte, value) if type(value) is bytes else value))
+    text = value.decode("latin-1") if type(value) is bytes else value
+    return text if text.isprintable() and mark not in text and not text.endswith("\\") else None
+
+
+def _byte(number):
+    return bytes((number,))
+
+
+def _written_sign(sign, mark):
+    text = repr(sign).lstrip("b")[1:-1]
+    return "\\" + text if text == mark else text
+
+
+def _paths(content, start, mark, prefix):
+    folder, _, begun = content.rpartition("/")
     if "/" in content:
         folder += "/"
+    import ast
+
+    found = []
     try:
-        entries = itertools.islice(os.scandir(os.path.expanduser(folder) if folder else "."), _ENTRIES)
-        found = [
-            e.name + ("/" if e.is_dir() else "")
-            for e in entries
-            if e.name.startswith(prefix) and (prefix.startswith(".") or not e.name.startswith(".")) and e.name.isprintable()
-        ]
-    except (OSError, ValueError):
+        place = ast.literal_eval("".join((prefix, mark * 3, folder, mark * 3))) if folder else "."
+        for e in itertools.islice(os.scandir(os.path.expanduser(place)), _ENTRIES):
+            name = _written(e.name, mark, prefix) if e.name.isprintable() else None
+            if name is not None and name.startswith(begun) and (begun.startswith(".") or not name.startswith(".")):
+                found.append(name + ("/" if e.is_dir() else ""))
+    except (OSError, ValueError, SyntaxError):
         return len(content) + start, []
     return start + len(folder), sorted(found)[:_MATCHES]
 
