@@ -16,19 +16,21 @@ type Painter struct {
 
 	view     View
 	on       bool
-	start    int   // the column at which the first row begins
-	rows     []row // on the screen
-	y, x     int   // the cursor, from the first of them
-	top      int   // how many rows of the view are above the first of them
+	start    int      // the column at which the first row begins
+	rows     []row    // on the screen
+	y, x     int      // the cursor, from the first of them
+	top      int      // how many rows of the view are above the first of them
+	scrolled []extent // older rows above them, that have left the screen when it became smaller
 	cols     int
+	height   int
 	b        strings.Builder
 	coloured Style
 }
 
 // Begin draws a view at the cursor, which is in column start.
 func (p *Painter) Begin(v View, start int) {
-	cols, _ := p.Size()
-	p.cols, p.start, p.on, p.top = max(1, cols), start, true, 0
+	cols, height := p.Size()
+	p.cols, p.height, p.start, p.on, p.top, p.scrolled = max(1, cols), height, start, true, 0, nil
 	p.start %= p.cols
 	p.rows, p.y, p.x = []row{{start: p.start}}, 0, p.start
 	if start > 0 && p.start == 0 {
@@ -72,7 +74,7 @@ func (p *Painter) Erase() {
 		return
 	}
 	p.move(0, p.start)
-	p.b.WriteString("\x1b[J")
+	p.eraseBelow(len(p.rows) > 1)
 	p.flush()
 	p.on = false
 }
@@ -89,7 +91,7 @@ func (p *Painter) Finish(mark string) {
 	}
 	if _, height := p.Size(); len(rows) > height || p.top > 0 {
 		p.move(0, p.start)
-		p.b.WriteString("\x1b[J")
+		p.eraseBelow(len(p.rows) > 1)
 		p.rows = []row{{start: p.start}}
 	}
 	p.change(rows, v.colour)
@@ -107,28 +109,65 @@ func (p *Painter) Resized() {
 	}
 	cols, height := p.Size()
 	cols = max(1, cols)
-	// The cursor is as many rows below the first as the rows above it take now.
-	above, width := 0, 0
-	for i := 0; i <= p.y && i < len(p.rows); i++ {
-		if i > 0 && !p.rows[i].soft {
-			above += 1 + max(0, width-1)/cols
-			width = 0
-		}
-		if i < p.y {
-			width += p.rows[i].end()
-		} else {
-			width += p.x
-		}
+	rows := slices.Clone(p.scrolled)
+	for _, r := range p.rows {
+		rows = append(rows, extent{r.end(), r.soft})
 	}
-	above = min(above+width/cols, max(0, height-1))
+	all := len(wrapped(rows, cols))
+	rows = rows[:len(p.scrolled)+p.y+1]
+	rows[len(rows)-1].width = p.x
+	rows = wrapped(rows, cols)
+	room := height - 1 // for what is above the cursor
+	if height >= p.height {
+		room -= all - len(rows) // a smaller screen loses what is below it
+	}
+	above := min(len(rows)-1, max(0, room)) // a larger one may bring back what it had lost
+	p.scrolled = rows[:len(rows)-1-above]
 	if above > 0 {
 		fmt.Fprintf(&p.b, "\x1b[%dA", above)
 	}
+	below := len(p.rows) > p.y+1
 	p.start %= cols
-	fmt.Fprintf(&p.b, "\x1b[%dG\x1b[J", p.start+1)
-	p.cols, p.top = cols, 0
+	p.cols, p.height, p.top = cols, height, 0
 	p.rows, p.y, p.x = []row{{start: p.start}}, 0, p.start
+	fmt.Fprintf(&p.b, "\x1b[%dG", p.start+1)
+	p.eraseBelow(above > 0 || below)
 	p.Draw(p.view)
+}
+
+// An extent is what the width of a terminal changes of a row.
+type extent struct {
+	width int
+	soft  bool
+}
+
+// wrapped returns the rows that the terminal makes of rows in another width. The cursor is behind the
+// last one, and goes on to the next row where that is full.
+func wrapped(rows []extent, cols int) []extent {
+	var all []extent
+	for i := 0; i < len(rows); {
+		width := rows[i].width
+		for i++; i < len(rows) && rows[i].soft; i++ {
+			width += rows[i].width
+		}
+		if i < len(rows) {
+			width = max(0, width-1)
+		}
+		for n := 0; n <= width/cols; n++ {
+			all = append(all, extent{min(cols, width-n*cols), n > 0})
+		}
+	}
+	return all
+}
+
+// eraseBelow erases what is behind the cursor. more says that there are further rows. tmux keeps a
+// screen in its history that is erased from its first cell on, and shows it again in a larger window:
+// so the row of the cursor is erased apart.
+func (p *Painter) eraseBelow(more bool) {
+	p.b.WriteString("\x1b[K")
+	if more {
+		fmt.Fprintf(&p.b, "\x1b[B\x1b[1G\x1b[J\x1b[A\x1b[%dG", p.x+1)
+	}
 }
 
 // Clear draws the view at the top of an empty screen.
@@ -160,7 +199,7 @@ func (p *Painter) change(rows []row, colour bool) {
 		p.move(i, at)
 	}
 	if len(p.rows) > i+1 || len(p.rows[i].cells) > j {
-		p.b.WriteString("\x1b[J")
+		p.eraseBelow(len(p.rows) > i+1)
 	}
 	p.write(rows, i, j, colour)
 	p.rows = rows

@@ -161,12 +161,35 @@ func TestPainter_AnotherSizeLeavesNothingBehind(t *testing.T) {
 		s := sit(t, inPython())
 		s.types("x = '" + strings.Repeat("abcdefghij", 8))
 		s.types(kLeft + kLeft + kLeft)
-		s.tty.resize(cols)
+		s.tty.resize(cols, s.tty.height)
 		s.painter.Resized()
 		s.compare(Key{})
 		s.types("X" + kEnd + "'")
 		if got := strings.ReplaceAll(s.tty.shows(), "\n", ""); got != ">>> x = '"+strings.Repeat("abcdefghij", 7)+"abcdefgXhij'" {
 			t.Errorf("in %d columns the screen is\n%s", cols, s.tty.shows())
+		}
+	}
+}
+
+func TestPainter_ASizeThatWasSmallerLeavesNothingBehind(t *testing.T) {
+	for _, lines := range []int{3, 8, 30} {
+		for _, keys := range []string{"", kUp + kUp + kUp, "\x1b<"} {
+			s := sit(t, inPython())
+			s.tty.resize(100, 24)
+			s.painter.Resized()
+			text := "def f(x):"
+			for i := range lines {
+				text += fmt.Sprintf("\n    line_number_%d = %d", i, i)
+			}
+			s.types(pasted(text) + keys)
+			for _, size := range [][2]int{{20, 10}, {100, 24}, {15, 4}, {40, 12}, {100, 40}} {
+				s.tty.resize(size[0], size[1])
+				s.painter.Resized()
+				s.compare(Key{})
+			}
+			if got, want := s.tty.shows(), ">>> "+strings.ReplaceAll(text, "\n", "\n... "); got != want {
+				t.Errorf("%d lines, %q: the screen is\n%s", lines, keys, got)
+			}
 		}
 	}
 }

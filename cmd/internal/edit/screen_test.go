@@ -11,6 +11,9 @@ import (
 type terminal struct {
 	cols, height int
 	grid         [][]string
+	soft         []bool // of rows: the terminal itself went on to it
+	history      [][]string
+	historySoft  []bool
 	y, x         int  // x is cols when the next character begins another row
 	sums         bool // it counts the cells of each character, and knows no clusters
 }
@@ -20,6 +23,7 @@ func newTerminal(cols, height int) *terminal {
 	for range height {
 		t.grid = append(t.grid, make([]string, cols))
 	}
+	t.soft = make([]bool, height)
 	return t
 }
 
@@ -41,11 +45,18 @@ func (t *terminal) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (t *terminal) newRow() {
+func (t *terminal) newRow(soft bool) {
 	if t.y++; t.y == t.height {
-		t.grid = append(t.grid[1:], make([]string, t.cols))
+		t.scroll()
 		t.y--
 	}
+	t.soft[t.y] = soft
+}
+
+// scroll moves the first row into the history.
+func (t *terminal) scroll() {
+	t.history, t.historySoft = append(t.history, t.grid[0]), append(t.historySoft, t.soft[0])
+	t.grid, t.soft = append(t.grid[1:], make([]string, t.cols)), append(t.soft[1:], false)
 }
 
 func (t *terminal) character(c string, w int) {
@@ -54,7 +65,7 @@ func (t *terminal) character(c string, w int) {
 		t.x = 0
 		return
 	case "\n":
-		t.newRow()
+		t.newRow(false)
 		return
 	case "\b":
 		t.x = max(0, min(t.x, t.cols-1)-1)
@@ -70,7 +81,7 @@ func (t *terminal) character(c string, w int) {
 	}
 	if t.x+w > t.cols {
 		t.x = 0
-		t.newRow()
+		t.newRow(true)
 	}
 	t.grid[t.y][t.x] = c
 	for i := 1; i < w; i++ {
@@ -93,7 +104,18 @@ func (t *terminal) sequence(s string) {
 		t.x = min(n, t.cols) - 1
 	case 'H':
 		t.y, t.x = 0, 0
+	case 'K':
+		clear(t.grid[t.y][min(t.x, t.cols-1):])
+		t.soft[t.y] = t.soft[t.y] && t.x > 0
 	case 'J':
+		if t.y == 0 && t.x == 0 && n != 2 { // as tmux does
+			for range t.height {
+				if strings.Join(t.grid[0], "") == "" {
+					break
+				}
+				t.scroll()
+			}
+		}
 		from := t.y
 		if n == 2 {
 			from = -1
@@ -127,29 +149,47 @@ func (t *terminal) shows() string {
 	return strings.TrimRight(strings.Join(rows, "\n"), "\n")
 }
 
-// resize gives the terminal another width. Rows that it has wrapped itself are not joined.
-func (t *terminal) resize(cols int) {
-	old := t.grid
-	line := []string{}
-	at := 0
-	for y, row := range old {
-		end := len(row)
-		for end > 0 && row[end-1] == "" {
-			end--
+// resize gives the terminal another size, as tmux does: rows that it has wrapped itself are joined, what
+// has no room any more goes into the history, and comes back from there.
+func (t *terminal) resize(cols, height int) {
+	rows, soft := append(t.history, t.grid...), append(t.historySoft, t.soft...)
+	y := len(t.history) + t.y
+	for len(rows) > y+1 && strings.Join(rows[len(rows)-1], "") == "" {
+		rows = rows[:len(rows)-1]
+	}
+	now := newTerminal(cols, 0)
+	for i := 0; i < len(rows); {
+		var line []string
+		at := -1
+		for first := i; i < len(rows) && (i == first || soft[i]); i++ {
+			if i == y {
+				at = len(line) + t.x
+			}
+			line = append(line, rows[i]...)
 		}
-		if y == t.y {
-			at = len(line) + t.x
+		for len(line) > 0 && line[len(line)-1] == "" {
+			line = line[:len(line)-1]
 		}
-		line = append(line, row[:end]...)
-		if end < len(row) { // it was not wrapped
-			break
+		if at >= 0 {
+			now.y, now.x = len(now.grid)+at/cols, at%cols
+		}
+		for begin := 0; begin == 0 || begin < max(len(line), at+1); begin += cols {
+			row := make([]string, cols)
+			copy(row, line[min(begin, len(line)):])
+			now.grid, now.soft = append(now.grid, row), append(now.soft, begin > 0)
 		}
 	}
-	*t = *newTerminal(cols, t.height)
-	for i, c := range line {
-		t.grid[i/cols][i%cols] = c
+	gone := max(0, len(now.grid)-height)
+	if height < t.height { // what is below the cursor goes first
+		gone = min(gone, max(0, now.y+1-height))
 	}
-	t.y, t.x = at/cols, at%cols
+	now.history, now.historySoft = now.grid[:gone], now.soft[:gone]
+	now.grid, now.soft, now.y, now.height, now.sums = now.grid[gone:], now.soft[gone:], now.y-gone, height, t.sums
+	now.grid, now.soft = now.grid[:min(height, len(now.grid))], now.soft[:min(height, len(now.grid))]
+	for len(now.grid) < height {
+		now.grid, now.soft = append(now.grid, make([]string, cols)), append(now.soft, false)
+	}
+	*t = *now
 }
 
 // A sitting is a person at a terminal with an editor.
