@@ -305,3 +305,20 @@ func TestEditor_ASecretIsInNoOtherText(t *testing.T) {
 		}
 	}
 }
+
+// The file of the history bounds a text; a session recalls all.
+func TestHistory_IsBoundedAndHasTheNewestText(t *testing.T) {
+	t.Parallel()
+	h := NewHistory(3, "old")
+	h.Add("  ")
+	large := strings.Repeat("x", maxHistory+1)
+	h.Add("small")
+	h.Add(large)
+	if got := h.Texts(); len(got) != 1 || got[0] != large {
+		t.Errorf("got %d texts, want the large one", len(got))
+	}
+	h.Add("new")
+	if got := h.Texts(); len(got) != 1 || got[0] != "new" {
+		t.Errorf("got %d texts, want the new one", len(got))
+	}
+}

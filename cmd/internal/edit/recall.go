@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// maxHistory bounds the bytes of all texts of a history. The newest text is always there.
-const maxHistory = 64 << 20
+// maxHistory bounds a history, in bytes. The newest text is always kept.
+const maxHistory = 32 << 20
 
 // A History has texts, the oldest first, each once.
 type History struct {
@@ -28,16 +28,19 @@ func NewHistory(limit int, texts ...string) *History {
 	return h
 }
 
-// Add makes text the newest.
+// Add makes text the newest, unless it is blank.
 func (h *History) Add(text string) {
+	if strings.TrimSpace(text) == "" {
+		return
+	}
 	h.texts = slices.DeleteFunc(h.texts, func(t string) bool { return t == text })
 	h.texts = append(h.texts, text)
 	h.texts = h.texts[max(0, len(h.texts)-h.limit):]
 	size := 0
 	for i, t := range slices.Backward(h.texts) {
 		if size += len(t); size > maxHistory && i < len(h.texts)-1 {
-			h.texts = h.texts[i+1:]
-			break
+			h.texts = slices.Delete(h.texts, 0, i+1)
+			return
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"strings"
 	"sync"
 
 	"golang.org/x/term"
@@ -221,7 +220,7 @@ func (e *editor) code(o edit.Options) (string, error) {
 	e.mu.Lock()
 	e.coding = false
 	e.mu.Unlock()
-	if err == nil && strings.TrimSpace(text) != "" {
+	if err == nil {
 		e.history.Add(text)
 		_ = e.file.add(text) // a full disk must not end the session
 	}
@@ -244,7 +243,7 @@ func (e *editor) answer(w session.Wait, prompt string) (string, error) {
 		return e.edit(o, nil)
 	}
 	text, err := e.edit(o, e.debugger)
-	if err == nil && keep(text) {
+	if err == nil {
 		e.debugger.Add(text)
 	}
 	return text, err

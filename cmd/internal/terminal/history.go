@@ -2,6 +2,8 @@ package terminal
 
 import (
 	"bufio"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,20 +42,22 @@ func (h history) load() ([]string, error) {
 	defer f.Close()
 	var texts []string
 	total := 0
-	in := bufio.NewScanner(f)
-	in.Buffer(make([]byte, 0, 4096), 1<<20)
-	for in.Scan() {
-		if more, ok := strings.CutPrefix(in.Text(), goesOn); ok && len(texts) > 0 {
+	in := bufio.NewReaderSize(f, maxHistoryText+2)
+	for {
+		line, err := readLine(in)
+		if errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return nil, err
+		}
+		if more, ok := strings.CutPrefix(line, goesOn); ok && len(texts) > 0 {
 			texts[len(texts)-1] += "\n" + more
 			continue
 		}
 		total++
-		if texts = append(texts, in.Text()); len(texts) > 2*historyTexts {
+		if texts = append(texts, line); len(texts) > 2*historyTexts {
 			texts = append(texts[:0], texts[historyTexts:]...)
 		}
-	}
-	if err := in.Err(); err != nil {
-		return nil, err
 	}
 	texts = slices.DeleteFunc(texts, func(t string) bool { return !keep(t) })
 	texts = texts[max(0, len(texts)-historyTexts):]
@@ -64,6 +68,18 @@ func (h history) load() ([]string, error) {
 	return texts, nil
 }
 
+// readLine returns a line. The end of one that is longer than any text of ours is a sign that no text
+// has.
+func readLine(in *bufio.Reader) (string, error) {
+	line, long, err := in.ReadLine()
+	text := string(line)
+	for long && err == nil {
+		text = text[:1] + goesOn
+		_, long, err = in.ReadLine()
+	}
+	return text, err
+}
+
 // record returns a text as it is in the file.
 func record(text string) string {
 	return strings.ReplaceAll(text, "\n", "\n"+goesOn) + "\n"
@@ -71,7 +87,11 @@ func record(text string) string {
 
 // rewrite replaces the file, whole or not at all.
 func (h history) rewrite(texts []string) error {
-	f, err := os.CreateTemp(filepath.Dir(h.path), filepath.Base(h.path)+"-") // mode 0600
+	path, err := filepath.EvalSymlinks(h.path) // a link stays one
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-") // mode 0600
 	if err != nil {
 		return err
 	}
@@ -84,7 +104,7 @@ func (h history) rewrite(texts []string) error {
 		err = e
 	}
 	if err == nil {
-		err = os.Rename(f.Name(), h.path)
+		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
 		_ = os.Remove(f.Name())
@@ -111,7 +131,7 @@ func (h history) add(text string) error {
 	return err
 }
 
-// keep reports whether a text is remembered beyond this run.
+// keep reports whether a text is worth remembering in the file.
 func keep(text string) bool {
 	return strings.TrimSpace(text) != "" && len(text) <= maxHistoryText && !strings.Contains(text, goesOn)
 }

@@ -84,3 +84,35 @@ func TestHistory_WithoutAPathRemembersNothing(t *testing.T) {
 		t.Errorf("got %q, %v, want nothing", texts, err)
 	}
 }
+
+func TestHistory_ALineThatIsTooLongCostsNoOther(t *testing.T) {
+	h := history{filepath.Join(t.TempDir(), "history")}
+	long := strings.Repeat("x", 3<<20)
+	if err := os.WriteFile(h.path, []byte("first\n"+long+"\nif x:\n"+goesOn+long+"\nlast\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := h.load()
+	if want := []string{"first", "last"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %d texts, %v, want %q", len(got), err, want)
+	}
+}
+
+func TestHistory_ALinkStaysOne(t *testing.T) {
+	dir := t.TempDir()
+	h := history{filepath.Join(dir, "history")}
+	if err := os.WriteFile(filepath.Join(dir, "real"), []byte("x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("real", h.path); err != nil {
+		t.Skip("no right to make a symbolic link: ", err)
+	}
+	if err := h.rewrite([]string{"y"}); err != nil {
+		t.Fatal(err)
+	}
+	if target, err := os.Readlink(h.path); err != nil || target != "real" {
+		t.Errorf("got %q, %v, want the link", target, err)
+	}
+	if got, err := h.load(); err != nil || !slices.Equal(got, []string{"y"}) {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
