@@ -189,3 +189,30 @@ func grouped(n int) string {
 	}
 	return s
 }
+
+// A Transcript makes the text of a session of its events, as output.txt has it: nothing is folded or
+// left out. The zero value is ready.
+type Transcript struct{ p page }
+
+// Add adds an event, and returns the text that is final by then: all but the last line, which what
+// comes next may rewrite.
+func (t *Transcript) Add(e Event) []byte {
+	t.p.print(e)
+	return t.take()
+}
+
+// Rest returns the last line, as it is now. What is added then begins a new piece of text.
+func (t *Transcript) Rest() []byte {
+	t.p.flush()
+	t.p.out = shown(t.p.out, t.p.line)
+	t.p.continued = t.p.open()
+	t.p.line, t.p.at, t.p.rewritten = t.p.line[:0], 0, false
+	return t.take()
+}
+
+// take returns the final text, which the caller keeps until the next call.
+func (t *Transcript) take() []byte {
+	text := t.p.out
+	t.p.out = t.p.out[:0]
+	return text
+}

@@ -186,3 +186,27 @@ func TestLines_AreThoseOfTheOutputFile(t *testing.T) {
 		t.Errorf("got %d lines: %.30q, then %q", len(got), got, l.Open())
 	}
 }
+
+func TestTranscript_PiecesAreTheWholeText(t *testing.T) {
+	t.Parallel()
+	text := "a\rb\nlong " + strings.Repeat("x", 200<<10) + "\ntail \xff é open"
+	for _, size := range []int{1, 7, 4096, len(text)} {
+		var transcript Transcript
+		var got []byte
+		for chunk := range slices.Chunk([]byte(text), size) {
+			got = append(got, transcript.Add(Event{Body: Text{Data: chunk}})...)
+		}
+		got = append(got, transcript.Rest()...)
+		if want := Plain(text); string(got) != want {
+			t.Errorf("pieces of %d bytes: got %.80q… of %d bytes, want %d", size, got, len(got), len(want))
+		}
+	}
+	var transcript Transcript
+	transcript.Add(Event{Body: Text{Data: []byte("who? ")}})
+	if got := transcript.Rest(); string(got) != "who? " {
+		t.Errorf("got %q", got)
+	}
+	if got := transcript.Add(Event{Body: Notice{Message: "next"}}); string(got) != "\n[next]\n" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -8,15 +8,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/turnstone-repl/turnstone/client"
-	"github.com/turnstone-repl/turnstone/cmd/internal/private"
-	"github.com/turnstone-repl/turnstone/cmd/internal/terminal"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -92,7 +88,8 @@ func execIn(f *flag.FlagSet) action {
 			return statusUsage, errNoText
 		}
 		return r.use(func(ctx context.Context, conn *client.Client) (int, error) {
-			p := client.StartParams{Session: given[0], Input: code.String(), Author: commandAuthor("exec"), WaitMS: wait.Milliseconds()}
+			view := r.turnView(s, conn, *wait)
+			p := client.StartParams{Session: given[0], Input: code.String(), Author: commandAuthor("exec"), WaitMS: view.firstWait()}
 			if sandbox != nil || limits.Limits != (workers.Limits{}) { // before any code runs in a session with weaker ones
 				if now, err := conn.Get(ctx, given[0]); err == nil {
 					if err := errors.Join(mustHold(sandbox, now), mustLimit(limits.Limits, now)); err != nil {
@@ -110,13 +107,14 @@ func execIn(f *flag.FlagSet) action {
 				asked(sandbox, &params)
 				err = create(ctx, s, r.where, conn, params)
 				if err == nil {
+					view.until, p.WaitMS = time.Now().Add(*wait), view.firstWait()
 					reply, err = conn.Start(ctx, p)
 				}
 			}
 			if err != nil {
 				return statusFailed, err
 			}
-			return showReply(s, r, reply)
+			return view.show(ctx, reply, 0)
 		})
 	}
 
@@ -124,56 +122,6 @@ func execIn(f *flag.FlagSet) action {
 
 // errNoText refuses what a request to a daemon would carry as other text.
 var errNoText = misuse("this is not UTF-8: convert it first, as iconv does")
-
-// showReply prints the output of a turn, and other facts on standard error.
-func showReply(s streams, r *daemonCommand, reply session.Reply) (int, error) {
-	if r.json {
-		return replyStatus(reply), printJSON(s.out, reply)
-	}
-	pictures, midline := 0, false
-	for _, p := range timeline.Render(withoutStart(s, reply), &timeline.RenderOptions{Self: commandAuthor(r.flags.Name())}).Parts {
-		if p.Image != nil {
-			pictures++
-			fmt.Fprintf(s.err, "repl: %s\n", r.keepPicture(reply, pictures, p.Image))
-			continue
-		}
-		midline = !strings.HasSuffix(p.Text, "\n")
-		if _, err := io.WriteString(s.out, p.Text); err != nil {
-			return statusFailed, err
-		}
-	}
-	if midline && reply.Outcome == "" && isTerminal(s.out) && isTerminal(s.err) {
-		fmt.Fprintln(s.err) // our own message is not a part of the question
-	}
-	switch {
-	case reply.Wait != nil && reply.Wait.Permission != nil:
-		p := reply.Wait.Permission
-		fmt.Fprintf(s.err, "repl: waits for a permission: %s (allow it with %s, or refuse it with %s --no)\n", p.Denial, allowCommand(reply.Session, p.Grant), "repl allow "+reply.Session)
-	case reply.Wait != nil && reply.Wait.Form != nil:
-		fmt.Fprintf(s.err, "repl: waits for a person: %s (answer at repl attach %s)\n", reply.Wait.Form.Question(), reply.Session)
-	case reply.Wait != nil:
-		fmt.Fprintf(s.err, "repl: waiting for input: %q (answer with repl input %s)\n", reply.Wait.Prompt, reply.Session)
-	case reply.Outcome == "":
-		fmt.Fprintf(s.err, "repl: still running: repl events %s --follow shows what comes, repl interrupt %s stops it\n", reply.Session, reply.Session)
-	}
-	return replyStatus(reply), nil
-}
-
-// keepPicture keeps a picture of a reply as a file, and says where.
-func (r *daemonCommand) keepPicture(reply session.Reply, number int, i *timeline.Image) string {
-	dir := picturesOf(r.link.Place(), reply.Session)
-	path := filepath.Join(dir, fmt.Sprintf("turn-%d-%d.%s", reply.Turn, number, terminal.PictureExtension(i.MIME)))
-	err := errors.New("there is no directory of the user's for it")
-	if dir != "" {
-		if err = private.MakeDir(dir); err == nil {
-			err = os.WriteFile(path, i.Data, 0o600)
-		}
-	}
-	if err != nil {
-		return fmt.Sprintf("a picture of %d bytes (%s) could not be kept: %v", len(i.Data), i.MIME, err)
-	}
-	return fmt.Sprintf("picture: %s, kept for a day", path)
-}
 
 // withoutStart returns the events of a reply without the notices of the worker's start, which are no output of
 // the code. Those of a new session have been said when it was created.
@@ -251,14 +199,15 @@ func inputTo(f *flag.FlagSet) action {
 			if now.Wait.Form != nil {
 				return statusFailed, fmt.Errorf("%s asks a person: answer at repl attach %s", given[0], given[0])
 			}
+			view := r.turnView(s, c, *wait)
 			reply, err := c.Input(ctx, client.InputParams{
 				Session: given[0], Wait: now.Wait.ID, Input: text, EOF: *eof, Author: commandAuthor("input"),
-				WaitMS: wait.Milliseconds(), After: now.LastSeq,
+				WaitMS: view.firstWait(), After: now.LastSeq,
 			})
 			if err != nil {
 				return statusFailed, err
 			}
-			return showReply(s, r, reply)
+			return view.show(ctx, reply, now.LastSeq)
 		})
 	}
 

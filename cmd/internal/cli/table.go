@@ -144,7 +144,8 @@ func execText() string {
 		"--dir, --with and --cull-idle are for a session that exec makes; without --lang it is Python. The exit "+
 		"status is %d when the code is still running after --wait, %d when it waits for input. "+
 		"Ctrl-C interrupts the code, as a signal does that asks exec to end. After a hangup, when the terminal is closed or "+
-		"the login is lost, the code goes on in the session.", statusRunning, statusWaiting), 80)
+		"the login is lost, the code goes on in the session. At a terminal much output is shown without its middle, and a "+
+		"line says where all of it is; a file or a pipe gets all of it as it comes.", statusRunning, statusWaiting), 80)
 }
 
 func waitText() string {

@@ -20,21 +20,6 @@ func wholeInPython(text string) bool {
 	return len(open) == 0 && !inString && (!block || strings.TrimSpace(last) == "" && strings.Count(text, "\n") > 1)
 }
 
-func TestHistory_IsBoundedInBytesAndHasTheNewest(t *testing.T) {
-	large := func(name string) string { return name + strings.Repeat("x", maxHistory/2) }
-	h := NewHistory(10)
-	for _, name := range []string{"a", "b", "c"} {
-		h.Add(large(name))
-	}
-	if got := h.Texts(); len(got) != 1 || got[0][0] != 'c' {
-		t.Errorf("there are %d texts", len(got))
-	}
-	h.Add("d")
-	if got := h.Texts(); len(got) != 2 || got[1] != "d" {
-		t.Errorf("there are %d texts", len(got))
-	}
-}
-
 // offersNames completes names, and knows a call.
 func offersNames(text string, cursor int) Completion {
 	before := text[:cursor]

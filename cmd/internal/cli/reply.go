@@ -1,0 +1,279 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/private"
+	"github.com/turnstone-repl/turnstone/cmd/internal/terminal"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// quickTurn is how long a turn whose whole output is wanted is waited for in one call, before its
+// events are followed.
+const quickTurn = 250 * time.Millisecond
+
+// A turnView shows what comes of a turn that a command has begun, or goes on with.
+type turnView struct {
+	r        *daemonCommand
+	s        streams
+	c        *client.Client
+	whole    bool      // all output is shown, as it comes; else a reply, which may leave out the middle
+	until    time.Time // for so long the command waits
+	begun    bool      // an event of the turn has come
+	text     timeline.Transcript
+	pictures int           // that have come
+	replied  session.Reply // what it was when it was last asked for
+}
+
+// turnView is a view for a command that waits for so long. A person reads the beginning and the end of
+// much output; a file or a program gets all of it.
+func (r *daemonCommand) turnView(s streams, c *client.Client, wait time.Duration) *turnView {
+	return &turnView{r: r, s: s, c: c, until: time.Now().Add(wait), whole: !r.json && !isTerminal(s.out)}
+}
+
+// firstWait is for how long the call that begins the turn waits.
+func (v *turnView) firstWait() int64 {
+	wait := max(time.Until(v.until), 0)
+	if v.whole {
+		wait = min(wait, quickTurn)
+	}
+	return wait.Milliseconds()
+}
+
+// show shows the turn: reply is the answer to the call that began it, and after the cursor before its
+// first event; 0 is before those of the reply.
+func (v *turnView) show(ctx context.Context, reply session.Reply, after timeline.Seq) (int, error) {
+	v.replied = reply
+	switch {
+	case v.r.json:
+		return replyStatus(reply), printJSON(v.s.out, reply)
+	case !v.whole:
+		return v.summary(ctx, reply)
+	}
+	if after == 0 && len(reply.Events) > 0 {
+		after = reply.Events[0].Seq - 1
+	}
+	err := v.all(ctx, after)
+	if err == nil {
+		_, err = v.s.out.Write(v.text.Rest())
+	}
+	if err != nil {
+		return v.failed(ctx, err)
+	}
+	v.tell(v.replied)
+	return replyStatus(v.replied), nil
+}
+
+// failed ends the view with an error. Whoever ends the command ends the turn, too; an output that
+// nobody takes does not.
+func (v *turnView) failed(ctx context.Context, err error) (int, error) {
+	turn := v.replied
+	switch {
+	case ctx.Err() != nil:
+		bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), shortTime)
+		defer stop()
+		_, _ = v.c.Interrupt(bounded, client.InterruptParams{Session: turn.Session, Turn: turn.Turn, Author: commandAuthor(v.r.flags.Name())})
+	case errors.Is(err, syscall.EPIPE):
+		if turn.Outcome == "" {
+			fmt.Fprintf(v.s.err, "repl: nobody reads the output: turn %d goes on in %s\n", turn.Turn, turn.Session)
+		}
+		return 128 + int(syscall.SIGPIPE), nil
+	}
+	return statusFailed, err
+}
+
+// shortTime bounds a call after which the command ends.
+const shortTime = 5 * time.Second
+
+// all shows all events of the turn behind a cursor, until the turn is over or asks for something, or
+// the wait is over.
+func (v *turnView) all(ctx context.Context, after timeline.Seq) error {
+	if v.isWhole(v.replied) {
+		for _, e := range v.replied.Events {
+			if err := v.event(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	limited, stop := context.WithDeadline(ctx, v.until)
+	defer stop()
+	w, err := v.c.Subscribe(limited, client.SubscribeParams{Session: v.replied.Session, After: after, Author: commandAuthor(v.r.flags.Name())})
+	if err != nil {
+		return v.overdue(ctx, limited, err)
+	}
+	defer func() {
+		bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), shortTime)
+		defer stop()
+		_ = w.Cancel(bounded)
+	}()
+	died := false
+	for {
+		e, err := w.Next(limited)
+		if err != nil {
+			return v.overdue(ctx, limited, err)
+		}
+		if err := v.event(e); err != nil {
+			return err
+		}
+		switch b := e.Body.(type) {
+		case timeline.TurnEnded:
+			if e.Turn != v.replied.Turn {
+				continue
+			}
+			v.replied.Outcome = b.Outcome
+			if died = b.Outcome == timeline.OutcomeEnded; !died { // else the end of the worker comes next
+				return nil
+			}
+		case timeline.GenerationEnded:
+			if died {
+				return nil
+			}
+		case timeline.Wait:
+			if err := v.ask(ctx, e.Seq); err != nil || v.replied.Wait != nil {
+				return err
+			}
+		}
+	}
+}
+
+// isWhole reports whether the events of a reply are all that there will be.
+func (v *turnView) isWhole(reply session.Reply) bool {
+	if reply.Outcome == "" && reply.Wait == nil {
+		return false
+	}
+	for _, e := range reply.Events {
+		switch e.Body.(type) {
+		case timeline.Elided, timeline.Gap:
+			return false
+		}
+	}
+	return true
+}
+
+// overdue is the end of a wait that was long enough; any other error stays.
+func (v *turnView) overdue(ctx, limited context.Context, err error) error {
+	if ctx.Err() != nil || limited.Err() == nil {
+		return err
+	}
+	return v.ask(ctx, v.replied.Next)
+}
+
+// ask asks how the turn is now.
+func (v *turnView) ask(ctx context.Context, after timeline.Seq) error {
+	reply, err := v.c.Wait(ctx, client.WaitParams{Session: v.replied.Session, Turn: v.replied.Turn, After: after})
+	if err == nil {
+		v.replied = reply
+	}
+	return err
+}
+
+// event writes an event.
+func (v *turnView) event(e timeline.Event) error {
+	if e.Between || e.Turn != v.replied.Turn {
+		if n, ok := e.Body.(timeline.Notice); ok && !v.begun && v.replied.Generation > 1 { // of its worker's start
+			fmt.Fprintf(v.s.err, "repl: %s\n", n.Message)
+		}
+		switch e.Body.(type) {
+		case timeline.Gap, timeline.GenerationEnded:
+		default:
+			return nil
+		}
+	}
+	v.begun = true
+	switch b := e.Body.(type) {
+	case timeline.TurnEnded: // whose last line is not always ended
+		return nil
+	case timeline.Display:
+		if mime, data, ok := b.Picture(); ok {
+			v.keepPicture(mime, data)
+			return nil
+		}
+	case timeline.Gap:
+		fmt.Fprintf(v.s.err, "repl: %s of the output are lost: the session has dropped them\n", timeline.ByteCount(b.Bytes))
+		return nil
+	}
+	_, err := v.s.out.Write(v.text.Add(e))
+	return err
+}
+
+// summary prints the beginning and the end of the output, and says where all of it is.
+func (v *turnView) summary(ctx context.Context, reply session.Reply) (int, error) {
+	shown := timeline.Render(withoutStart(v.s, reply), &timeline.RenderOptions{Self: commandAuthor(v.r.flags.Name())})
+	midline := false
+	for _, p := range shown.Parts {
+		if p.Image != nil {
+			v.keepPicture(p.Image.MIME, p.Image.Data)
+			continue
+		}
+		midline = !strings.HasSuffix(p.Text, "\n")
+		if _, err := io.WriteString(v.s.out, p.Text); err != nil {
+			return statusFailed, err
+		}
+	}
+	if midline && reply.Outcome == "" && isTerminal(v.s.err) {
+		fmt.Fprintln(v.s.err) // our own message is not a part of the question
+	}
+	if shown.Elided || !v.isWhole(reply) && reply.Outcome != "" {
+		fmt.Fprintf(v.s.err, "repl: this is not all of the output; all of it is in %s\n", v.outputOf(ctx, reply.Session))
+	}
+	v.tell(reply)
+	return replyStatus(reply), nil
+}
+
+// keepPicture keeps a picture of the turn as a file, and says where.
+func (v *turnView) keepPicture(mime string, data []byte) {
+	v.pictures++
+	path, err := v.pictureFile(mime)
+	if err == nil {
+		err = os.WriteFile(path, data, 0o600)
+	}
+	if err != nil {
+		fmt.Fprintf(v.s.err, "repl: a picture of %d bytes (%s) could not be kept: %v\n", len(data), mime, err)
+		return
+	}
+	fmt.Fprintf(v.s.err, "repl: picture: %s, kept for a day\n", path)
+}
+
+// pictureFile returns the file of the picture that came last, in a directory that exists.
+func (v *turnView) pictureFile(mime string) (string, error) {
+	dir := picturesOf(v.r.link.Place(), v.replied.Session)
+	if dir == "" {
+		return "", errors.New("there is no directory of the user's for it")
+	}
+	return filepath.Join(dir, fmt.Sprintf("turn-%d-%d.%s", v.replied.Turn, v.pictures, terminal.PictureExtension(mime))), private.MakeDir(dir)
+}
+
+// outputOf says where a session keeps its output, or how to get it from elsewhere.
+func (v *turnView) outputOf(ctx context.Context, name string) string {
+	now, err := v.c.Get(ctx, name)
+	if err != nil || now.OutputPath == "" || v.r.isAway() {
+		return "output.txt: repl files " + name + " output.txt" + v.r.again()
+	}
+	return filepath.Clean(now.OutputPath)
+}
+
+// tell says on standard error how the turn is.
+func (v *turnView) tell(reply session.Reply) {
+	switch {
+	case reply.Wait != nil && reply.Wait.Permission != nil:
+		p := reply.Wait.Permission
+		fmt.Fprintf(v.s.err, "repl: waits for a permission: %s (allow it with %s, or refuse it with %s --no)\n", p.Denial, allowCommand(reply.Session, p.Grant), "repl allow "+reply.Session)
+	case reply.Wait != nil && reply.Wait.Form != nil:
+		fmt.Fprintf(v.s.err, "repl: waits for a person: %s (answer at repl attach %s)\n", reply.Wait.Form.Question(), reply.Session)
+	case reply.Wait != nil:
+		fmt.Fprintf(v.s.err, "repl: waiting for input: %q (answer with repl input %s)\n", reply.Wait.Prompt, reply.Session)
+	case reply.Outcome == "":
+		fmt.Fprintf(v.s.err, "repl: still running: repl events %s --follow shows what comes, repl interrupt %s stops it\n", reply.Session, reply.Session)
+	}
+}

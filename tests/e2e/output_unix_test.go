@@ -1,0 +1,96 @@
+//go:build unix
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestExec_Output(t *testing.T) {
+	t.Parallel()
+	t.Run("of any length is whole in a file", func(t *testing.T) {
+		t.Parallel()
+		h := daemonHome(t)
+		h.serve(t)
+		var lines strings.Builder
+		for i := range 20_000 {
+			fmt.Fprintln(&lines, i)
+		}
+		want(t, h.run(t, "", "exec", "main", "-e", "for i in range(20_000): print(i)"), result{lines.String(), newSession("main"), 0})
+		want(t, h.run(t, "", "exec", "main", "-e", "for i in range(50): print('same')"), result{strings.Repeat("same\n", 50), "", 0})
+		long := strings.Repeat("x", 300_000)
+		want(t, h.run(t, "", "exec", "main", "-e", "print('x' * 300_000, end='')"), result{long, "", 0})
+		want(t, h.run(t, "", "exec", "main", "-e", "for i in range(20_000): print(i)", "-e", "n = input()"),
+			result{lines.String(), "repl: waiting for input: \"\" (answer with repl input main)\n", 5})
+		want(t, h.run(t, "", "input", "main", "-e", "ada"), result{"", "", 0})
+		want(t, h.run(t, "", "exec", "main", "-e", "m = input()", "-e", "for i in range(20_000): print(i)"), result{"", "repl: waiting for input: \"\" (answer with repl input main)\n", 5})
+		want(t, h.run(t, "", "input", "main", "-e", "eve"), result{lines.String(), "", 0})
+	})
+	t.Run("comes while the code runs", func(t *testing.T) {
+		t.Parallel()
+		h := daemonHome(t)
+		h.serve(t)
+		cmd := h.command(t, "exec", "main", "-e", "import os, time; print('first')",
+			"-e", "while not os.path.exists('go'): time.sleep(.01)", "-e", "", "-e", "print('last')")
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		readUntil(t, out, "first\n")
+		if err := os.WriteFile(filepath.Join(h.dir, "go"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		readUntil(t, out, "last\n")
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("that is left out at a terminal is named", func(t *testing.T) {
+		t.Parallel()
+		h := daemonHome(t)
+		h.serve(t)
+		p := h.start(t, "exec", "main", "-e", "for i in range(20_000): print(i)")
+		p.sees("19999")
+		p.sees("repl: this is not all of the output; all of it is in ")
+		p.sees("output.txt")
+		if err := p.cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("that nobody reads any more leaves the turn running", func(t *testing.T) {
+		t.Parallel()
+		h := daemonHome(t)
+		h.serve(t)
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := h.command(t, "exec", "main", "-e", "import os, time; print('first')",
+			"-e", "while not os.path.exists('go'): time.sleep(.01); print('more')", "-e", "", "-e", "end = 'done'")
+		cmd.Stdout = w
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		_ = w.Close()
+		readUntil(t, r, "first\n")
+		_ = r.Close()
+		_ = cmd.Wait()
+		if got := status(t, cmd); got != 141 {
+			t.Errorf("got status %d, want 141", got)
+		}
+		if err := os.WriteFile(filepath.Join(h.dir, "go"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if r := h.run(t, "", "wait", "main"); r.status != 0 {
+			t.Errorf("got %v", r)
+		}
+		want(t, h.run(t, "", "exec", "main", "-e", "end"), result{"'done'\n", "", 0})
+	})
+}
