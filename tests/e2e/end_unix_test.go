@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/creack/pty"
 )
 
 // An ending is work that a runtime does at its end: it says that it has begun, and goes on when
@@ -224,4 +226,50 @@ func TestDaemon_ExecKeepsPictures(t *testing.T) {
 	if data, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(data), "\x89PNG") {
 		t.Errorf("got %v: %q, %v", got, path, err)
 	}
+}
+
+// A program's questions are answered by whoever runs it, and never by its own lines.
+func TestR_ProgramAsksItsUser(t *testing.T) {
+	t.Parallel()
+	h := newRHome(t)
+	path := h.file(t, "asks.R", "n <- readline('n? ')\nprint(n)\nx <- readLines(stdin(), 1)\nof the file\nprint(x)\ncat(menu(c('a', 'b')), 'end\\n')\n")
+	wanted := "[1] \"bob\"\n[1] \"of the file\"\n\n1: a\n2: b\n\n2 end\n"
+	want(t, h.run(t, "bob\n2\n", path), result{wanted, "", 0})
+	want(t, h.run(t, "bob\n", "--lang", "r", "-e", "n <- readline('n? ')", "-e", "n"), result{"[1] \"bob\"\n", "", 0})
+	want(t, h.run(t, "n <- readline('n? ')\nn\n", "--lang", "r"), result{"[1] \"\"\n", "", 0})
+	t.Run("at a terminal", func(t *testing.T) {
+		t.Parallel()
+		p := h.start(t, path)
+		p.sees("n? ")
+		p.types("eve\r")
+		p.sees("[1] \"eve\"\r\n")
+		p.sees("Selection: ")
+		p.types("1\r")
+		p.sees("1 end\r\n")
+		p.leaves(0)
+	})
+}
+
+func TestR_WidthIsThatOfTheTerminal(t *testing.T) {
+	t.Parallel()
+	p := newRHome(t).start(t, "--lang", "r")
+	p.sees("Ctrl-D ends.")
+	p.sees("> ")
+	p.enters("getOption('width')")
+	p.sees("[1] 100\r\n")
+	p.sees("> ")
+	p.enters("options(width = 77)")
+	p.sees("> ")
+	p.enters("getOption('width')") // the user's own, until the next change
+	p.sees("[1] 77\r\n")
+	p.sees("> ")
+	// The code waits until the change has come.
+	p.enters("cat('o', 'n\\n', sep = ''); while (system('stty size < /dev/tty', intern = TRUE) != '30 70') Sys.sleep(.01)")
+	p.sees("on\r\n")
+	if err := pty.Setsize(p.tty, &pty.Winsize{Rows: 30, Cols: 70}); err != nil {
+		t.Fatal(err)
+	}
+	p.sees("> ")
+	p.enters("getOption('width')")
+	p.sees("[1] 70\r\n")
 }

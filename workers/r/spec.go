@@ -51,6 +51,10 @@ type Options struct {
 	// default the rest is not run.
 	KeepGoing bool
 
+	// Program means that an input is a whole program: readline() and menu() in it ask, and take no
+	// line of it for their answer, as stdin() and scan() do.
+	Program bool
+
 	// CompileShim compiles the shim even if there is a prebuilt one.
 	CompileShim bool
 
@@ -152,7 +156,11 @@ func (o *Options) setting() (string, error) {
 	if o.KeepGoing {
 		keepGoing = 1
 	}
-	return strings.Join(append(words, fmt.Sprintf("keep_going=%d", keepGoing)), " "), nil
+	words = append(words, fmt.Sprintf("keep_going=%d", keepGoing))
+	if o.Program {
+		words = append(words, "program=1")
+	}
+	return strings.Join(words, " "), nil
 }
 
 // scripts returns the worker's R code by file name. All sessions share it.

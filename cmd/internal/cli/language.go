@@ -64,8 +64,9 @@ type language struct {
 
 // surroundings are a runtime's settings beside the environment that it inherits.
 type surroundings struct {
-	env  []string // as in workers.Spec
-	init string   // a file that it runs at its start, absolute; "" for none
+	env     []string // as in workers.Spec
+	init    string   // a file that it runs at its start, absolute; "" for none
+	program bool     // an input is a whole program
 }
 
 // isNamed reports whether a name is one of the language's.
@@ -117,7 +118,7 @@ func builtIn() []language {
 		syntax:       edit.R,
 		spec: func(executable, dir string, more surroundings) workers.Spec {
 			env, file := rInit(more)
-			return withInit(r.Spec(r.Options{Path: executable, Dir: dir, Env: env}), "init-file.R", file)
+			return withInit(r.Spec(r.Options{Path: executable, Dir: dir, Env: env, Program: more.program}), "init-file.R", file)
 		},
 		file: rFile,
 		quit: `base::quit(save = "no")`,

@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -184,7 +187,7 @@ func (r *run) answerUntilIdle(ctx context.Context) (session.Reply, error) {
 // output copies the program's output, until the session is closed or a write fails; that
 // error ends the program. Our own messages go to standard error, and only important ones.
 func (r *run) output() error {
-	pictures := 0
+	pictures, line := 0, ""
 	for e := range r.session.Events(context.Background(), 0) {
 		switch b := e.Body.(type) {
 		case timeline.Text:
@@ -192,10 +195,16 @@ func (r *run) output() error {
 			if b.Stream == timeline.Stderr {
 				w = r.streams.err
 			}
-			if _, err := w.Write(b.Data); errors.Is(err, syscall.EPIPE) {
-				return &signalError{int(syscall.SIGPIPE)}
-			} else if err != nil {
-				return fmt.Errorf("cannot write the program's output: %w", err)
+			if err := writeOutput(w, b.Data); err != nil {
+				return err
+			}
+			line = lineOf(line, b.Data)
+		case timeline.Wait: // not every runtime prints what it asks
+			if r.stdin.normal == nil || b.Kind == timeline.WaitPermission || b.Kind == timeline.WaitForm || strings.HasSuffix(line, b.Prompt) {
+				continue
+			}
+			if err := writeOutput(r.streams.out, []byte(b.Prompt)); err != nil {
+				return err
 			}
 		case timeline.WaitEnded:
 			r.stdin.ended(b.Wait)
@@ -226,6 +235,28 @@ func (r *run) output() error {
 		fmt.Fprintf(r.streams.err, "repl: pictures are shown at a terminal only; %d were dropped\n", pictures)
 	}
 	return nil
+}
+
+func writeOutput(w io.Writer, b []byte) error {
+	_, err := w.Write(b)
+	if errors.Is(err, syscall.EPIPE) {
+		return &signalError{int(syscall.SIGPIPE)}
+	} else if err != nil {
+		return fmt.Errorf("cannot write the program's output: %w", err)
+	}
+	return nil
+}
+
+// maxLine bounds what is kept of a line of output, in bytes: longer than a prompt.
+const maxLine = 4096
+
+// lineOf returns the end of the line that was begun, after b was written.
+func lineOf(line string, b []byte) string {
+	if i := bytes.LastIndexByte(b, '\n'); i >= 0 {
+		line, b = "", b[i+1:]
+	}
+	line += string(b[max(0, len(b)-maxLine):])
+	return line[max(0, len(line)-maxLine):]
 }
 
 // handleCtrlC interrupts the program at each Ctrl-C, and ends everything at the third, if

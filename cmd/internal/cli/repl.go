@@ -31,6 +31,7 @@ type choice struct {
 	atPlaces             *workers.Sandbox // likewise, of sessions at other places than the usual one
 	limits               limitFlags
 	away                 bool // the session is not on this machine
+	program              bool // it runs a whole program
 }
 
 // spec checks the choice and finds its runtime.
@@ -165,7 +166,9 @@ func (c choice) specOf(l language) (workers.Spec, error) {
 	return s, s.Err
 }
 
-func (c choice) surroundings() surroundings { return surroundings{env: c.env, init: c.init} }
+func (c choice) surroundings() surroundings {
+	return surroundings{env: c.env, init: c.init, program: c.program}
+}
 
 // define adds the flags that make the choice.
 func (c *choice) define(f *flag.FlagSet) {
@@ -237,6 +240,7 @@ func repl(f *flag.FlagSet) action {
 		if c.sandbox, err = c.confinement.sandbox(f); err != nil {
 			return statusUsage, err
 		}
+		c.program = g.is || !terminal.Usable()
 		if g.isFile() && c.isOpen() {
 			c.lang = languageOfFile(g.files[0])
 		}

@@ -146,9 +146,29 @@ muffle <- function(w)
 hear <- function(e)
   shim("turnstone_error", tryCatch(enc2utf8(as.character(conditionMessage(e)))[1L], error = function(e) ""))
 
+# The width of R's output is that of the user's terminal, and follows it. At first one that the
+# user's profile has set counts.
+follow_width <- local({
+  first <- TRUE
+  function(columns) {
+    if (columns > 0L && (!first || identical(getOption("width"), 80L)))
+      options(width = min(max(columns, 10L), 10000L))
+    first <<- FALSE
+  }
+})
+
+# TRUE if readline() or menu() reads, and not a connection or scan(); else NULL.
+asks <- function() {
+  askers <- c(list(base::readline), if (isNamespaceLoaded("utils")) list(utils::menu))
+  for (i in seq_len(sys.nframe()))
+    for (asker in askers) if (identical(sys.function(i), asker)) return(TRUE)
+}
+
 list(
   quietly = quietly,
   listen = function() globalCallingHandlers(error = hear),
+  width = follow_width,
+  asks = asks,
   finish = function() plots$finish(),
   page = function() plots$before_text(),
   refresh = function() functions(),

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static SEXP quietly, finish_call, page_call, variables_call, refresh_call, listen_call, complete_function, inspect_function, parse_function, value_function;
+static SEXP quietly, finish_call, page_call, variables_call, refresh_call, listen_call, complete_function, inspect_function, parse_function, value_function, width_function, asks_call;
 static bool drawing;                /* a device of ours has been opened */
 static unsigned long texts, look_at; /* since something was drawn: texts, and which one gives cause to look again */
 static int running;
@@ -107,6 +107,10 @@ void code_load(void) {
 			inspect_function = element(functions, "inspect");
 			parse_function = element(functions, "parse");
 			value_function = element(functions, "value");
+			width_function = element(functions, "width");
+			SEXP asks = element(functions, "asks");
+			if (asks != NULL)
+				R_PreserveObject(asks_call = Rf_lang1(asks));
 			if (finish != NULL)
 				R_PreserveObject(finish_call = Rf_lang1(finish));
 			SEXP page = element(functions, "page");
@@ -143,9 +147,25 @@ void code_listen(void) {
 		Rf_eval(listen_call, R_BaseEnv);
 }
 
-void code_functions(void) {
-	if (refresh_call != NULL)
-		eval(refresh_call, R_BaseEnv);
+bool code_functions(void) {
+	return refresh_call != NULL && eval(refresh_call, R_BaseEnv) != NULL;
+}
+
+bool code_width(void) {
+	static int known;
+	int now = terminal_width();
+	if (now == known || width_function == NULL)
+		return false;
+	known = now;
+	SEXP call = Rf_protect(Rf_lang2(width_function, Rf_protect(Rf_ScalarInteger(now))));
+	bool good = eval(call, R_BaseEnv) != NULL;
+	Rf_unprotect(2);
+	return good;
+}
+
+bool code_asks(void) {
+	SEXP asks = asks_call != NULL ? eval(asks_call, R_BaseEnv) : NULL;
+	return asks != NULL && TYPEOF(asks) == R_LGLSXP; /* else NULL */
 }
 
 void code_finish(void) {

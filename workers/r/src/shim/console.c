@@ -78,6 +78,7 @@ static bool resting;          /* in main_wait(), at the top level */
 static uint64_t written;      /* texts that R wrote */
 static bool keep_going;
 static char said[8192];       /* the message of the last error, unless R has printed that itself */
+static bool program; /* the input is a whole program, in which readline() gets no line of it */
 static bool echoing;          /* the last text that R wrote is of a value */
 static bool echoed;           /* R has written text of the value of the expression that it evaluates */
 static bool evaluates;        /* R evaluates an expression of its loop, and has not told of its value */
@@ -513,17 +514,18 @@ static int take_line(lines *from, asker who, const char *prompt, unsigned char *
 	return 1;
 }
 
-/* renew_functions takes in a new list of functions. An interrupt that our code swallows was
- * meant for the user's. */
-static void renew_functions(void) {
+/* attend runs code of ours before R gets a line, and returns what that says. An interrupt that our
+ * code swallows was meant for the user's. */
+static bool attend(bool (*code)(void)) {
 	take(&state.lock);
 	uint64_t seq = state.seq;
 	leave(&state.lock);
-	code_functions();
+	bool said = code();
 	take(&state.lock);
 	if (state.active && state.seq > seq)
 		interrupt_again(state.level > 1);
 	leave(&state.lock);
+	return said;
 }
 
 static void reset_console(void);
@@ -557,11 +559,14 @@ static int read_console(const char *prompt, unsigned char *to, int room, int his
 	if (who == READER || in_browser(who))
 		terminal_flush(); /* before its input_line */
 	bool secret = who == READER && terminal_hides();
+	bool own = secret || (who == READER && program && attend(code_asks)); /* it gets no line of the input */
 	/* A handler of options(error) asks before R returns to its top level. */
 	bool handles = (who == READER || who == BROWSER) && erred && !keep_going && Rf_GetOption1(Rf_install("error")) != R_NilValue;
 	for (;;) {
 		if (who == TOP && call_news())
-			renew_functions();
+			attend(code_functions);
+		if (who == TOP)
+			attend(code_width);
 		take(&state.lock);
 		state.waiting = NOBODY;
 		if (handles)
@@ -577,7 +582,7 @@ static int read_console(const char *prompt, unsigned char *to, int room, int his
 		}
 		if (who == BROWSER && state.interrupted && reset && last_taker != BROWSER && !any(&state.answer) && !any(&state.input))
 			leave_browser(); /* the interrupt came while it began */
-		if (any(&state.answer) || (any(&state.input) && !secret)) {
+		if (any(&state.answer) || (any(&state.input) && !own)) {
 			int n = take_line(any(&state.answer) ? &state.answer : &state.input, who, prompt, to, (size_t)room);
 			leave(&state.lock);
 			return n;
@@ -831,10 +836,11 @@ void console_end(void) { send_end(); }
 
 void console_meet_browser(bool on) { meeting = on; }
 
-const char *console_install(bool go_on, const char *home) {
+const char *console_install(bool go_on, bool whole, const char *home) {
 	static const calls ours = {
 		.read = read_console, .write = write_console, .message = show_message, .busy = busy, .clean_up = clean_up,
 		.flush = flush_console, .clear = clear_console, .reset = reset_console};
 	keep_going = go_on;
+	program = whole;
 	return r_take_over(&ours, home, &r_cleanup);
 }

@@ -46,7 +46,7 @@ EXPORT void turnstone_start(char **dir, char **version, char **home, int *keep_g
 	snprintf(setting, sizeof setting, "%s", value != NULL ? value : "");
 	if (!way_open(setting)) {
 		why = "a supervisor starts this, and sets REPL_IPC=IN,OUT,NONCE";
-	} else if ((why = console_install(*keep_going != 0, *home)) == NULL) {
+	} else if ((why = console_install(*keep_going != 0, strstr(options, "program=1") != NULL, *home)) == NULL) {
 		begun = true;
 		setting_forget("TURNSTONE_R");
 		setting_forget("REPL_IPC");

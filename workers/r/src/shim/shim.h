@@ -150,6 +150,7 @@ const char *r_take_over(const calls *c, const char *home, void (**clean_up)(int,
 /* ---- terminal.c, windows.c: text and markers */
 
 bool terminal_is_fence(void);
+int terminal_width(void);  /* in columns, of a user's terminal; or 0 */
 bool terminal_hides(void); /* typed text is not shown: the echo is switched off */
 void terminal_marker(uint64_t mark);
 void terminal_text(const char *text, size_t n);  /* standard output */
@@ -162,7 +163,7 @@ void text_going(void);         /* for send_begin, with its lock: writes delayed 
 
 /* ---- console.c: the console that R calls */
 
-const char *console_install(bool keep_going, const char *home); /* keep_going: a turn goes on after an error */
+const char *console_install(bool keep_going, bool program, const char *home); /* keep_going: a turn goes on after an error; program: an input is a whole program */
 void console_end(void);              /* the process ends */
 void console_meet_browser(bool on);  /* the next prompt is that of R's browser, to be known again */
 void console_take(const message *m); /* for the reader thread */
@@ -208,7 +209,9 @@ void code_meet_browser(void); /* has R's browser ask once, for console.c alone *
 void code_load(void);
 void code_listen(void);    /* to errors; once, at the top level */
 void code_finish(void);
-void code_functions(void); /* the list of functions of the host has changed */
+bool code_functions(void); /* the list of functions of the host has changed */
+bool code_width(void);     /* R's width follows the terminal's */
+bool code_asks(void);      /* reports whether readline() or menu() reads */
 void code_drawing(void); /* from now on there are pages to look at */
 bool code_page(bool midline, bool value); /* sends new drawings before text; value: of a value, which begins. false: it was broken off */
 bool code_value(SEXP value); /* a value was echoed. false: it was broken off */

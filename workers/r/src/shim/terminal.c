@@ -6,7 +6,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/uio.h>
 #include <termios.h>
 #include <time.h>
@@ -58,6 +60,16 @@ bool terminal_open(const char *nonce) {
 }
 
 bool terminal_is_fence(void) { return terminal >= 0; }
+
+int terminal_width(void) {
+	static int users = -1;
+	if (users < 0) {
+		const char *kind = getenv("TERM");
+		users = kind != NULL && strcmp(kind, "dumb") != 0;
+	}
+	struct winsize size;
+	return users && terminal >= 0 && ioctl(terminal, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
 
 bool terminal_hides(void) { return echoes && (flags() & (ECHO | ICANON)) == ICANON; }
 

@@ -194,6 +194,8 @@ int terminal_tick(bool fresh) {
 bool terminal_is_fence(void) { return false; }
 void terminal_marker(uint64_t mark) { (void)mark; }
 
+int terminal_width(void) { return 0; } /* programs are a user's own on Unix only */
+
 bool terminal_hides(void) {
 	static bool echoed; /* it did when this was asked first */
 	DWORD mode = 0;
