@@ -154,6 +154,39 @@ func TestDisplay_ADataFrameIsATableToo(t *testing.T) {
 	w.Run("cat('after\\n')").Wants(t, "after\n")
 }
 
+// The options for tables are IRkernel's.
+func TestDisplay_OptionsSayHowLargeATableIs(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	w.Run("d <- data.frame(matrix(0, 150, 30))")
+	for _, c := range []struct {
+		name, options, want string
+		rows                int
+	}{
+		{"without them", "", "150 × 30, the first 20 shown<", 1 + 60 + 1},
+		{"all of it", "repr.matrix.max.rows = 150, repr.matrix.max.cols = 30", "150 × 30<", 1 + 150},
+		{"less", "repr.matrix.max.rows = 10, repr.matrix.max.cols = 4", "150 × 30, the first 4 shown<", 1 + 10 + 1},
+		{"as much as there may be", "repr.matrix.max.rows = Inf, repr.matrix.max.cols = 1e9", "150 × 30<", 1 + 150},
+		{"what is no number", "repr.matrix.max.rows = 'all', repr.matrix.max.cols = NA", "150 × 30, the first 20 shown<", 1 + 60 + 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := displays(w.Run("options(repr.matrix.max.rows = NULL, repr.matrix.max.cols = NULL)\noptions(" + c.options + "); d"))
+			if len(d) != 1 {
+				t.Fatalf("got %d displays", len(d))
+			}
+			html := string(d[0].Data["text/html"])
+			if got := strings.Count(html, "<tr>"); got != c.rows || !strings.Contains(html, c.want) {
+				t.Errorf("got %d rows, want %d; %.60s", got, c.rows, html)
+			}
+		})
+	}
+	t.Run("none", func(t *testing.T) {
+		if d := displays(w.Run("options(jupyter.rich_display = FALSE); d")); len(d) != 0 {
+			t.Errorf("got %d displays", len(d))
+		}
+	})
+}
+
 func TestDisplay_AWidgetIsAPageOfItsOwn(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

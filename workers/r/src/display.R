@@ -1,16 +1,19 @@
 # What values have beside their text: a table for a data frame, the page of a widget.
 
-MAX_ROWS <- 60L
-MAX_COLUMNS <- 20L
+MAX_ROWS <- 2000L     # of a table, if the user's options ask for that many
+MAX_COLUMNS <- 200L
 MAX_CELL <- 200L      # characters
 MAX_PAGE <- 16e6      # bytes of a page with all that it loads
 MAX_TYPES <- 8L       # of one bundle
 
-# Called with the visible value of an expression at the top level, behind its echo.
+# Called with the visible value of an expression at the top level, behind its echo. The options are
+# those of IRkernel.
 value <- function(x) {
-  html <- if (is.data.frame(x)) tryCatch(suppressWarnings(suppressMessages(table(x))), error = function(e) NULL)
-  if (!is.null(html)) send(c("text/html" = html), result = TRUE)
-  invisible(TRUE)
+  html <- if (is.data.frame(x) && !isFALSE(getOption("jupyter.rich_display"))) tryCatch(suppressWarnings(suppressMessages(table(x))), error = function(e) NULL)
+  if (is.null(html)) return(invisible())
+  if (nchar(html, "bytes") > MAX_PAGE) too_large("table")
+  else send(c("text/html" = html), result = TRUE)
+  invisible()
 }
 
 send <- function(types, result = FALSE, title = "") {
@@ -22,8 +25,10 @@ send <- function(types, result = FALSE, title = "") {
 table <- function(x) {
   rows <- nrow(x)
   columns <- ncol(x)
-  shown <- unclass(x)[seq_len(min(columns, MAX_COLUMNS))]
-  at <- if (rows <= MAX_ROWS) seq_len(rows) else c(seq_len(MAX_ROWS / 2), seq.int(rows - MAX_ROWS / 2 + 1L, rows))
+  width <- chosen("repr.matrix.max.cols", 20L, MAX_COLUMNS)
+  half <- (chosen("repr.matrix.max.rows", 60L, MAX_ROWS) + 1L) %/% 2L
+  shown <- unclass(x)[seq_len(min(columns, width))]
+  at <- if (rows <= 2L * half) seq_len(rows) else c(seq_len(half), seq.int(rows - half + 1L, rows))
   cells <- lapply(shown, function(column) {
     column <- if (length(dim(column)) == 2L) column[at, , drop = FALSE] else column[at]
     text <- if (is.list(column) && !is.data.frame(column)) vapply(column, function(v) paste(class(v)[1L], length(v)), "") else format(column)
@@ -31,15 +36,21 @@ table <- function(x) {
     escape(cut(trimws(as.character(text))))
   })
   kinds <- vapply(shown, function(column) class(column)[1L], "")
-  gap <- if (rows > MAX_ROWS) MAX_ROWS / 2
+  gap <- if (rows > 2L * half) half
   names <- escape(cut(as.character(row.names(x)[at])))
   lines <- vapply(seq_along(at), function(i)
     paste0("<tr><th scope=row>", names[i], "</th>", paste0("<td>", vapply(cells, `[`, "", i), "</td>", collapse = ""), "</tr>"), "")
   if (!is.null(gap)) lines <- append(lines, sprintf("<tr><td colspan=%d>\u22ee</td></tr>", length(cells) + 1L), gap)
-  more <- if (columns > MAX_COLUMNS) sprintf(", the first %d shown", MAX_COLUMNS) else ""
+  more <- if (columns > width) sprintf(", the first %d shown", width) else ""
   paste0("<table><caption>", class(x)[1L], ": ", rows, " \u00d7 ", columns, more, "</caption><thead><tr><th></th>",
     paste0("<th scope=col>", escape(cut(names(shown))), "<br>&lt;", escape(kinds), "&gt;</th>", collapse = ""),
     "</tr></thead><tbody>", paste(lines, collapse = "\n"), "</tbody></table>")
+}
+
+# What an option says, within bounds.
+chosen <- function(option, usual, most) {
+  n <- getOption(option)
+  if (is.numeric(n) && length(n) == 1L && !is.na(n) && n >= 1) as.integer(min(n, most)) else usual
 }
 
 cut <- function(text) {
