@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/creack/pty"
 )
 
 // An agent is a client of one MCP server, in the version without a handshake.
@@ -189,6 +191,16 @@ func TestMCP_NeedsNoEnvironment(t *testing.T) {
 	if out, err := cmd.Output(); err != nil || !strings.Contains(string(out), "/usr/bin:/bin") {
 		t.Errorf("got %s, %v", out, err)
 	}
+}
+
+func TestMCP_TellsAPersonAtTheTerminalWhatItIsFor(t *testing.T) {
+	t.Parallel()
+	tty, err := pty.Start(newHome(t).command(t, "mcp", "--lang", "python"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tty.Close()
+	readUntil(t, tty, "repl install")
 }
 
 func TestMCP_KeepsTheSecretsOfItsClientFromTheCode(t *testing.T) {

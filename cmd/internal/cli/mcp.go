@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
+	"golang.org/x/term"
 )
 
 // clientSecrets returns variables that a client uses for itself and passes to a server
@@ -160,6 +162,9 @@ func mcp(f *flag.FlagSet) action {
 		defer set.Close()
 		ctx, stop := catchSignals(os.Interrupt)
 		defer stop()
+		if web.address == "" && term.IsTerminal(int(s.in.Fd())) {
+			fmt.Fprintln(s.err, "repl: this waits for the messages of an MCP client, not of a person: repl install tells a client to start it, repl is for you; Ctrl-D ends it")
+		}
 		ctx, unread := context.WithCancelCause(ctx)
 		defer unread(nil)
 		if out, ok := s.out.(*os.File); ok && web.address == "" { // who made the calls that still run is gone
