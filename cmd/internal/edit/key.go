@@ -288,7 +288,7 @@ func characterKey(n, shifted, modifiers int) Key {
 	return Key{Name: withModifiers(k.Name+k.Text, modifiers)}
 }
 
-// withModifiers adds modifiers to a name, by xterm's bits.
+// withModifiers adds modifiers to a name, by xterm's bits. Meta is Alt.
 func withModifiers(name string, bits int) string {
 	if name == "" {
 		return "?"
@@ -296,7 +296,7 @@ func withModifiers(name string, bits int) string {
 	if bits&1 != 0 {
 		name = "S-" + name
 	}
-	if bits&2 != 0 {
+	if bits&(2|8) != 0 {
 		name = "M-" + name
 	}
 	if bits&4 != 0 {

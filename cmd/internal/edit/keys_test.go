@@ -138,6 +138,16 @@ var scripts = []struct {
 	{"a keypad that sends sequences", "I: the same", "\x1bOq\x1bOk\x1bOy\x1bOM", "1+9", Accepted},
 	{"rxvt's keys with modifiers", "", "ab cd\x1b[7$\x1b[8^X", "ab cdX", Continues},
 	{"characters as kitty sends them", "", "\x1b[97u\x1b[97;2u\x1b[97:65;2u\x1b[98;1:3u\x1b[57441;2u\x1b[57400u\x1b[104;5u", "aAA", Continues},
+	{"Ctrl-D as kitty sends it", "", "\x1b[100;5u", "", Ended},
+	{"Backspace and Ctrl-Backspace as kitty sends them", "", "ab cd ef\x1b[127;5u\x1b[127u\x1b[127u", "ab c", Continues},
+	{"Option and an arrow as iTerm2 and kitty send it", "P: text", "ab cd\x1b[1;9DX", "ab Xcd", Continues},
+	{"Alt-Right after Ctrl-P types nothing", "P I R: the same", "\x10\x01\x1b[1;3C\x1b[1;2C\x1bfX", "def f(x):\n    return xX", Continues},
+	{"Up goes on from a text of the history with the cursor moved", "P: the same", "\x1b[5~\x1b[5~" + kHome + kUp, "import sys", Continues},
+	{"Right after Up in a block goes to the next character", "P I R: the same", kUp + kUp + kRight + "X", "def f(x):\nX    return x", Continues},
+	{"Tab ends a search and completes", "I: the same", "\x12sys\x05\t", "import sys", Continues},
+	{"two comments at the beginning of a block", "I: the same; P: indented more", "for i in x:\r# a\r# b\rc", "for i in x:\n    # a\n    # b\n    c", Continues},
+	{"blanks at the end of a block are no line", "P I: the same", "if x:\ra\r   \r", "if x:\n    a", Accepted},
+	{"tabs within a paste stay", "P: drawn wrongly", pasted("from m import (\n\ta\t\t,\n\t\tb\t,\n)\n"), "from m import (\n\ta\t\t,\n\t\tb\t,\n)\n", Continues},
 	{"a report of the focus ends no search", "I: the same", "\x12im\x1b[Ip\r", "import os", Accepted},
 	{"Ctrl-C as kitty sends it", "", "a\x1b[99;5u", "a", Interrupted},
 }
@@ -248,6 +258,14 @@ func TestEditor_ViKeys(t *testing.T) {
 		{"abc⎋0x.u", "bc"},
 		{"a⎋Ab⎋..", "abbb"},
 		{"ab cd\x1bbx", "ab d"},
+		{"abc⎋0$x", "ab"},
+		{"abc⎋xx", "a"},
+		{"abc def⎋bdwx", "abc"},
+		{"abc⎋0llllx", "ab"},
+		{"abc⎋A⎋x", "ab"},
+		{"|abcdef⎋0dte", "ef"},
+		{"|abcdef⎋0dfe", "f"},
+		{"a\x1b\rb⎋kddx", ""},
 	} {
 		s := sit(t, Options{Vi: true, Whole: func(string) bool { return true }}, "import sys")
 		s.types(test.keys)

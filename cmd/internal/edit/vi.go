@@ -42,6 +42,9 @@ func (e *Editor) inVi(k Key) (Outcome, bool) {
 	}
 	v.keys = append(v.keys, k)
 	out, done := e.viKey(k)
+	if end := lineEnd(e.text, e.at); done && !v.insert && v.operator == 0 && e.at == end && end > lineBegin(e.text, e.at) {
+		e.at = clusterBegin(e.text, end) // there is no place behind the last character
+	}
 	if !v.insert && !v.pending() && !slices.Equal(v.before, e.text) && strings.Contains(repeatable, v.command()) {
 		v.change = v.keys
 	}
