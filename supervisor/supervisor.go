@@ -107,7 +107,8 @@ type Options struct {
 	Remedy func(session, workspace string, g session.Grant) string
 
 	// Size is the size of the workers' terminals. The zero value means 40 rows
-	// of 120 columns.
+	// of 120 columns; on Windows, where a console breaks longer lines, they are wider, and
+	// programs find 120 in COLUMNS.
 	Size session.Size
 }
 

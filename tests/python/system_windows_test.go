@@ -170,3 +170,14 @@ for i in range(3):
 		}
 	}
 }
+
+// A console breaks what reaches its edge. Nobody looks at this one, so it is wide, and programs
+// find in COLUMNS how wide their text should be.
+func TestConsole_BreaksNoLineOfAChild(t *testing.T) {
+	r := open(t, python.Options{})
+	r.Run(t, "import os, shutil, subprocess, sys; shutil.get_terminal_size()").Wants(t, "os.terminal_size(columns=120, lines=40)\n")
+	const child = `_ = subprocess.run([sys.executable, '-c', 'print("0123456789" * 90)'])`
+	if res := r.Run(t, child); !strings.Contains(res.Text(), strings.Repeat("0123456789", 90)) {
+		t.Errorf("a long line came as %q", res.Script())
+	}
+}

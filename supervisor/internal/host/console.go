@@ -2,6 +2,7 @@ package host
 
 import (
 	"bytes"
+	"fmt"
 	"regexp"
 	"strconv"
 )
@@ -34,6 +35,23 @@ func (q *noiseFilter) text(b []byte) []byte {
 		q.begun = len(b) > 0
 	}
 	return b
+}
+
+// wideColumns is the width of a pseudo console that nobody looks at. What a program writes through
+// the console's functions gets a line break at its edge, which cannot be told from one of the
+// program's own (a maintainer in microsoft/terminal, issue 20626; seen under Wine).
+const wideColumns = 1000
+
+// consoleSize returns the size of a command's pseudo console, and variables that tell programs how
+// wide their text should be, if that is less. Entries of the command count more. A bar of tqdm would
+// fill the console: it does not heed COLUMNS on Windows.
+func consoleSize(c *Command) (Size, []string) {
+	if c.Size != (Size{}) || c.Person {
+		return c.Size.orDefault(), nil
+	}
+	s := c.Size.orDefault()
+	told := []string{fmt.Sprintf("COLUMNS=%d", s.Cols), fmt.Sprintf("LINES=%d", s.Rows), fmt.Sprintf("TQDM_NCOLS=%d", s.Cols)}
+	return Size{Rows: s.Rows, Cols: wideColumns}, told
 }
 
 // typed returns text as a person would type it: Enter is a carriage return.

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -31,6 +32,23 @@ func TestQuieter_DropsTheBeginningAndWhatStandsAlone(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestConsoleSize_IsWideWhereNobodyLooks(t *testing.T) {
+	told := []string{"COLUMNS=120", "LINES=40", "TQDM_NCOLS=120"}
+	for name, c := range map[string]struct {
+		command Command
+		size    Size
+		told    []string
+	}{
+		"an agent's": {Command{}, Size{40, 1000}, told},
+		"a person's": {Command{Person: true}, Size{40, 120}, nil},
+		"a size":     {Command{Size: Size{30, 90}}, Size{30, 90}, nil},
+	} {
+		if size, told := consoleSize(&c.command); size != c.size || !slices.Equal(told, c.told) {
+			t.Errorf("%s: got %v and %q, want %v and %q", name, size, told, c.size, c.told)
+		}
 	}
 }
 

@@ -80,6 +80,7 @@ func (s *staged) begin(steps []step) error {
 // first order, so no user's code ever runs outside the job.
 func (s *staged) steps(c *Command) []step {
 	deadline := time.Now().Add(c.timeout())
+	size, told := consoleSize(c)
 	return []step{
 		{"stage", func() error {
 			if !StageAvailable() {
@@ -97,7 +98,7 @@ func (s *staged) steps(c *Command) []step {
 		}},
 		{"environment", func() (err error) {
 			address := s.channel.out.name + "," + s.channel.in.name + "," + s.nonce
-			s.env, err = windowsEnvironment(slices.Concat(c.Env, []string{channelName + "=" + address}), systemRoot())
+			s.env, err = windowsEnvironment(slices.Concat(told, c.Env, []string{channelName + "=" + address}), systemRoot())
 			return err
 		}},
 		{"stage", func() (err error) {
@@ -116,7 +117,7 @@ func (s *staged) steps(c *Command) []step {
 			}
 			s.console, err = openConsole(s.nonce,
 				windows.ComposeCommandLine([]string{self, stageName, s.orders.name, s.reports.name}),
-				stageEnv(c.Env), c.Size.orDefault())
+				stageEnv(c.Env), size)
 			if err == nil {
 				s.pid = s.console.pty.Pid()
 			}
