@@ -13,28 +13,43 @@ import (
 type noiseFilter struct {
 	begun bool
 
-	// prelude matches the beginning of the first output of a pseudo console: it clears the screen, sets the
-	// title to the name of its program, and asks for reports of keys and focus. toggles matches
-	// its later output that shows nothing: the cursor is hidden while it draws, and shown again.
-	// Which sequences they are, and that text may follow in the same write, was seen under Wine and is
-	// in the source of Windows' console. Both are nil until they are needed: a stage needs neither.
+	// prelude matches the beginning of the first output of a pseudo console: it clears the screen, sets
+	// the title to the name of its program, and asks for reports of keys and focus. Some ask which
+	// terminal this is, and where its cursor is, see answers. toggles matches its later output that
+	// shows nothing: the cursor is hidden while it draws, and shown again. Which sequences they are, and
+	// that text may follow in the same write, was seen under Wine and is in the source of Windows'
+	// console. Both are nil until they are needed: a stage needs neither.
 	prelude, toggles *regexp.Regexp
 }
 
-// text returns b, or nothing.
-func (q *noiseFilter) text(b []byte) []byte {
+// answers has what a pseudo console asks a terminal when it begins, with the answers of a simple one.
+// Some versions let no program write before they are answered, or before 3 s are over (pull
+// requests 18681 and 20536 in microsoft/terminal).
+var answers = []struct{ question, answer string }{
+	{"\x1b[c", "\x1b[?61;22c"}, {"\x1b[0c", "\x1b[?61;22c"},
+	{"\x1b[6n", "\x1b[1;1R"},
+}
+
+// text returns b without what the pseudo console writes by itself, and the answer to what it asks.
+func (q *noiseFilter) text(b []byte) (text, answer []byte) {
 	if q.toggles == nil {
-		q.prelude = regexp.MustCompile(`^(\x1b\[(\?(9001|1004|25)[hl]|2J|m|H)|\x1b\]0;[^\x07\x1b]*(\x07|\x1b\\))*`)
+		q.prelude = regexp.MustCompile(`^(\x1b\[(\?(9001|1004|25)[hl]|2J|m|H|0?c|6n)|\x1b\]0;[^\x07\x1b]*(\x07|\x1b\\))*`)
 		q.toggles = regexp.MustCompile(`^(\x1b\[\?(9001|1004|25)[hl])*$`)
 	}
 	if q.toggles.Match(b) {
-		return nil
+		return nil, nil
 	}
 	if !q.begun {
-		b = b[len(q.prelude.Find(b)):]
+		prelude := q.prelude.Find(b)
+		for _, a := range answers {
+			if bytes.Contains(prelude, []byte(a.question)) {
+				answer = append(answer, a.answer...)
+			}
+		}
+		b = b[len(prelude):]
 		q.begun = len(b) > 0
 	}
-	return b
+	return b, answer
 }
 
 // wideColumns is the width of a pseudo console that nobody looks at. What a program writes through

@@ -27,11 +27,26 @@ func TestQuieter_DropsTheBeginningAndWhatStandsAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var q noiseFilter
 			for i, write := range c.writes {
-				if got := string(q.text([]byte(write))); got != c.want[i] {
-					t.Errorf("%q: got %q, want %q", write, got, c.want[i])
+				got, answer := q.text([]byte(write))
+				if string(got) != c.want[i] || answer != nil {
+					t.Errorf("%q: got %q and the answer %q, want %q", write, got, answer, c.want[i])
 				}
 			}
 		})
+	}
+}
+
+func TestQuieter_AnswersWhatAConsoleAsksWhenItBegins(t *testing.T) {
+	var q noiseFilter
+	for _, c := range []struct{ write, text, answer string }{
+		{"\x1b[?1004h\x1b[c", "", "\x1b[?61;22c"},
+		{"\x1b[6n\x1b[?9001h", "", "\x1b[1;1R"},
+		{"\x1b[0c\x1b[6na", "a", "\x1b[?61;22c\x1b[1;1R"},
+		{"\x1b[c", "\x1b[c", ""}, // of a program
+	} {
+		if text, answer := q.text([]byte(c.write)); string(text) != c.text || string(answer) != c.answer {
+			t.Errorf("%q: got %q and the answer %q, want %q and %q", c.write, text, answer, c.text, c.answer)
+		}
 	}
 }
 

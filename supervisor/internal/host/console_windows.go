@@ -94,7 +94,13 @@ func openConsole(tag, commandLine string, env []string, s Size) (*console, error
 		return nil, err
 	}
 	var quiet noiseFilter
-	c.begin(tag, c.read, quiet.text)
+	c.begin(tag, c.read, func(b []byte) []byte {
+		text, answer := quiet.text(b)
+		if len(answer) > 0 {
+			_, _ = c.in.Write(answer) // fails when the console ends
+		}
+		return text
+	})
 	return c, nil
 }
 

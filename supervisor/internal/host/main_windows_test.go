@@ -129,10 +129,15 @@ var roles = map[string]func(args []string){
 		in := windows.Handle(os.Stdin.Fd())
 		fmt.Println("before", windows.GetConsoleMode(in, &before), before&windows.ENABLE_ECHO_INPUT)
 		windows.SetConsoleMode(in, before|windows.ENABLE_ECHO_INPUT)
+		windows.SetConsoleCP(437)
+		windows.SetConsoleOutputCP(1252)
 		fmt.Println("changed")
 		_, c := connect()
 		c.Read(make([]byte, 1))
 		fmt.Println("after", windows.GetConsoleMode(in, &after), after == before)
+		keys, _ := windows.GetConsoleCP()
+		text, _ := windows.GetConsoleOutputCP()
+		fmt.Println("code pages", keys, text)
 		forever()
 	},
 	"where": func([]string) {

@@ -153,10 +153,6 @@ func (s *stage) openConsole() (err error) {
 	if s.out, err = os.OpenFile("CONOUT$", os.O_RDWR, 0); err != nil {
 		return err
 	}
-	const utf8 = 65001
-	if err := errors.Join(windows.SetConsoleCP(utf8), windows.SetConsoleOutputCP(utf8)); err != nil {
-		return err
-	}
 	for i, f := range []*os.File{s.in, s.out} {
 		if err := windows.GetConsoleMode(windows.Handle(f.Fd()), &s.modes[i]); err != nil {
 			return err
@@ -199,10 +195,14 @@ func (s *stage) redirect(p *plan) (err error) {
 	return err
 }
 
-// restore sets the console to the state in which a worker starts.
+// restore sets the console to the state in which a worker starts. Modes and code pages belong to the
+// console: what a program sets, as chcp does, outlasts it.
 func (s *stage) restore() error {
+	const utf8 = 65001
 	in, out := windows.Handle(s.in.Fd()), windows.Handle(s.out.Fd())
 	return errors.Join(
+		windows.SetConsoleCP(utf8),
+		windows.SetConsoleOutputCP(utf8),
 		windows.SetConsoleMode(in, s.modes[0]),
 		windows.SetConsoleMode(out, s.modes[1]),
 		windows.FlushConsoleInputBuffer(in))

@@ -385,6 +385,9 @@ func TestTerminal_RestoreThenTheModesAreThoseOfTheStart(t *testing.T) {
 	if got := w.line(t, "after "); got != "<nil> true" {
 		t.Errorf("got %q, want the modes of the start", got)
 	}
+	if got := w.line(t, "code pages "); got != "65001 65001" {
+		t.Errorf("got the code pages %s, want UTF-8", got)
+	}
 }
 
 func TestTerminal_Resize(t *testing.T) {
