@@ -5,8 +5,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+	"unicode/utf16"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
 
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
@@ -67,6 +72,64 @@ func TestProgram_ItsChildrenOnWindows(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A program without a console, such as pythonw.exe, may start others without standard streams.
+func TestProgram_WithoutStandardStreamsOnWindows(t *testing.T) {
+	for name, missing := range map[string]func(*syscall.StartupInfo){
+		"input":  func(s *syscall.StartupInfo) { s.StdInput = 0 },
+		"output": func(s *syscall.StartupInfo) { s.StdOutput = 0 },
+		"all":    func(s *syscall.StartupInfo) { s.StdInput, s.StdOutput, s.StdErr = 0, 0, 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			trace := filepath.Join(t.TempDir(), "trace")
+			code := fmt.Sprintf("import subprocess, sys; print(1); open(%q, 'w').write(str(subprocess.call([sys.executable, '-c', 'print(2)'])))", filepath.ToSlash(trace))
+			if status := startWithout(t, missing, "--lang", "python", "-e", code); status != 0 {
+				t.Errorf("status %d", status)
+			}
+			if text, err := os.ReadFile(trace); string(text) != "0" {
+				t.Errorf("the code left %q, %v", text, err)
+			}
+		})
+	}
+}
+
+// startWithout runs the command with a change of its standard streams, which are empty otherwise.
+func startWithout(t *testing.T, change func(*syscall.StartupInfo), args ...string) uint32 {
+	t.Helper()
+	h := newHome(t)
+	empty, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer empty.Close()
+	null := syscall.Handle(empty.Fd())
+	if err := syscall.SetHandleInformation(null, syscall.HANDLE_FLAG_INHERIT, syscall.HANDLE_FLAG_INHERIT); err != nil {
+		t.Fatal(err)
+	}
+	line, err := syscall.UTF16PtrFromString(windows.ComposeCommandLine(append([]string{binary()}, args...)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := utf16.Encode([]rune(strings.Join(h.env, "\x00") + "\x00\x00"))
+	s := &syscall.StartupInfo{Flags: syscall.STARTF_USESTDHANDLES, StdInput: null, StdOutput: null, StdErr: null}
+	s.Cb = uint32(unsafe.Sizeof(*s))
+	change(s)
+	var p syscall.ProcessInformation
+	if err := syscall.CreateProcess(nil, line, nil, nil, true, syscall.CREATE_UNICODE_ENVIRONMENT, &env[0], nil, s, &p); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.CloseHandle(p.Process)
+	defer syscall.CloseHandle(p.Thread)
+	if got, err := syscall.WaitForSingleObject(p.Process, 60_000); got != syscall.WAIT_OBJECT_0 {
+		_ = syscall.TerminateProcess(p.Process, 1)
+		t.Fatalf("it did not end: %v", err)
+	}
+	var status uint32
+	if err := syscall.GetExitCodeProcess(p.Process, &status); err != nil {
+		t.Fatal(err)
+	}
+	return status
 }
 
 // Windows keeps all 32 bits of an exit status, and programs use them.

@@ -39,7 +39,19 @@ func misuse(format string, args ...any) error {
 // Main runs the command line without the program's name and returns the exit
 // status. It uses the process's streams, signals and environment.
 func Main(args []string) int {
-	return dispatch(streams{os.Stdin, os.Stdout, os.Stderr}, args)
+	return dispatch(streams{standard(os.Stdin), standard(os.Stdout), standard(os.Stderr)}, args)
+}
+
+// standard returns a standard stream, or an empty one in its place if there is none: on Windows, a
+// program that has no console may start others without. Elsewhere Go's runtime does this.
+func standard(f *os.File) *os.File {
+	if _, err := f.Stat(); err == nil {
+		return f
+	}
+	if empty, err := os.OpenFile(os.DevNull, os.O_RDWR, 0); err == nil {
+		return empty
+	}
+	return f
 }
 
 func dispatch(s streams, args []string) int {
