@@ -118,6 +118,8 @@ func TestComplete_FindsTheName(t *testing.T) {
 		{"of nothing, behind backquotes", "paste(`my df`|", "", ""},
 		{"that nothing has", "base:::.pas|", "", ""},
 		{"of a parameter", "own[mine(ze|", "ze", "zeta="},
+		{"of a parameter in a package that is loaded alone", "tools::file_path_sans_ext(x, compr|", "compr", "compression="},
+		{"of a parameter in a package that is not loaded", "splines::bs(x, deg|", "deg", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			token, matches := complete(t, w, uint64(i+1), c.text)

@@ -268,6 +268,7 @@ quiet <- function(code) { old <- options(show.error.messages = FALSE); on.exit(o
 		{"that a library prints, again", "abort('bad : thing\\nand more')", "error: bad : thing\nand more"},
 		{"behind one that was caught", "try(stop('caught'), silent = TRUE); tryCatch(abort('caught'), error = identity); quiet(stop('own'))", "error: own"},
 		{"behind one that a library printed, where R prints it", "try(abort('first'), silent = TRUE)\nstop('second')", "error: second"},
+		{"without its colours", "abort('\\033[1mbold\\033[22m and \\033[38;5;9mred\\033[39m')", "error: bold and red"},
 		{"that its class makes", "stop(built)", "error: built"},
 		{"that is hidden", "quiet(stop('hidden'))", "error: hidden"},
 		{"of an error within a handler of the user's", "globalCallingHandlers(error = function(e) cat('seen\\n')); abort('mine')", "error: mine"},

@@ -141,7 +141,7 @@ in_code <- function(code) {
   methods_too <- settings[["S3"]] && state$settings[["args"]]
   utils$.completeToken()
   matches <- state[["comps"]]
-  if (methods_too) matches <- c(matches, beginning_with(token, arguments_of_methods(state[["fguess"]])))
+  if (methods_too) matches <- c(matches, beginning_with(token, arguments_of_methods(called)))
   own <- endsWith(matches, "=")
   matches <- c(matches[own], sort(matches[!own & startsWith(matches, token) & !endsWith(matches, "<-")]))
   place <- sub("[^:?]*$", "", matches)

@@ -142,9 +142,10 @@ quietly <- function(action)
 muffle <- function(w)
   for (restart in computeRestarts(w)) if (restart$name == "muffleWarning") invokeRestart(restart)
 
-# Called with each error that nothing catches, before R deals with it.
+# Called with each error that nothing catches, before R deals with it. Colours of the message are for
+# the terminal.
 hear <- function(e)
-  shim("turnstone_error", tryCatch(enc2utf8(as.character(conditionMessage(e)))[1L], error = function(e) ""))
+  shim("turnstone_error", tryCatch(gsub("\033\\[[0-9;]*m", "", enc2utf8(as.character(conditionMessage(e))[1L])), error = function(e) ""))
 
 # The width of R's output is that of the user's terminal, and follows it. At first one that the
 # user's profile has set counts.
