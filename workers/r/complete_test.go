@@ -86,8 +86,8 @@ func TestComplete_FromTheLiveSession(t *testing.T) {
 	}
 }
 
-// What stands at the cursor is found as R's syntax has it. R's own completion takes x[y, 1:y and
-// a name with letters that are not ASCII for something else, and so does not complete them, or
+// The name at the cursor is found as R's syntax has it. R's own completion takes x[y, 1:y and a
+// name with letters that are not ASCII for something else, and so does not complete them, or
 // completes them to what does not parse.
 func TestComplete_FindsTheName(t *testing.T) {
 	t.Parallel()

@@ -226,7 +226,7 @@ func TestPrompt_IsTheOption(t *testing.T) {
 	}
 }
 
-// What an error says begins behind its call, whatever is in that.
+// The message of an error begins behind its call, even if that has colons.
 func TestError_BeginsBehindItsCall(t *testing.T) {
 	t.Parallel()
 	w := start(t, setup{bare: true})
