@@ -19,6 +19,9 @@
 //	exchange  the response: what is written for a cancelled call goes nowhere
 //	replay    messages for clients that come back; whether an answer is delivered
 //
+// The front also takes what clients say in other words than the SDK wants, and an alias stands
+// for an id that the SDK would change.
+//
 // # Goroutines
 //
 //	name     started by  ends when                          owns
@@ -29,7 +32,8 @@
 //	web      ServeHTTP   the listener is closed             connections, with one goroutine each
 //	leaving  a request   its calls are answered, 0.5 s      a client that has ended
 //
-// Serve waits half a second for calls and asides: no longer, because a client that does
+// When the input has ended, Serve lets the calls before it be answered, for lastCalls at most. At
+// the end it waits half a second for calls and asides: no longer, because a client that does
 // not read blocks them in a write. lines cannot be ended from here while it reads, nor
 // can such a write: they end with the streams, or with the process. ServeHTTP waits for
 // web, and for half a second for leaving and connections, which it then closes.
