@@ -125,7 +125,8 @@ type Session interface {
 	// Complete asks the idle worker how text could go on at cursor, which is in bytes.
 	// Parse asks whether text is a complete input, and Variables what the code has
 	// defined. Inspect asks what the thing at cursor is, which ErrUnsupported refuses if the
-	// worker does not offer it. None of them is a turn.
+	// worker does not offer it. None of them is a turn. One that takes too long is given up with
+	// ErrNoAnswer, or with ParseUnknown; the next one may be faster.
 	Complete(ctx context.Context, text string, cursor int) (Completion, error)
 	Parse(ctx context.Context, text string) (ParseStatus, error)
 	Variables(ctx context.Context) (Variables, error)

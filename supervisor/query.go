@@ -21,7 +21,10 @@ const inspectTime = 2 * time.Second
 // Complete implements session.Session.
 func (s *Session) Complete(ctx context.Context, text string, cursor int) (session.Completion, error) {
 	r, err := s.query(ctx, ipc.Query{Kind: ipc.QueryComplete, Text: text, Cursor: uint64(max(0, min(cursor, len(text))))})
-	if err != nil || r.Status != ipc.StatusOK || r.Start > uint64(len(text)) {
+	if err == nil && r.Status != ipc.StatusOK {
+		err = session.ErrNoAnswer
+	}
+	if err != nil || r.Start > uint64(len(text)) {
 		return session.Completion{}, err
 	}
 	for i, m := range r.Matches {

@@ -478,6 +478,9 @@ func queries(t *testing.T, s session.Session) {
 	if c, err := s.Complete(limited(t), "pri", 3); err != nil || len(c.Matches) == 0 || c.Matches[0] != "print" {
 		t.Errorf("got %+v, %v", c, err)
 	}
+	if c, err := s.Complete(limited(t), "hang", 4); session.KindOf(err) != session.KindNoAnswer {
+		t.Errorf("a completion that takes too long: got %+v, %v", c, err)
+	}
 }
 
 func displays(t *testing.T, s session.Session) {

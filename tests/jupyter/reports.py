@@ -205,6 +205,12 @@ class R(Case):
     def tearDownClass(cls):
         cls.k.close()
 
+    def test_the_first_question_is_answered(self):
+        """jupyter/jupyter_console 40, spyder-ide/qtconsole 372: code was taken for incomplete while the kernel was busy with its start."""
+        k = self.kernel("turnstone-r")
+        for code, status in (("1 +", "incomplete"), ("1", "complete"), ("}", "invalid")):
+            self.assertEqual(k.ask(k.kc.is_complete(code))["content"]["status"], status)
+
     def test_a_traceback_is_a_list_of_lines(self):
         """IRkernel 261 and 387: a letter in each line."""
         for code in ("no_such()", "stop('two\\nlines')", "if )", "f <- function() g(); g <- function() stop('deep'); f()"):

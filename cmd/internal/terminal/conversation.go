@@ -213,7 +213,7 @@ func (c *conversation) whole(ctx context.Context, code string) bool {
 // parameters.
 func (c *conversation) complete(ctx context.Context, text string, cursor int) edit.Completion {
 	found, err := c.session.Complete(ctx, text, cursor)
-	if err != nil {
+	if err != nil && session.KindOf(err) != session.KindNoAnswer { // there may be a hint all the same
 		return edit.Completion{}
 	}
 	completion := edit.Completion{Start: found.Start, Matches: found.Matches}
