@@ -3,6 +3,9 @@
 package e2e
 
 import (
+	"archive/zip"
+	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -272,4 +275,62 @@ func TestR_WidthIsThatOfTheTerminal(t *testing.T) {
 	p.sees("> ")
 	p.enters("getOption('width')")
 	p.sees("[1] 70\r\n")
+}
+
+func TestProgram_RunsWhatPythonRuns(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.env = append(h.env, "NO_COLOR=1")
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("python3 is not installed")
+	}
+	main := "import sys\nprint(__name__, sys.argv[1:], sys.path[0] == sys.argv[0])\n"
+	var archive bytes.Buffer
+	archive.WriteString("#!/usr/bin/env python3\n")
+	z := zip.NewWriter(&archive)
+	z.SetOffset(int64(archive.Len()))
+	f, err := z.Create("__main__.py")
+	if err == nil {
+		_, err = f.Write([]byte(main))
+	}
+	if err := errors.Join(err, z.Close(), os.Mkdir(filepath.Join(h.dir, "dir"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"dir/__main__.py": main, "app.pyz": archive.String(),
+		"bom.py": "\ufeffprint('bom')\n", "crlf.py": "if 1:\r\n    print('crlf')\r\n", "latin.py": "# -*- coding: latin-1 -*-\nprint(ascii('\xe9'))\n",
+	} {
+		if err := os.WriteFile(filepath.Join(h.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, script := range map[string]string{
+		"a directory":          `"$0" dir a -b`,
+		"a zip file":           `"$0" app.pyz a -b`,
+		"a byte order mark":    `"$0" bom.py`,
+		"line ends of Windows": `"$0" crlf.py`,
+		"another encoding":     `"$0" latin.py`,
+		"a pipe":               `mkfifo "$$.pipe"; echo 'print("pipe")' > "$$.pipe" & "$0" "$$.pipe"`,
+		"a descriptor":         `"$0" /dev/fd/3 3<bom.py`,
+		"standard input":       `echo 'print(5)' | "$0" /dev/stdin`,
+		"a module's error":     `"$0" -m no_such_module`,
+		"no end of the line":   "\"$0\" -c 'try: input()\nexcept EOFError as e: print(repr(e))' </dev/null",
+		"another program":      `"$0" -c 'import os; os.execv("/bin/echo", ["echo", "hi"])'`,
+		"an end without words": `"$0" -c 'import os; os._exit(0)'`,
+		"a fork":               "\"$0\" -c 'import atexit, os\natexit.register(print, \"bye\")\nif os.fork(): os.wait()'",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			of := func(program string) result {
+				var stdout, stderr strings.Builder
+				cmd := h.command(t)
+				cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", script, program}
+				cmd.Stdout, cmd.Stderr = &stdout, &stderr
+				_ = cmd.Run()
+				return result{stdout.String(), stderr.String(), status(t, cmd)}
+			}
+			want(t, of(binary()), of(python))
+		})
+	}
 }

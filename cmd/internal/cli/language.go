@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"archive/zip"
 	"cmp"
 	"fmt"
 	"io"
@@ -198,22 +199,56 @@ func rInit(m surroundings) (env []string, file string) {
 }
 
 // pythonFile runs a file in __main__ under its own name, which tracebacks, inspect and
-// multiprocessing use.
+// multiprocessing use; or as python does the __main__.py of a directory or a zip file.
 func pythonFile(_ *workers.Spec, path, name string, args []string) (string, error) {
 	if path == standardInput {
 		code, err := readProgram(path)
 		return pythonCalled(path, code, args), err
 	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	first, run := filepath.Dir(path), `exec(compile(__import__("io").open_code(space["__file__"]).read(), space["__file__"], "exec", dont_inherit=True), space)`
+	switch {
+	case info.IsDir() || isArchive(path):
+		first, run = path, `__import__("runpy")._run_module_as_main("__main__", False)`
+	case !info.Mode().IsRegular(), strings.HasPrefix(path, "/dev/"), strings.HasPrefix(path, "/proc/"): // it may be this process's alone, and be read once
+		code, err := readProgram(path)
+		if err != nil {
+			return "", err
+		}
+		run = runText(path, code)
+	}
+	return fmt.Sprintf(`__file__ = %s
+%s
+if __import__("sys").path[:1] == [""]: __import__("sys").path[0] = %s
+%s
+`, pythonString(path), setArgv(name, args), pythonString(first), asProgram(run)), nil
+}
+
+// isArchive reports whether a file is a zip file, with anything before it.
+func isArchive(path string) bool {
+	z, err := zip.OpenReader(path)
+	if err != nil {
+		return false
+	}
+	return z.Close() == nil
+}
+
+// setArgv is code that sets sys.argv.
+func setArgv(name string, args []string) string {
 	argv := []string{pythonString(name)}
 	for _, a := range args {
 		argv = append(argv, pythonString(a))
 	}
-	return fmt.Sprintf(`__file__ = %s
-__import__("sys").argv[:] = [%s]
-if __import__("sys").path[:1] == [""]: __import__("sys").path[0] = %s
-%s
-`, pythonString(path), strings.Join(argv, ", "), pythonString(filepath.Dir(path)),
-		asProgram(`exec(compile(__import__("io").open_code(space["__file__"]).read(), space["__file__"], "exec", dont_inherit=True), space)`)), nil
+	return fmt.Sprintf(`__import__("sys").argv[:] = [%s]`, strings.Join(argv, ", "))
+}
+
+// runText is code that runs a text under a name. Tracebacks show its lines.
+func runText(name, text string) string {
+	return fmt.Sprintf(`__import__("linecache").cache[%[1]s] = (0, None, list(__import__("io").StringIO(%[2]s)), %[1]s)
+exec(compile("".join(__import__("linecache").cache[%[1]s][2]), %[1]s, "exec", dont_inherit=True), space)`, pythonString(name), pythonString(text))
 }
 
 // asProgram runs code of our own that runs a program in the namespace space. By the name of the
@@ -224,21 +259,16 @@ func asProgram(code string) string {
 
 // pythonCalled runs code or a module as python does with -c, - or -m: values are not shown.
 func pythonCalled(option, text string, args []string) string {
-	argv := []string{pythonString(option)}
-	for _, a := range args {
-		argv = append(argv, pythonString(a))
-	}
-	lines := []string{fmt.Sprintf(`__import__("sys").argv[:] = [%s]`, strings.Join(argv, ", "))}
+	run := ""
 	switch option {
 	case "-m": // which puts the module's own name into argv
-		lines = append(lines, asProgram(fmt.Sprintf(`__import__("runpy")._run_module_as_main(%s)`, pythonString(text))))
-	default: // tracebacks show the lines of code that is there
-		name := map[string]string{"-c": `"<string>"`, standardInput: `"<stdin>"`}[option]
-		lines = append(lines,
-			fmt.Sprintf(`__import__("linecache").cache[%s] = (0, None, list(__import__("io").StringIO(%s)), %[1]s)`, name, pythonString(text)),
-			asProgram(fmt.Sprintf(`exec(compile("".join(__import__("linecache").cache[%s][2]), %[1]s, "exec", dont_inherit=True), space)`, name)))
+		run = fmt.Sprintf(`__import__("runpy")._run_module_as_main(%s)`, pythonString(text))
+	case "-c":
+		run = runText("<string>", text)
+	case standardInput:
+		run = runText("<stdin>", text)
 	}
-	return strings.Join(lines, "\n") + "\n"
+	return setArgv(option, args) + "\n" + asProgram(run) + "\n"
 }
 
 // rFile runs a file as Rscript does: R reads the file instead of a console, so every value

@@ -225,7 +225,7 @@ func (r *run) output() error {
 		case timeline.Gap:
 			fmt.Fprintf(r.streams.err, "repl: %d bytes of output are lost: standard output was too slow\n", b.Bytes)
 		case timeline.GenerationEnded:
-			exited := b.Signal == "" && b.Code > 0 // our own exit status shows it
+			exited := b.Signal == "" && b.Code >= 0 // our own exit status shows it
 			if !b.Clean && e.Turn > 0 && !exited {
 				fmt.Fprintf(r.streams.err, "repl: %s\n", b.Reason)
 			}

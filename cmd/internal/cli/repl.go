@@ -277,14 +277,22 @@ func repl(f *flag.FlagSet) action {
 
 }
 
+// isStarting reports whether a directory is a program, as python has it.
+func isStarting(dir string) bool {
+	info, err := os.Stat(filepath.Join(dir, "__main__.py"))
+	return err == nil && info.Mode().IsRegular()
+}
+
 // isFile returns an error if a word is neither a command nor a file.
 func isFile(name string) error {
 	info, err := os.Stat(name)
 	switch {
 	case err == nil && !info.IsDir():
 		return nil
+	case err == nil && isStarting(name):
+		return nil
 	case err == nil:
-		return misuse("%s is a directory, not a file to run", name)
+		return misuse("%s is a directory, and has no __main__.py to run", name)
 	case !errors.Is(err, fs.ErrNotExist):
 		return misuse("cannot run %s: %v", name, errors.Unwrap(err))
 	}

@@ -433,8 +433,20 @@ class Worker:
                 self.cells.report(error)
             except Exception:
                 pass
+        if not self.turn.no_exit:  # what would run there, too
+            self._run_exit_handlers()
         self.streams.flush()
         os._exit(status & 0xFF)
+
+    def _run_exit_handlers(self):
+        self.interrupts.running = True
+        try:
+            if "threading" in sys.modules:
+                sys.modules["threading"]._shutdown()
+            atexit._run_exitfuncs()
+        except BaseException:
+            pass  # as Python, which has shown it
+        self.interrupts.running = False
 
 
 def _fill(reserve):

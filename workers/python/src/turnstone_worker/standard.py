@@ -225,7 +225,7 @@ class Stdin:
             finally:
                 self.prompt, self.kind = "", "line"
         if not line:
-            raise EOFError
+            raise EOFError("EOF when reading a line")
         if line[-1] == "\n":
             line = line[:-1]
         sys.audit("builtins.input/result", line)
