@@ -40,7 +40,7 @@ const (
 // page, as the protocol demands, if the user can probably reach one.
 func (r *request) questionKind(w *session.Wait) questionKind {
 	can := r.sdk.ClientCapabilities()
-	if can == nil || can.Elicitation == nil {
+	if can == nil || can.Elicitation == nil || !r.TakesQuestions() {
 		return noQuestion
 	}
 	page := can.Elicitation.URL != nil

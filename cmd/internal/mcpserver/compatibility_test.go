@@ -214,3 +214,15 @@ func TestStreamReader(t *testing.T) {
 		}
 	})
 }
+
+// A client that takes one message can be asked nothing before it.
+func TestAccept_AClientThatTakesOneMessageIsNotAsked(t *testing.T) {
+	t.Parallel()
+	c := serveWeb(t, nil, 0).caller("2025-06-18")
+	header := map[string]string{"Accept": "application/json"}
+	_, _, got := c.do("POST", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{"elicitation":{},"roots":{}},"clientInfo":{"name":"test","version":"1"}}}`, header)
+	c.session = got.Get("Mcp-Session-Id")
+	c.notify("notifications/initialized", nil)
+	_, text, _ := c.do("POST", `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"repl","arguments":{"input":"secret pw: "}}}`, header)
+	wantPart(t, text, "this client cannot ask")
+}

@@ -24,7 +24,7 @@ type roots struct {
 func (d *roots) directory(ctx context.Context, s *server, r *request) string {
 	can := r.sdk.ClientCapabilities()
 	//lint:ignore SA1019 clients of the versions that have roots offer them for as long as there are such clients
-	if can == nil || can.RootsV2 == nil || r.sdk.ProtocolVersion() >= mcpwire.StatelessVersion || !s.sessions.isNowhere() {
+	if can == nil || can.RootsV2 == nil || !r.TakesQuestions() || r.sdk.ProtocolVersion() >= mcpwire.StatelessVersion || !s.sessions.isNowhere() {
 		return ""
 	}
 	d.mu.Lock()

@@ -20,6 +20,8 @@ type Call struct {
 
 	seen func() // called when a tool gets the call; may be nil
 
+	single bool // the client takes the answer alone
+
 	// Arrival is the call's place among the calls of its client, until the tool knows the
 	// call's session. It is nil for other requests.
 	Arrival *Place
@@ -144,6 +146,9 @@ func (c *Call) deliverIfReady() {
 		c.Deliver(true)
 	}
 }
+
+// TakesQuestions reports whether the server can ask the client something before the answer.
+func (c *Call) TakesQuestions() bool { return !c.single }
 
 // WantsProgress reports whether the client has asked for progress.
 func (c *Call) WantsProgress() bool { return c.token != nil }

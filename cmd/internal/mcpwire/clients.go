@@ -194,7 +194,7 @@ func (c *client) begin(x *exchange, m *jsonline.Message) (number int64, err erro
 	if c.ended {
 		return 0, errEnding
 	}
-	x.call = &Call{token: jsonline.ProgressToken(m.Params), seen: x.stayAlive}
+	x.call = &Call{token: jsonline.ProgressToken(m.Params), seen: x.stayAlive, single: x.single}
 	number, err = f.beginLocked(x.call)
 	if err != nil {
 		return 0, err
