@@ -205,6 +205,21 @@ class R(Case):
     def tearDownClass(cls):
         cls.k.close()
 
+    def test_an_error_that_is_caught_is_shown(self):
+        """r-lib/evaluate 28, IRkernel 184: what try() says of an error was nowhere."""
+        for code, want in (
+            ("try(stop('e2'))", 'Error in try(stop("e2")) : e2\n'),
+            ("try(stop('a')); cat('on\\n')", 'Error in try(stop("a")) : a\non\n'),
+            ("cat('before\\n'); try(stop('a')); message('m'); 5", 'before\nError in try(stop("a")) : a\nm\n'),
+            ("for (i in 1:2) try(stop(i))", "Error in try(stop(i)) : 1\nError in try(stop(i)) : 2\n"),
+        ):
+            reply, out = self.k.run(code)
+            self.assertEqual((reply["status"], text(out)), ("ok", want), code)
+        _, out = self.k.run("f <- function() { warning('w'); stop('s') }; f()")
+        self.assertEqual([m["msg_type"] for m in out][-1], "error")
+        self.assertEqual(text(out), "In addition: Warning message:\nIn f() : w\n")
+        self.assertEqual(out[-1]["content"]["traceback"], ["Error in f() : s"])
+
     def test_the_first_question_is_answered(self):
         """jupyter/jupyter_console 40, spyder-ide/qtconsole 372: code was taken for incomplete while the kernel was busy with its start."""
         k = self.kernel("turnstone-r")

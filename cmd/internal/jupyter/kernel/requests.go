@@ -231,7 +231,9 @@ func (k *kernel) isComplete(ctx context.Context, r *request) {
 	status := session.ParseUnknown
 	if l, err := k.sessions.get(ctx); err == nil {
 		query := func() (session.ParseStatus, error) { return l.s.Parse(ctx, p.Code) }
-		if s, err := patiently(query, func(s session.ParseStatus, err error) bool { return noAnswer(s, err) || err == nil && s == session.ParseUnknown }); err == nil {
+		if s, err := patiently(query, func(s session.ParseStatus, err error) bool {
+			return noAnswer(s, err) || err == nil && s == session.ParseUnknown
+		}); err == nil {
 			status = s
 		}
 	}

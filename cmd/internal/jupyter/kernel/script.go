@@ -30,7 +30,9 @@ type script struct {
 	text     []byte
 	prompted bool   // the prompt of the last question was sent as text
 	echo     []byte // of a value, which a display of the same may follow
-	trace    []byte
+	trace    []byte // of all reports of errors, for the one that ends the turn
+	untold   []byte // the last reports, until the turn ends with them or goes on, with what was written to stderr since
+	behind   []byte // of untold, what was written since
 	died     *timeline.GenerationEnded
 	held     *timeline.TurnEnded // until it is known how the worker died
 	flusher  *time.Timer
@@ -87,10 +89,25 @@ func (s *script) event(ctx context.Context, e timeline.Event) error {
 	if w, ok := e.Body.(timeline.Wait); ok {
 		s.ask(w)
 	}
+	if _, ends := e.Body.(timeline.TurnEnded); !ends {
+		if err := s.tell(); err != nil {
+			return err
+		}
+	}
 	if err := s.flush(true); err != nil {
 		return err
 	}
 	return s.other(ctx, e)
+}
+
+// tell sends reports of errors that did not end the turn, such as those of R's try().
+func (s *script) tell() error {
+	if len(s.untold) == 0 {
+		return nil
+	}
+	text := string(s.untold)
+	s.untold, s.behind = nil, nil
+	return s.send("stream", streamOf("stderr", text))
 }
 
 // ask takes the prompt of a question out of the text: the front end that is asked shows it.
@@ -104,7 +121,10 @@ func (s *script) ask(w timeline.Wait) {
 // change turns to another turn.
 func (s *script) change(ctx context.Context, e timeline.Event) error {
 	err := s.flush(true)
-	s.trace, s.died, s.held = nil, nil, nil
+	if err == nil && s.turn != nil {
+		err = s.tell()
+	}
+	s.trace, s.untold, s.behind, s.died, s.held = nil, nil, nil, nil, nil
 	if s.turn = s.life.turn(ctx, e.Turn, e.Seq); s.turn == nil {
 		s.turn = &turn{number: e.Turn, parent: s.life.parentOf(e.Turn, ""), count: e.Turn, silent: e.Silent}
 	}
@@ -159,7 +179,14 @@ func (s *script) end(ctx context.Context, b timeline.TurnEnded) error {
 		s.held = &b // The report of the worker's death follows.
 		return nil
 	}
-	if f := failureOf(b, s.trace, s.died); f != nil {
+	f := failureOf(b, s.trace, s.died)
+	if f != nil {
+		s.untold = s.behind
+	}
+	if err := s.tell(); err != nil {
+		return err
+	}
+	if f != nil {
 		if err := s.send("error", f); err != nil {
 			return err
 		}
@@ -200,6 +227,9 @@ func (s *script) write(t timeline.Text) error {
 		if s.turn.silent {
 			return nil
 		}
+		if err := s.tell(); err != nil {
+			return err
+		}
 		if len(s.text) > 0 {
 			if err := s.flush(true); err != nil {
 				return err
@@ -215,7 +245,18 @@ func (s *script) write(t timeline.Text) error {
 		if len(s.trace) < maxTraceback {
 			s.trace = append(s.trace, t.Data...)
 		}
-		return nil
+		if err := s.flush(true); err != nil { // it came before
+			return err
+		}
+		s.untold = append(s.untold, t.Data...)
+		return s.bound()
+	}
+	if len(s.untold) > 0 && name == "stderr" {
+		s.untold, s.behind = append(s.untold, t.Data...), append(s.behind, t.Data...)
+		return s.bound()
+	}
+	if err := s.tell(); err != nil {
+		return err
 	}
 	if len(s.echo) > 0 || name != s.stream && len(s.text) > 0 {
 		if err := s.flush(true); err != nil {
@@ -228,6 +269,14 @@ func (s *script) write(t timeline.Text) error {
 		return s.flush(false)
 	}
 	return nil
+}
+
+// bound tells what is too much to wait.
+func (s *script) bound() error {
+	if len(s.untold) < maxTraceback {
+		return nil
+	}
+	return s.tell()
 }
 
 // flush sends the text that waits. Unless all has to go, the bytes of a character whose rest may
