@@ -457,6 +457,20 @@ func TestTerminal_PasteIsOneInput(t *testing.T) {
 	p.sees("from a paste")
 }
 
+// A terminal that does not mark pastes sends them as a program types. Whatever helps a person would make
+// another program of this.
+func TestTerminal_CodeThatAProgramTypesStaysAsItIs(t *testing.T) {
+	t.Parallel()
+	p := newHome(t).sitDown(t)
+	p.types("def f(x):\r\tif x:\r\t\treturn 1\r\treturn 2\r\rprint('f', f(0), f(1))\r")
+	p.sees("f 2 1")
+	p.sees(">>> ")
+	p.types("for i in range(3):\r    x = i\rprint('margin', x)\r\r")
+	if before := p.sees("margin 2"); strings.Contains(before, "margin 0") {
+		t.Errorf("a line at the margin became one of the block: %q", before)
+	}
+}
+
 // whenThereIsAFile is Python code that has another thread wait for a file named go, and then do
 // something.
 func whenThereIsAFile(do string) string {

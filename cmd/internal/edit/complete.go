@@ -18,7 +18,7 @@ func (e *Editor) tab() Outcome {
 	begin := lineBegin(e.text, e.at)
 	ours := e.ours
 	e.ours = ""
-	if e.burst.Followed || e.burst.Lines {
+	if e.burst.Ended || e.burst.Lines {
 		if ours != "" && string(e.text[begin:e.at]) == ours {
 			e.dropIndent()
 		}

@@ -22,8 +22,9 @@ type Key struct {
 // A Burst says how a key came. A program that types, or a paste without markers, sends many
 // characters at a time, a person one.
 type Burst struct {
-	Followed bool // others came with it, behind it
-	Lines    bool // so did the end of a line and what is behind that
+	Followed bool // others came with it, behind it,
+	Ended    bool // and the end of a line is among those
+	Lines    bool // it came with text and the end of a line before that
 }
 
 // A Source delivers the characters that a terminal sends. A paste stands between PasteBegins

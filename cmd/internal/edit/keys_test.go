@@ -1,6 +1,7 @@
 package edit
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,7 +11,9 @@ type scriptSource struct{ *keySource }
 
 func (s scriptSource) Rune(time.Duration) (rune, error) { return s.next() }
 
-func (s scriptSource) Burst() Burst { return Burst{s.burst && len(s.runes) > 0, s.lines} }
+func (s scriptSource) Burst() Burst {
+	return Burst{s.burst && len(s.runes) > 0, s.burst && slices.Contains(s.runes, '\r'), s.lines}
+}
 
 // wholeInPython judges the few texts of these tests as Python does.
 func wholeInPython(text string) bool {
@@ -163,7 +166,8 @@ var bursts = []struct {
 	{"back to the margin", "for i in x:\r    a\rprint(i)", "for i in x:\n    a\nprint(i)", Continues},
 	{"else keeps its place", "if x:\r    if y:\r        a\r    else:\r        b", "if x:\n    if y:\n        a\n    else:\n        b", Continues},
 	{"closing brackets keep their places", "f(\r    1\r    )", "f(\n    1\n    )", Continues},
-	{"a tab within a line completes nothing", "al\t= 1", "al\t= 1", Continues},
+	{"a tab within a line completes nothing", "al\t= 1\r", "al\t= 1", Accepted},
+	{"Tab twice completes and opens the list", "al\t\t", "alpha", Continues},
 	{"lines run", "a = 1\r", "a = 1", Accepted},
 }
 
@@ -182,7 +186,8 @@ func TestEditor_WhatAProgramTypesStaysAsItIs(t *testing.T) {
 		{"cut behind a tab", "if x:\r\t", "a\r\tb", "if x:\n\ta\n\tb"},
 		{"cut within an indentation", "if x:\r", "    a\r    b", "if x:\n    a\n    b"},
 		{"one line of a block that a person has begun", "if x:\r", "a", "if x:\n    a"},
-		{"one line with a tab", "if x:\r", "\ta", "if x:\n\ta"},
+		{"one line with a tab", "if x:\r", "\ta\r", "if x:\n\ta\n\t"},
+		{"the last line of a block that a person has begun", "if x:\r", "a\r\r", "if x:\n    a"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := sit(t, inPython())

@@ -251,7 +251,7 @@ func (s *sitting) sends(keys string) {
 
 func (s *sitting) press(source scriptSource) {
 	s.Helper()
-	lines := strings.ContainsAny(strings.TrimSuffix(string(source.runes), "\r"), "\r")
+	lines := strings.Contains(strings.TrimRight(string(source.runes), "\r"), "\r")
 	source.lines = source.burst && lines
 	for len(source.runes) > 0 {
 		key, err := ReadKey(source, s.editor.WantsEscape())

@@ -1,7 +1,6 @@
 package terminal
 
 import (
-	"bytes"
 	"io"
 	"sync"
 	"time"
@@ -64,13 +63,16 @@ type keyboard struct {
 	cut      bool   // there was no room for a part of the paste, and so there is none for the rest
 	last     byte   // of the paste
 	pasted   int    // its bytes
-	fresh    []byte // decoded from what was sent at a time
+	fresh    []byte // decoded from what was sent at a time,
+	lastLine int    // behind its last end of a line
+	lines    bool   // there is text behind an end of a line
 }
 
 // A burst is what a terminal sent at a time, if that was more than one byte.
 type burst struct {
 	from, end int  // its bytes, counted as keyboard.read
-	lines     bool // there is something behind the end of a line
+	lastLine  int  // behind its last end of a line
+	lines     bool // there is text behind an end of a line
 }
 
 // newKeyboard returns a keyboard; the caller must start pump. Neither interrupt nor quit
@@ -102,7 +104,8 @@ func (k *keyboard) Burst() edit.Burst {
 	if len(k.bursts) == 0 || k.read <= k.bursts[0].from {
 		return edit.Burst{}
 	}
-	return edit.Burst{Followed: k.read < k.bursts[0].end, Lines: k.bursts[0].lines}
+	b := k.bursts[0]
+	return edit.Burst{Followed: k.read < b.end, Ended: k.read < b.lastLine, Lines: b.lines}
 }
 
 // end lets Rune fail once everything is read. The first error counts.
@@ -219,7 +222,7 @@ func (k *keyboard) decode(b []byte) {
 	for _, c := range b {
 		k.take(c)
 	}
-	k.deliver(bytes.ContainsAny(b[:len(b)-1], "\r\n"))
+	k.deliver()
 	if k.pasting && b[len(b)-1] == ctrlC {
 		k.awaitEnd()
 	}
@@ -236,21 +239,21 @@ func (k *keyboard) awaitEnd() {
 			k.givesUp = nil
 			k.endPaste()
 			k.take(ctrlC)
-			k.deliver(false)
+			k.deliver()
 		}
 	})
 	k.givesUp = timer
 }
 
-// deliver lets what was decoded be read. lines means that there is something behind the end of a line.
-func (k *keyboard) deliver(lines bool) {
+// deliver lets what was decoded be read.
+func (k *keyboard) deliver() {
 	k.mu.Lock()
 	from := k.read + len(k.typed)
 	k.typed = append(k.typed, k.fresh...)
 	if len(k.fresh) > 1 {
-		k.bursts = append(k.bursts, burst{from, from + len(k.fresh), lines})
+		k.bursts = append(k.bursts, burst{from, from + len(k.fresh), from + k.lastLine, k.lines})
 	}
-	k.fresh = k.fresh[:0]
+	k.fresh, k.lastLine, k.lines = k.fresh[:0], 0, false
 	k.mu.Unlock()
 	k.wake()
 }
@@ -262,6 +265,11 @@ func (k *keyboard) take(c byte) {
 		return
 	}
 	lost := !k.press(c)
+	if c == '\r' || c == '\n' {
+		k.lastLine = len(k.fresh)
+	} else {
+		k.lines = k.lines || k.lastLine > 0
+	}
 	switch {
 	case c == edit.PasteBegins[k.matched]:
 		k.matched++

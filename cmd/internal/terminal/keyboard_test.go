@@ -206,7 +206,7 @@ func TestKeyboard_TheEscapeKeyAloneIsKnownByTheSilenceAfterIt(t *testing.T) {
 func TestKeyboard_ABurstIsWhatTheTerminalSendsAtATime(t *testing.T) {
 	k := newKeyboard(nil, nil, nil)
 	k.edit(true)
-	for _, sent := range []string{"a", "\x1b[A", "\tb", "c\rd", "e"} {
+	for _, sent := range []string{"a", "\x1b[A", "\tb", "c\rd", "e", "f\r\r"} {
 		k.decode([]byte(sent))
 	}
 	k.end(io.EOF)
@@ -218,8 +218,15 @@ func TestKeyboard_ABurstIsWhatTheTerminalSendsAtATime(t *testing.T) {
 		}
 		got = append(got, key.Burst)
 	}
-	followed, lines := edit.Burst{Followed: true}, edit.Burst{Followed: true, Lines: true}
-	want := []edit.Burst{{}, {}, followed, {}, lines, lines, {Lines: true}, {}}
+	alone, followed := edit.Burst{}, edit.Burst{Followed: true}
+	want := []edit.Burst{
+		alone,
+		alone,
+		followed, alone,
+		{Followed: true, Ended: true, Lines: true}, {Followed: true, Lines: true}, {Lines: true},
+		alone,
+		{Followed: true, Ended: true}, {Followed: true, Ended: true}, alone,
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
