@@ -457,7 +457,7 @@ func TestTerminal_PasteIsOneInput(t *testing.T) {
 	p.sees("from a paste")
 }
 
-// A terminal that does not mark pastes sends them as a program types. Whatever helps a person would make
+// A terminal that does not mark pastes sends them as a program types. The help for a person would make
 // another program of this.
 func TestTerminal_CodeThatAProgramTypesStaysAsItIs(t *testing.T) {
 	t.Parallel()

@@ -155,8 +155,8 @@ var scripts = []struct {
 	{"Ctrl-C as kitty sends it", "", "a\x1b[99;5u", "a", Interrupted},
 }
 
-// bursts are sent at once, by a program or by a terminal that does not mark pastes. What they have
-// is what is edited in the end, whatever helps a person.
+// bursts are sent at once, by a program or by a terminal that does not mark pastes. The text is theirs
+// in the end, without the help that a person gets.
 var bursts = []struct {
 	name, keys, text string
 	outcome          Outcome

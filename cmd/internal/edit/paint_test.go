@@ -65,8 +65,8 @@ func TestPainter_WideCharactersDoNotStandHalfInARow(t *testing.T) {
 	s.sees(">>> '" + strings.Repeat("中", 16) + "x中\n文e\u0301👩‍💻✅")
 }
 
-// Terminals differ in the cells of joined characters: some count the whole, and others its parts.
-// What follows them stands where the cursor is in both.
+// Terminals differ in the cells of joined characters: some count the whole, and others its parts. The
+// text behind them stands where the cursor is in both.
 func TestPainter_ClustersTakeTheCellsThatTheCursorCounts(t *testing.T) {
 	for _, cluster := range []struct {
 		name, text string

@@ -72,7 +72,7 @@ func (h history) load() ([]string, error) {
 // has.
 func readLine(in *bufio.Reader) (string, error) {
 	line, long, err := in.ReadLine()
-	text := string(line)
+	text := strings.ToValidUTF8(string(line), "\ufffd") // the editor compares what it has found
 	for long && err == nil {
 		text = text[:1] + goesOn
 		_, long, err = in.ReadLine()
@@ -120,15 +120,26 @@ func (h history) add(text string) error {
 	if err := os.MkdirAll(filepath.Dir(h.path), 0o700); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(h.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	f, err := os.OpenFile(h.path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(record(text))
+	_, err = f.WriteString(lineEnd(f) + record(text))
 	if e := f.Close(); err == nil {
 		err = e
 	}
 	return err
+}
+
+// lineEnd returns the end of a line if a file has none at its own end, such as after a full disk.
+func lineEnd(f *os.File) string {
+	last := make([]byte, 1)
+	if i, err := f.Stat(); err == nil && i.Size() > 0 {
+		if _, err := f.ReadAt(last, i.Size()-1); err == nil && last[0] != '\n' {
+			return "\n"
+		}
+	}
+	return ""
 }
 
 // keep reports whether a text is worth remembering in the file.

@@ -97,6 +97,20 @@ func TestHistory_ALineThatIsTooLongCostsNoOther(t *testing.T) {
 	}
 }
 
+func TestHistory_ADamagedFileCostsNoOtherText(t *testing.T) {
+	h := history{filepath.Join(t.TempDir(), "history")}
+	if err := os.WriteFile(h.path, []byte("first\n\xff\xfebad\ncut"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.add("new"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := h.load()
+	if want := []string{"first", "\ufffdbad", "cut", "new"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+}
+
 func TestHistory_ALinkStaysOne(t *testing.T) {
 	dir := t.TempDir()
 	h := history{filepath.Join(dir, "history")}
