@@ -685,6 +685,9 @@ func isCut(err error) bool { return session.KindOf(err) == KindUnreachable }
 // Next is the next event, once there is one. The error is ctx's, session.ErrClosed, or the
 // connection's.
 func (w *Subscription) Next(ctx context.Context) (timeline.Event, error) {
+	if err := ctx.Err(); err != nil {
+		return timeline.Event{}, err // also while more is there than anybody can read
+	}
 	for len(w.ahead) == 0 {
 		m, err := w.next(ctx)
 		if isCut(err) && w.link != nil {

@@ -19,7 +19,7 @@ func TestAttach_SeesWhatWasAndTakesPart(t *testing.T) {
 	p := h.start(t, "attach", "main")
 	p.sees("> x = 41; print('from the agent')")
 	p.sees("from the agent\r\n")
-	p.sees("Ctrl-D leaves.")
+	p.sees(`Ctrl-D leaves, and Ctrl-\ at any time.`)
 	p.sees(">>> ")
 	p.types("x + 1\r")
 	p.sees("42\r\n")
@@ -156,5 +156,70 @@ func TestMCP_AStuckDaemonDelaysNothingElse(t *testing.T) {
 	}
 	if got := a.repl("40 + 2"); !strings.HasSuffix(got, "42") {
 		t.Errorf("once it goes on: %q", got)
+	}
+}
+
+func TestAttach_ShowsOneScreenOfALongSession(t *testing.T) {
+	t.Parallel()
+	h := daemonHome(t)
+	h.serve(t)
+	if r := h.run(t, "", "exec", "main", "-e", "for i in range(20_000): print('line', i)"); r.status != 0 {
+		t.Fatal(r)
+	}
+	p := h.start(t, "attach", "main")
+	p.sees("[what came before is not shown: repl events main has all of it]\r\nline 19980\r\n")
+	p.sees("line 19999\r\n")
+	p.sees(">>> ")
+	p.types("\x04")
+	p.sees("[detached: main goes on")
+	if err := p.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAttach_ARuntimeThatHasEndedIsStartedByTheNextInput(t *testing.T) {
+	t.Parallel()
+	h := daemonHome(t)
+	h.serve(t)
+	for _, code := range []string{"import os; os._exit(3)", "import os; os._exit(0)"} {
+		h.run(t, "", "exec", "main", "-e", code)
+		p := h.start(t, "attach", "main")
+		p.sees("exit status ")
+		p.sees("> ")
+		p.types("6 * 7\r")
+		p.sees("42\r\n")
+		p.sees(">>> ")
+		p.types("\x04")
+		p.sees("[detached: main goes on")
+	}
+}
+
+func TestAttach_OneKeyDetachesAtAnyTime(t *testing.T) {
+	t.Parallel()
+	for name, code := range map[string]string{
+		"at a question":        "name = input('who? ')",
+		"at a secret":          "import getpass; name = getpass.getpass('who? ')",
+		"while code runs":      "print('who' + '? '); import time; time.sleep(600)",
+		"while it prints much": "print('who' + '? ')\nwhile True: print('x' * 100)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := daemonHome(t)
+			h.serve(t)
+			want(t, h.run(t, "", "exec", "main", "--wait", "0s", "-e", code), result{"", newSession("main") +
+				"repl: still running: repl events main --follow shows what comes, repl interrupt main stops it\n", 4})
+			p := h.start(t, "attach", "main")
+			p.sees("who? ")
+			before := h.sessions(t)["main"].State
+			p.types("\x1c")
+			p.sees("[detached: main goes on")
+			_ = p.cmd.Wait()
+			if got := status(t, p.cmd); got != 0 {
+				t.Errorf("got status %d, want 0", got)
+			}
+			if got := h.sessions(t)["main"].State; got != before {
+				t.Errorf("it was %s and is %s", before, got)
+			}
+		})
 	}
 }

@@ -66,7 +66,7 @@ func attach(f *flag.FlagSet) action {
 			lang := languageOf(now.Language)
 			o := person.options(lang, now.Dir)
 			o.Self, o.Replay, o.GoesOn = *self, now.LastSeq, true
-			status, err := terminal.Run(ctx, r.attached(mine.WithKeyboard(), now), o)
+			status, err := terminal.Run(ctx, r.attached(ctx, mine.WithKeyboard(), now), o)
 			if err != nil {
 				return statusFailed, err
 			}
@@ -84,13 +84,19 @@ type attached struct {
 	cuts  <-chan client.Outage // nil where the link does not break
 	place string
 	told  func(timeline.Event) timeline.Event // how events are told here; nil: as they are
+
+	from  screenful
+	above string // said above the screenful; "" when it has everything
 }
 
 // attached is a session of the daemon for the terminal; now is what it is now.
-func (r *daemonCommand) attached(s *client.Session, now session.Info) attached {
+func (r *daemonCommand) attached(ctx context.Context, s *client.Session, now session.Info) attached {
 	a := attached{Session: s, cuts: cutsOf(r.link), place: r.link.Place()}
 	if r.isAway() {
 		a.told = lossTold(now, r.again())
+	}
+	if a.from = lastScreen(ctx, s, terminal.WindowSize()); a.from.after > 0 {
+		a.above = fmt.Sprintf("what came before is not shown: repl events %s%s has all of it", now.Name, r.again())
 	}
 	return a
 }
@@ -98,8 +104,15 @@ func (r *daemonCommand) attached(s *client.Session, now session.Info) attached {
 func (a attached) Events(ctx context.Context, after timeline.Seq) iter.Seq2[timeline.Event, error] {
 	var c cleaner
 	return func(yield func(timeline.Event, error) bool) {
+		if after < a.from.after {
+			after = a.from.after
+			if !yield(timeline.Event{Body: timeline.Notice{Message: a.above}}, nil) {
+				return
+			}
+		}
 		events := func(ctx context.Context) iter.Seq2[timeline.Event, error] { return a.Session.Events(ctx, after) }
 		for e, err := range withCuts(ctx, a.cuts, a.place, events) {
+			e = a.from.of(e)
 			if a.told != nil {
 				e = a.told(e)
 			}

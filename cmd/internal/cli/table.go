@@ -97,9 +97,10 @@ With --always it holds for all later sessions of the workspace, too, and is
 kept in the user's own sandbox.toml. Without SESSION, --always is for the
 workspace --dir.`
 
-	attachText = `Ctrl-C interrupts, Ctrl-D detaches. --watch needs no terminal. One writer at a
-time: while a turn of yours runs, only you can answer its questions. Input of
-others is shown with their names, and they see yours.`
+	attachText = `Ctrl-C interrupts, Ctrl-D detaches where nothing is typed, Ctrl-\ at any time.
+It begins with the last screen of the session. --watch needs no terminal. One
+writer at a time: while a turn of yours runs, only you can answer its questions.
+Input of others is shown with their names, and they see yours.`
 
 	viewText = `It prints a link that lets one browser in, once, within a minute, and opens it
 where there is a screen. Only this machine reaches the page. It ends with

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,7 +44,7 @@ func (c *conversation) run(ctx context.Context) (status int, err error) {
 			switch {
 			case c.printer.ending.Load():
 				return c.o.ExitStatus(end), nil
-			case !c.greeted:
+			case !c.greeted && !c.o.GoesOn:
 				return 0, fmt.Errorf("%s ended before it was ready: %s", c.info(ctx).Executable, end.Reason)
 			case end.Clean && (diedInTurn(reply) || end.Reason == "closed"):
 				return c.o.ExitStatus(end), nil
@@ -107,15 +108,15 @@ func (c *conversation) greet(ctx context.Context) {
 	i := c.info(ctx)
 	end := "ends"
 	if c.o.GoesOn {
-		end = "leaves"
+		end = `leaves, and Ctrl-\ at any time`
 	}
 	if i.Notice != "" {
 		c.printer.note(i.Notice)
 	}
 	c.editor.freshLine()
 	why := strings.TrimSuffix(i.Why, " "+i.Executable) // "named" by its path, which is there already
-	_, _ = fmt.Fprintf(c.editor, "%s %s, %s (%s)\nTab completes, Ctrl-C interrupts, Ctrl-D %s.\n",
-		title(i.Language), i.Runtime, i.Executable, why, end)
+	_, _ = fmt.Fprintf(c.editor, "%s, %s (%s)\nTab completes, Ctrl-C interrupts, Ctrl-D %s.\n",
+		strings.TrimSpace(title(i.Language)+" "+i.Runtime), i.Executable, why, end)
 }
 
 // info describes the session. One that cannot be reached counts as ended.
@@ -133,11 +134,15 @@ func title(name string) string {
 	return string(unicode.ToUpper(first)) + name[size:]
 }
 
+// anyPrompt is that of a session whose runtime has ended before anybody came.
+const anyPrompt = "> "
+
 // ask reads one complete input and submits it. io.EOF means that the person wants to end.
 func (c *conversation) ask(ctx context.Context, prompt string) error {
 	if prompt != "" {
 		c.prompt = prompt // an ended runtime has none
 	}
+	c.prompt = cmp.Or(c.prompt, anyPrompt)
 	code, err := c.input(ctx)
 	switch {
 	case errors.Is(err, errCancelled):
@@ -292,7 +297,7 @@ func (c *conversation) signals(ctx context.Context) {
 			return
 		case <-window:
 			c.editor.resized()
-			_ = c.session.Resize(ctx, windowSize())
+			_ = c.session.Resize(ctx, WindowSize())
 		case <-sent:
 			c.interrupt(ctx)
 		case <-c.pressed:

@@ -88,7 +88,7 @@ func newEditor(ctx context.Context, o *Options, interrupt, quit func()) (*editor
 		closed:   make(chan struct{}),
 	}
 	e.painter = &edit.Painter{Out: os.Stdout, Size: func() (cols, rows int) {
-		s := windowSize()
+		s := WindowSize()
 		return int(s.Cols), int(s.Rows)
 	}}
 	texts, _ := e.file.load() // the editor also works without its history
@@ -394,8 +394,8 @@ func (e *editor) isOver() bool {
 	return true
 }
 
-// windowSize returns the size of the terminal, or the usual one if it is unknown.
-func windowSize() session.Size {
+// WindowSize returns the size of the terminal, or the usual one if it is unknown.
+func WindowSize() session.Size {
 	cols, rows, err := term.GetSize(int(os.Stdout.Fd()))
 	if err != nil || cols <= 0 || rows <= 0 {
 		return session.Size{Rows: 24, Cols: 80}

@@ -93,7 +93,7 @@ func repaint(ctx context.Context, s session.Session, wrote <-chan struct{}) {
 	case <-wrote:
 	default:
 	}
-	size := windowSize()
+	size := WindowSize()
 	_ = s.Resize(ctx, session.Size{Rows: max(size.Rows, 2) - 1, Cols: size.Cols})
 	pause := time.NewTimer(repaintPause)
 	defer pause.Stop()
@@ -105,5 +105,5 @@ func repaint(ctx context.Context, s session.Session, wrote <-chan struct{}) {
 	case <-pause.C:
 	case <-ctx.Done():
 	}
-	_ = s.Resize(context.WithoutCancel(ctx), windowSize())
+	_ = s.Resize(context.WithoutCancel(ctx), WindowSize())
 }

@@ -84,7 +84,7 @@ type Programs interface {
 }
 
 // Run lets the person at the terminal use s. Standard input and output must be a terminal.
-// It returns when the person presses Ctrl-D, when the runtime ends itself in a turn (with
+// It returns when the person presses Ctrl-D at a prompt or Ctrl-\ at any time, when the runtime ends itself in a turn (with
 // its status), or when ctx ends. It restores the terminal. It does not close s.
 func Run(ctx context.Context, s session.Session, opts *Options) (status int, err error) {
 	var o Options
@@ -131,8 +131,8 @@ func Run(ctx context.Context, s session.Session, opts *Options) (status int, err
 	if sameTerminal(os.Stdout, os.Stderr) {
 		p.err = ed
 	}
-	c := &conversation{session: s, o: o, editor: ed, printer: p, pressed: pressed}
-	_ = s.Resize(ctx, windowSize())
+	c := &conversation{cursor: o.Replay, session: s, o: o, editor: ed, printer: p, pressed: pressed}
+	_ = s.Resize(ctx, WindowSize())
 	ed.repaint = func() { repaint(ctx, s, ed.wrote) }
 
 	var wg sync.WaitGroup
@@ -147,7 +147,7 @@ func Run(ctx context.Context, s session.Session, opts *Options) (status int, err
 	status, err = c.run(ctx)
 	stop()
 	wg.Wait()
-	if quit.Load() {
+	if quit.Load() && !o.GoesOn {
 		status = quitStatus
 	}
 	if err == nil {

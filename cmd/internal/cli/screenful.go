@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// maxWindows bounds how many windows of events are read for one screen: most may show nothing.
+const maxWindows = 8
+
+// ownRows are those for what is above, the greeting and the prompt.
+const ownRows = 4
+
+// A screenful is the last part of a session's events that fits a screen.
+type screenful struct {
+	after timeline.Seq // the events begin behind it; 0 is the beginning of the session
+	first timeline.Event
+}
+
+// lastScreen finds the last screenful of a session. One whose daemon cannot read backwards is shown from the
+// beginning.
+func lastScreen(ctx context.Context, s session.Session, size session.Size) screenful {
+	f := fill{cols: max(int(size.Cols), 1), rows: max(int(size.Rows)-ownRows, 1)}
+	q := session.ReadQuery{Backward: true, Bytes: int64(4 * f.cols * f.rows)}
+	for range maxWindows {
+		p, err := s.Read(ctx, q)
+		if err != nil {
+			return screenful{}
+		}
+		for _, e := range slices.Backward(p.Events) {
+			if first, full := f.add(e); full {
+				return screenful{after: max(e.Seq, 1) - 1, first: first}
+			}
+		}
+		if !p.Earlier {
+			return screenful{}
+		}
+		q.Before = p.First
+	}
+	return screenful{after: max(q.Before, 1) - 1}
+}
+
+// of returns the events of a screenful, with what is said of those above.
+func (f screenful) of(e timeline.Event) timeline.Event {
+	if f.first.Body != nil && e.Seq == f.first.Seq {
+		return f.first
+	}
+	return e
+}
+
+// A fill counts the rows that events fill, the last one first.
+type fill struct{ cols, rows int }
+
+// add adds an event. When the screen is full, it returns the event with only what fits of it.
+func (f *fill) add(e timeline.Event) (fits timeline.Event, full bool) {
+	if e.Unseen() {
+		return e, false
+	}
+	switch b := e.Body.(type) {
+	case timeline.Text:
+		b.Data = f.tail(b.Data)
+		e.Body = b
+	case timeline.TurnStarted:
+		b.Input = f.tail(b.Input)
+		e.Body = b
+	case timeline.Display:
+		if _, _, ok := b.Picture(); ok {
+			f.rows -= 2 // at least
+			break
+		}
+		f.tail([]byte(b.Text()))
+	case timeline.Notice, timeline.InputLine, timeline.Interrupt, timeline.Limit, timeline.Denied, timeline.Granted, timeline.Gap, timeline.GenerationEnded:
+		f.rows--
+	}
+	return e, f.rows <= 0
+}
+
+// tail returns the last lines of text for which there is room.
+func (f *fill) tail(text []byte) []byte {
+	rest := len(text)
+	for rest > 0 && f.rows > 0 {
+		line := text[bytes.LastIndexByte(text[:rest-1], '\n')+1 : rest]
+		if room := f.cols * f.rows; len(line) > room {
+			line = line[len(line)-room:]
+			for len(line) > 0 && !utf8.RuneStart(line[0]) {
+				line = line[1:]
+			}
+			f.rows, rest = 0, rest-len(line)
+			break
+		}
+		f.rows -= max(1, (len(line)+f.cols-1)/f.cols)
+		rest -= len(line)
+	}
+	return text[rest:]
+}

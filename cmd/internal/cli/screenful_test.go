@@ -1,0 +1,27 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+func TestFill_KeepsTheLastRows(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ text, want string }{
+		{"a\nb\nc\n", "a\nb\nc\n"},
+		{"a\nb\nc\nd\n", "b\nc\nd\n"},
+		{"a\nb\nc\nd", "b\nc\nd"},
+		{"a\n0123456789abc\nd\n", "0123456789abc\nd\n"}, // two rows and one
+		{"a\nb\n" + strings.Repeat("x", 100), strings.Repeat("x", 30)},
+		{strings.Repeat("é", 100), strings.Repeat("é", 15)},
+		{"\n\n\n\n\n", "\n\n\n"},
+	} {
+		f := fill{cols: 10, rows: 3}
+		fits, _ := f.add(timeline.Event{Body: timeline.Text{Data: []byte(test.text)}})
+		if got := string(fits.Body.(timeline.Text).Data); got != test.want {
+			t.Errorf("%.20q: got %q, want %q", test.text, got, test.want)
+		}
+	}
+}
