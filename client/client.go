@@ -104,7 +104,7 @@ func (c *Client) greet(ctx context.Context, d Dialer) error {
 	case session.KindOf(err) == KindUnreachable:
 		return err
 	default:
-		return &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("what listens at %s does not answer as a daemon does: %v", d, err)}
+		return notADaemon(ctx, d, err)
 	}
 }
 

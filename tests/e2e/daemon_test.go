@@ -223,3 +223,18 @@ func TestAttach_OneKeyDetachesAtAnyTime(t *testing.T) {
 		})
 	}
 }
+
+func TestDaemon_AStuckOneIsUnreachableInPlainWords(t *testing.T) {
+	t.Parallel()
+	h := daemonHome(t)
+	freeze(t, h.serve(t).Process)
+	for _, command := range [][]string{{"ctl", "status"}, {"ctl", "stop"}, {"list"}, {"exec", "main", "-e", "1"}, {"serve", "--detach"}} {
+		t.Run(strings.Join(command, " "), func(t *testing.T) {
+			t.Parallel()
+			r := h.run(t, "", command...)
+			if r.status != 3 || command[0] != "serve" && !strings.Contains(r.stderr, "stopped or stuck") {
+				t.Errorf("got %v", r)
+			}
+		})
+	}
+}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -13,11 +14,27 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/internal/registry"
 )
 
 // stopLimit bounds the wait for a daemon that was told to stop. All its sessions end at
 // once, within their grace.
 const stopLimit = 30 * time.Second
+
+// answerLimit bounds the wait for the answer to a line.
+const answerLimit = 5 * time.Second
+
+// noAnswer says in words why a daemon did not answer.
+func noAnswer(err error) error {
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("the daemon did not answer: %w", err)
+	}
+	text := fmt.Sprintf("the daemon has not answered for %s: it is stopped or stuck", answerLimit)
+	if e, ok := registry.Read(os.Getenv); ok {
+		text += fmt.Sprintf("; the one on this host is process %d", e.PID)
+	}
+	return errors.New(text)
+}
 
 // ctl sends a line to the daemon's control plane and prints the answer.
 func ctl(f *flag.FlagSet) action {
@@ -41,18 +58,23 @@ func ctl(f *flag.FlagSet) action {
 			return statusUnreachable, err
 		}
 		defer closeWhole(conn)
+		defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 		line, err := json.Marshal(map[string]string{"type": given[0]})
 		if err != nil {
 			return statusFailed, err
 		}
-		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
-		if _, err := conn.Write(append(line, '\n')); err != nil {
-			return statusFailed, err
-		}
+		_ = conn.SetDeadline(time.Now().Add(answerLimit))
+		_, err = conn.Write(append(line, '\n'))
 		answers := bufio.NewReader(conn)
-		answer, err := answers.ReadBytes('\n')
+		var answer []byte
+		if err == nil {
+			answer, err = answers.ReadBytes('\n')
+		}
+		if signalled, ok := statusOf(ctx); ok {
+			return signalled, nil
+		}
 		if err != nil {
-			return statusFailed, fmt.Errorf("the daemon did not answer: %w", err)
+			return statusUnreachable, noAnswer(err)
 		}
 		var reply struct {
 			OK    bool            `json:"ok"`
@@ -68,7 +90,11 @@ func ctl(f *flag.FlagSet) action {
 		if given[0] == "stop" {
 			// The daemon hangs up last. Then its sessions are gone, and another can start.
 			_ = conn.SetDeadline(time.Now().Add(stopLimit))
-			if _, err := answers.ReadByte(); errors.Is(err, os.ErrDeadlineExceeded) {
+			_, err := answers.ReadByte()
+			if signalled, ok := statusOf(ctx); ok {
+				return signalled, nil
+			}
+			if errors.Is(err, os.ErrDeadlineExceeded) {
 				return statusFailed, fmt.Errorf("the daemon is still closing its sessions after %s", stopLimit)
 			}
 		}
