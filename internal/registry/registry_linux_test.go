@@ -2,6 +2,7 @@ package registry_test
 
 import (
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -119,5 +120,33 @@ func TestWrite_WhatCannotBeBelievedIsNot(t *testing.T) {
 	}
 	if e, ok := registry.Read(v.get); ok {
 		t.Errorf("what all can write: %v is believed", e)
+	}
+}
+
+func TestFind_ASocketThatNobodyServesLeadsNowhere(t *testing.T) {
+	// A test's own directory may have too long a name for a socket.
+	login, err := os.MkdirTemp("", "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(login) })
+	v := variables{"XDG_RUNTIME_DIR": login, "TMPDIR": login, "XDG_STATE_HOME": t.TempDir()}
+	named, other := registry.Sockets(v.get)[0], registry.OwnSockets(v.get)[0]
+	for _, path := range []string{named, other} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: other, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.SetUnlinkOnClose(false)
+	if got := registry.Find(v.get); got != other {
+		t.Errorf("while it is served: got %s, want %s", got, other)
+	}
+	_ = left.Close()
+	if got := registry.Find(v.get); got != named {
+		t.Errorf("when it was left behind: got %s, want %s", got, named)
 	}
 }

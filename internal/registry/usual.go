@@ -102,17 +102,15 @@ func isOwn(i os.FileInfo) bool {
 	return ok && int(owner.Uid) == os.Geteuid()
 }
 
-// Find returns where the daemon of this user on this host listens, or where one would.
+// Find returns where the daemon of this user on this host listens, or where one would. A socket
+// that a killed daemon has left leads nowhere.
 func Find(getenv func(string) string) string {
 	if e, ok := Read(getenv); ok {
 		return e.Socket
 	}
 	sockets := Sockets(getenv)
-	there := slices.DeleteFunc(slices.Clone(sockets), func(path string) bool { return !isSocket(path) })
-	for _, path := range there {
-		if len(there) == 1 || Answers(path) {
-			return path
-		}
+	if i := slices.IndexFunc(sockets, Answers); i > 0 {
+		return sockets[i]
 	}
 	return sockets[0]
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -93,4 +94,12 @@ func TestExec_Output(t *testing.T) {
 		}
 		want(t, h.run(t, "", "exec", "main", "-e", "end"), result{"'done'\n", "", 0})
 	})
+}
+
+func TestExec_ItsSessionBeginsInTheDirectoryOfItsCaller(t *testing.T) {
+	t.Parallel()
+	h := daemonHome(t)
+	h.serve(t)
+	h.dir = t.TempDir()
+	want(t, h.run(t, "", "exec", "main", "-e", "import os; print(os.path.samefile('.', "+strconv.Quote(h.dir)+"))"), result{"True\n", newSession("main"), 0})
 }

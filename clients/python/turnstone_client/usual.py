@@ -14,6 +14,7 @@ from typing import List, Optional
 
 MAX_PATH = 107  # of a Unix socket, in bytes; the system's own bound may be lower
 MAX_NOTE = 4 << 10  # of the daemon's note, in bytes
+ASK_TIME = 1.0  # how long a socket has to answer, in seconds
 BOOT_LENGTH = 8  # how much of the boot's name is in that of the note
 
 
@@ -26,7 +27,7 @@ def default_socket() -> str:
     if noted:
         return noted
     usual = _login_sockets() + _own_sockets()
-    return next((path for path in usual if _is_own_socket(path)), usual[0])
+    return next((path for path in usual if _answers(path)), usual[0])
 
 
 def _login_sockets() -> List[str]:
@@ -113,8 +114,17 @@ def _begun(pid: int) -> int:
     return int(fields[19])
 
 
-def _is_own_socket(path: str) -> bool:
-    return _is_own(os.path.dirname(path), stat.S_ISDIR) and _is_own(path, stat.S_ISSOCK)
+def _answers(path: str) -> bool:
+    """Tell whether anybody listens at a socket of this user: a killed daemon leaves its own behind."""
+    if not (_is_own(os.path.dirname(path), stat.S_ISDIR) and _is_own(path, stat.S_ISSOCK)):
+        return False
+    with socket.socket(socket.AF_UNIX) as one:
+        one.settimeout(ASK_TIME)
+        try:
+            one.connect(path)
+        except OSError:
+            return False
+    return True
 
 
 def _is_own(path, kind, private: bool = False) -> bool:

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -30,7 +31,7 @@ func execIn(f *flag.FlagSet) action {
 	r.flags.Var(&worker, "worker", workerWords)
 	var c choice
 	c.defineExecutables(r.flags)
-	dir := r.flags.String("dir", "", "`DIR` the working directory of a session that exec makes")
+	dir := r.flags.String("dir", "", "`DIR` the working directory of a session that exec makes; default this one, or elsewhere as the daemon has it")
 	cull := r.flags.Duration("cull-idle", 0, "`DURATION` close a session that exec makes after this time without use; 0 means as repl serve does")
 	var confined confinement
 	confined.define(r.flags)
@@ -69,6 +70,9 @@ func execIn(f *flag.FlagSet) action {
 		}
 		r.starts = true
 		c.dir, c.limits, c.away = *dir, limits, r.isAway()
+		if c.dir == "" && !c.away {
+			c.dir, _ = os.Getwd() // one that was removed is not there for a session, either
+		}
 		confined.away = c.away
 		if err := c.resolvePaths(); err != nil {
 			return statusUsage, err
