@@ -140,6 +140,7 @@ var roles = map[string]func(args []string){
 		fmt.Println("code pages", keys, text)
 		forever()
 	},
+	"words": func(args []string) { fmt.Printf("words %q\n", args) },
 	"where": func([]string) {
 		dir, err := os.Getwd()
 		fmt.Println("in", dir, err)

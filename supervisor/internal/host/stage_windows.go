@@ -8,9 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
@@ -118,7 +120,7 @@ func runStage() {
 		s.step("channel", "", s.openPipes)
 	}
 	s.step("terminal", "", func() error { return s.redirect(plan) })
-	s.step("exec", path, s.worker.Start)
+	s.step("exec", path, func() error { return s.start(plan) })
 	pid := s.worker.Process.Pid
 
 	// 7. Report the start, then serve.
@@ -181,6 +183,26 @@ func (s *stage) openPipes() error {
 		return err
 	}
 	return errors.New("there is no channel")
+}
+
+// start starts the worker. A batch file is started by cmd.exe, also by the system itself.
+func (s *stage) start(p *plan) error {
+	if file := s.worker.Path; isBatch(file) {
+		if _, err := os.Stat(file); err != nil {
+			return err
+		}
+		dir, err := windows.GetSystemDirectory() // not ComSpec, which is somebody's choice of a shell
+		if err != nil {
+			return err
+		}
+		s.worker.Path = filepath.Join(dir, "cmd.exe")
+		line, err := batchLine(s.worker.Path, file, stringsOf(p.Args))
+		if err != nil {
+			return err
+		}
+		s.worker.SysProcAttr = &syscall.SysProcAttr{CmdLine: line}
+	}
+	return s.worker.Start()
 }
 
 // redirect gives the worker what the plan has in the place of the console.

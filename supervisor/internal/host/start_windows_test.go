@@ -192,6 +192,20 @@ func TestWorker_DirectoryAndEnvironment(t *testing.T) {
 	}
 }
 
+// cmd.exe, which runs batch files, takes parts of their arguments for itself if they are not quoted.
+func TestWorker_ThatIsABatchFileGetsItsWordsAsTheyAre(t *testing.T) {
+	words := []string{"a", "", "b c", "https://h/?a=1&b=2", "p|q<r>s^t(u)", `say "hi"`, `"a&b"`, "%PATH%", "50%", "!x!", `b c\`, "größe"}
+	c := roleCommand("words", words...)
+	file := filepath.Join(t.TempDir(), "x & y.cmd")
+	if err := os.WriteFile(file, []byte("@\""+c.Path+"\" %*\r\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.Path = file
+	if got, want := startCommand(t, c).line(t, "words "), fmt.Sprintf("%q", words); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 func TestWorker_InheritsNoHandleOfTheSupervisor(t *testing.T) {
 	var r, wr windows.Handle
 	sa := windows.SecurityAttributes{Length: 24, InheritHandle: 1}
