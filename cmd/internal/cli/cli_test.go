@@ -176,10 +176,10 @@ func TestExitStatus_IsWhatAShellReports(t *testing.T) {
 		{Code: -1, Signal: "SIGSTRANGE"}: {1, 1},
 		{Code: -1}:                       {1, 1},
 	} {
-		if got := exitStatusOn("linux", end); got != want.unix {
+		if got := exitStatusOf(end, 0xff); got != want.unix {
 			t.Errorf("%+v on Unix: got %d, want %d", end, got, want.unix)
 		}
-		if got := exitStatusOn("windows", end); got != want.windows {
+		if got := exitStatusOf(end, 0xffffffff); got != want.windows {
 			t.Errorf("%+v on Windows: got %d, want %d", end, got, want.windows)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime"
 	"sync"
 	"syscall"
 
@@ -83,26 +82,17 @@ var signalNumbers = map[string]syscall.Signal{
 	"SIGTERM": syscall.SIGTERM,
 }
 
-// statusMask has the bits of an exit status that a system keeps. Unix keeps 8 of them (wait, in
-// POSIX). Windows keeps all 32 (GetExitCodeProcess), and uses them: an installer that wants a
-// restart ends with 3010, a crash with an NTSTATUS.
-func statusMask(system string) int {
-	if system == "windows" {
-		return 0xffffffff
-	}
-	return 0xff
-}
-
 // exitStatus returns a worker's end as the exit status of a program: its own, or 128 plus the
 // signal that ended it.
-func exitStatus(end timeline.GenerationEnded) int { return exitStatusOn(runtime.GOOS, end) }
+func exitStatus(end timeline.GenerationEnded) int { return exitStatusOf(end, statusMask) }
 
-func exitStatusOn(system string, end timeline.GenerationEnded) int {
+// exitStatusOf is exitStatus where a status has the bits of mask.
+func exitStatusOf(end timeline.GenerationEnded, mask int) int {
 	if number, ok := signalNumbers[end.Signal]; ok {
 		return 128 + int(number)
 	}
 	if end.Signal != "" || end.Code < 0 {
 		return statusFailed
 	}
-	return end.Code & statusMask(system)
+	return end.Code & mask
 }

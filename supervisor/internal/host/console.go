@@ -52,9 +52,9 @@ func (q *noiseFilter) text(b []byte) (text, answer []byte) {
 	return b, answer
 }
 
-// wideColumns is the width of a pseudo console that nobody looks at. What a program writes through
-// the console's functions gets a line break at its edge, which cannot be told from one of the
-// program's own (a maintainer in microsoft/terminal, issue 20626; seen under Wine).
+// wideColumns is the width of a pseudo console that nobody looks at. Text that a program writes
+// through the console's functions gets a line break at the edge, and nothing tells that from a break
+// of the program's own (a maintainer in microsoft/terminal, issue 20626; seen under Wine).
 const wideColumns = 1000
 
 // consoleSize returns the size of a command's pseudo console, and variables that tell programs how
