@@ -146,7 +146,7 @@ func TestOutput_RedirectedByUserCodeGoesThere(t *testing.T) {
 func TestTerminal_IsAConsole(t *testing.T) {
 	r := open(t, python.Options{})
 	r.Run(t, "import sys, os; print(sys.stdin.isatty(), sys.stdout.isatty(), sys.stderr.isatty(), sys.stdout.encoding, tuple(os.get_terminal_size()))").
-		Wants(t, "True True True utf-8 (120, 40)\n")
+		Wants(t, "True True True utf-8 (1000, 40)\n")
 }
 
 // Windows tells faulthandler of exceptions of machine code before anybody has handled them.
