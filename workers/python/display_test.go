@@ -148,6 +148,7 @@ func TestDisplay_AMethodThatMisbehavesIsANotice(t *testing.T) {
 	cases := []struct{ body, want string }{
 		{"raise ValueError('no\\nmore')", "[_repr_html_() of Bad failed: ValueError: no]"},
 		{"raise SystemExit(3)", "[_repr_html_() of Bad failed: SystemExit: 3]"},
+		{"raise NotImplementedError", ""}, // as in IPython
 		{"return self._repr_html_()", "[_repr_html_() of Bad failed: RecursionError: maximum recursion depth exceeded"},
 		{"print('said', 'this'); import sys; sys.stderr.write('and that\\n')", "[showing Bad printed: and that]"},
 		{"display(self); return '<p>'", "[showing Bad printed: display() was called by a method for display]"},

@@ -54,6 +54,10 @@ func TestInputs(t *testing.T) {
 				{"sys.__stdin__.detach(); sys.stdout.detach(); None", ""},
 				{"sys.stdin.closed, sys.__stdin__.closed", "(False, False)\n"},
 			},
+			"sources outlive a cleared cache": {
+				{"import inspect, linecache\ndef f(): return 1", ""},
+				{"linecache.clearcache(); print(inspect.getsource(f))", "def f(): return 1\n\n"},
+			},
 			"a stream that hides what is printed": {
 				{"import io, sys; sys.stdout = io.StringIO(); 1", "[sys.stdout is a StringIO now, so what is printed is not shown: sys.stdout = sys.__stdout__ ends that]\n"},
 				{"2", ""},

@@ -4,7 +4,7 @@ package python_test
 
 import "testing"
 
-// What stands in the place of a function of C looks like one. The values are Python's own.
+// Stand-ins for functions of C look like them. The values are Python's own.
 func TestNatives(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {

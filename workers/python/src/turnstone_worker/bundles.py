@@ -92,6 +92,8 @@ class Bundle:
         """What a function of user code returns; None, and a notice, if it raises."""
         try:
             return function(*args, **kwargs)
+        except NotImplementedError:
+            return None  # IPython's word for a value that cannot be shown so
         except (Exception, SystemExit, GeneratorExit) as e:
             self.say("%s of %s failed: %s" % (what, self.name, brief(e)))
             return None

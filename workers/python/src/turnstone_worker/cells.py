@@ -189,8 +189,19 @@ class Cells:
             sys.modules["linecache"].cache[name] = self.sources[name]
 
     def fill(self, linecache):
-        """Gives linecache the sources of cells. It is an import hook, and also repairs a cleared cache."""
+        """Gives linecache the sources of cells. It also repairs a cleared cache."""
         linecache.cache.update(self.sources)
+
+    def teach_linecache(self, linecache):
+        """Keeps the sources of cells, which no file has, when the cache is cleared."""
+        native = linecache.clearcache
+
+        def clearcache():
+            native()
+            self.fill(linecache)
+
+        linecache.clearcache = resemble(clearcache, native)
+        self.fill(linecache)
 
     def teach(self, inspect):
         """Lets inspect find the source of a class of a cell: __main__ has no file."""

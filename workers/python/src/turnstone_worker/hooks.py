@@ -41,7 +41,7 @@ def install(worker):
 
     imports.when("subprocess", _subprocess)
     imports.when("asyncio", worker.cells.loops.teach)
-    imports.when("linecache", worker.cells.fill)
+    imports.when("linecache", worker.cells.teach_linecache)
     imports.when("inspect", worker.cells.teach)
     imports.when("threading", lambda threading: _threading(threading, worker.cells.report_thread))
     libraries.install(worker.cells.sources)
