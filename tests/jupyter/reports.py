@@ -169,6 +169,14 @@ class Python(Case):
         _, out = self.k.run("Declines()")
         self.assertEqual(out[0]["content"]["data"], {"text/html": "not this", "text/plain": "nor this"})
 
+    def test_a_secret_leaves_no_line(self):
+        """microsoft/vscode-jupyter 2460, ipython/ipython 8497: nothing of a password is in the cell, not even its newline."""
+        asked = self.k.kc.execute("import getpass\nprint(len(getpass.getpass('secret? ')))", allow_stdin=True)
+        self.assertTrue(self.k.kc.get_stdin_msg(timeout=LIMIT)["content"]["password"])
+        self.k.kc.input("correct horse")
+        self.assertEqual(self.k.ask(asked)["content"]["status"], "ok")
+        self.assertEqual(text(self.k.outputs(asked)), "13\n")
+
     def test_a_notebook_has_the_environment_of_its_kernel(self):
         """jupyter/nbclient 115, jupyter/nbconvert 948, deshaw/ksmm 7: whoever starts the kernel sets variables for it."""
         k = self.kernel(start={"env": {**os.environ, "OF_THE_KERNEL": "a b=ö", "TERM": "xterm", "CODEX_API_KEY": "no"}})

@@ -29,6 +29,7 @@ type script struct {
 	stream   string // of text
 	text     []byte
 	prompted bool   // the prompt of the last question was sent as text
+	lineEnds bool   // the newline behind a secret is next, which nobody has seen typed
 	echo     []byte // of a value, which a display of the same may follow
 	trace    []byte // of all reports of errors, for the one that ends the turn
 	untold   []byte // the last reports, until the turn ends with them or goes on, with what was written to stderr since
@@ -115,11 +116,13 @@ func (s *script) ask(w timeline.Wait) {
 	shown := w.Prompt != "" && bytes.HasSuffix(s.text, []byte(w.Prompt))
 	if s.prompted = shown && s.turn.request == nil; shown && !s.prompted {
 		s.text = s.text[:len(s.text)-len(w.Prompt)]
+		s.lineEnds = w.Kind == timeline.WaitSecret
 	}
 }
 
 // change turns to another turn.
 func (s *script) change(ctx context.Context, e timeline.Event) error {
+	s.lineEnds = false
 	err := s.flush(true)
 	if err == nil && s.turn != nil {
 		err = s.tell()
@@ -221,6 +224,10 @@ func (s *script) write(t timeline.Text) error {
 	name := "stdout"
 	if t.Stream == timeline.Stderr {
 		name = "stderr"
+	}
+	if s.lineEnds && t.Kind == "" && len(t.Data) > 0 {
+		s.lineEnds = false
+		t.Data = bytes.TrimPrefix(t.Data, []byte("\n"))
 	}
 	switch t.Kind {
 	case timeline.TextResult:
