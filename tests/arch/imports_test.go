@@ -40,7 +40,7 @@ var mayImport = map[string]string{
 	"cmd/internal/rpc":            "internal/jsonline",
 	"cmd/internal/edit":           "",
 	"cmd/internal/terminal":       "session timeline cmd/internal/edit",
-	"cmd/internal/mcpserver":      "session supervisor timeline workers cmd/internal/askpage cmd/internal/mcpwire",
+	"cmd/internal/mcpserver":      "session supervisor timeline workers internal/jsonline cmd/internal/askpage cmd/internal/mcpwire",
 	"cmd/internal/gate":           "",
 	"cmd/internal/page":           "client session timeline cmd/internal/gate cmd/internal/terminal",
 	"cmd/internal/mcpwire":        "internal/jsonline cmd/internal/gate",
