@@ -312,7 +312,7 @@ func TestProgram_RunsWhatPythonRuns(t *testing.T) {
 		"line ends of Windows": `"$0" crlf.py`,
 		"another encoding":     `"$0" latin.py`,
 		"a pipe":               `mkfifo "$$.pipe"; echo 'print("pipe")' > "$$.pipe" & "$0" "$$.pipe"`,
-		"a descriptor":         `"$0" /dev/fd/3 3<bom.py`,
+		"a descriptor":         `"$0" /dev/fd/3 3<bom.py; "$0" /dev/fd/3 3<latin.py; "$0" - <latin.py; "$0" - x <bom.py`,
 		"standard input":       `echo 'print(5)' | "$0" /dev/stdin`,
 		"a module's error":     `"$0" -m no_such_module`,
 		"no end of the line":   "\"$0\" -c 'try: input()\nexcept EOFError as e: print(repr(e))' </dev/null",

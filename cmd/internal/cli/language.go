@@ -211,14 +211,14 @@ func pythonFile(_ *workers.Spec, path, name string, args []string) (string, erro
 	}
 	first, run := filepath.Dir(path), `exec(compile(__import__("io").open_code(space["__file__"]).read(), space["__file__"], "exec", dont_inherit=True), space)`
 	switch {
-	case info.IsDir() || isArchive(path):
-		first, run = path, `__import__("runpy")._run_module_as_main("__main__", False)`
-	case !info.Mode().IsRegular(), strings.HasPrefix(path, "/dev/"), strings.HasPrefix(path, "/proc/"): // it may be this process's alone, and be read once
+	case !info.IsDir() && (!info.Mode().IsRegular() || strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/")): // it may be this process's alone, and be read once
 		code, err := readProgram(path)
 		if err != nil {
 			return "", err
 		}
-		run = runText(path, code)
+		run = runText(path, code, true)
+	case info.IsDir(), isArchive(path):
+		first, run = path, `__import__("runpy")._run_module_as_main("__main__", False)`
 	}
 	return fmt.Sprintf(`__file__ = %s
 %s
@@ -245,10 +245,16 @@ func setArgv(name string, args []string) string {
 	return fmt.Sprintf(`__import__("sys").argv[:] = [%s]`, strings.Join(argv, ", "))
 }
 
-// runText is code that runs a text under a name. Tracebacks show its lines.
-func runText(name, text string) string {
-	return fmt.Sprintf(`__import__("linecache").cache[%[1]s] = (0, None, list(__import__("io").StringIO(%[2]s)), %[1]s)
-exec(compile("".join(__import__("linecache").cache[%[1]s][2]), %[1]s, "exec", dont_inherit=True), space)`, pythonString(name), pythonString(text))
+// runText is code that runs a text under a name. Tracebacks show its lines. The text of a file may say
+// its encoding.
+func runText(name, text string, file bool) string {
+	code := "text"
+	if file {
+		code = `text.encode("utf-8", "surrogateescape")`
+	}
+	return fmt.Sprintf(`text = %[2]s
+__import__("linecache").cache[%[1]s] = (0, None, list(__import__("io").StringIO(text)), %[1]s)
+exec(compile(%[3]s, %[1]s, "exec", dont_inherit=True), space)`, pythonString(name), pythonString(text), code)
 }
 
 // asProgram runs code of our own that runs a program in the namespace space. By the name of the
@@ -264,9 +270,9 @@ func pythonCalled(option, text string, args []string) string {
 	case "-m": // which puts the module's own name into argv
 		run = fmt.Sprintf(`__import__("runpy")._run_module_as_main(%s)`, pythonString(text))
 	case "-c":
-		run = runText("<string>", text)
+		run = runText("<string>", text, false)
 	case standardInput:
-		run = runText("<stdin>", text)
+		run = runText("<stdin>", text, true)
 	}
 	return setArgv(option, args) + "\n" + asProgram(run) + "\n"
 }
