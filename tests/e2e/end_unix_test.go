@@ -9,7 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/creack/pty"
@@ -128,6 +130,42 @@ func TestTerminal_CtrlZ(t *testing.T) {
 		p.sees("\r\n42\r\n")
 		p.types(ctrlD)
 		p.sees("wrapper end")
+		p.sees("$ ")
+		p.types("exit\r")
+		p.leaves(0)
+	})
+	t.Run("of another program's making leaves the keys to us afterwards", func(t *testing.T) {
+		t.Parallel()
+		bash, err := exec.LookPath("bash")
+		if err != nil {
+			t.Skip("bash is not installed")
+		}
+		h := newHome(t)
+		h.env = append(h.env, "PS1=$ ", "REPL="+binary())
+		p := h.startProgram(t, exec.CommandContext(t.Context(), bash, "--norc", "--noprofile", "-i"))
+		p.sees("$ ")
+		p.enters(`sh -c 'echo "pid $$ of repl"; exec "$REPL"'`)
+		p.sees("pid ")
+		pid, err := strconv.Atoi(p.sees(" of repl"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.sees(">>> ")
+		p.enters("'mar' + 'ker'")
+		p.sees("'marker'")
+		p.sees(">>> ")
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		p.sees("Stopped")
+		p.sees("$ ")
+		p.enters("fg")
+		p.sees(">>> ")
+		p.types(up) // which a terminal with lines of its own would keep
+		p.shows("'mar' + 'ker'")
+		p.types("\r")
+		p.sees("'marker'")
+		p.types(ctrlD)
 		p.sees("$ ")
 		p.types("exit\r")
 		p.leaves(0)

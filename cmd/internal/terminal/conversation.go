@@ -291,6 +291,9 @@ func (c *conversation) signals(ctx context.Context) {
 	defer signal.Stop(sent)
 	signal.Notify(window, windowChanged)
 	defer signal.Stop(window)
+	continued := make(chan os.Signal, 1)
+	notifyContinued(continued)
+	defer signal.Stop(continued)
 	for {
 		select {
 		case <-ctx.Done():
@@ -298,6 +301,8 @@ func (c *conversation) signals(ctx context.Context) {
 		case <-window:
 			c.editor.resized()
 			_ = c.session.Resize(ctx, WindowSize())
+		case <-continued:
+			c.editor.continued()
 		case <-sent:
 			c.interrupt(ctx)
 		case <-c.pressed:

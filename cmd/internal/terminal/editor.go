@@ -139,6 +139,24 @@ func (e *editor) sleep() {
 	}
 }
 
+// continued takes the terminal again after a stop that another program has caused.
+func (e *editor) continued() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.mode.isTaken(): // sleep has done it
+	case e.given:
+		_ = e.giveScreen()
+		e.repaint()
+	default:
+		_ = e.takeTerminal()
+		if e.editing {
+			e.screen.fresh()
+			e.painter.Begin(e.view, 0)
+		}
+	}
+}
+
 // lend gives the terminal to another program while use runs. A text that is being edited is
 // then drawn anew.
 func (e *editor) lend(use func()) {

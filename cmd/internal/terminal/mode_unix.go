@@ -63,6 +63,16 @@ func (m *mode) exact() error {
 // restore brings back the mode that findMode has noted.
 func (m *mode) restore() error { return unix.IoctlSetTermios(m.fd, setModes, m.normal) }
 
+// isTaken reports whether the terminal is in a mode of ours. A shell that stopped this program has set
+// its own.
+func (m *mode) isTaken() bool {
+	now, err := unix.IoctlGetTermios(m.fd, getModes)
+	return err != nil || now.Lflag&unix.ICANON == 0
+}
+
+// notifyContinued has c told when this program goes on after a stop.
+func notifyContinued(c chan<- os.Signal) { signal.Notify(c, syscall.SIGCONT) }
+
 // keys returns a reader of the keys typed at the terminal.
 func (m *mode) keys() io.Reader { return m }
 

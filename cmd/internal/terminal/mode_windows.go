@@ -18,6 +18,10 @@ const usualEditor = "notepad"
 // the end of input.
 const suspends = false
 
+func (m *mode) isTaken() bool { return true }
+
+func notifyContinued(chan<- os.Signal) {}
+
 func canSuspend() bool { return false }
 
 func suspend() {}
