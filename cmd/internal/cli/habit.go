@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -30,6 +31,7 @@ var magics = map[string]string{
 var (
 	oneName = regexp.MustCompile(`^(?:\?{1,2}\s*([\w.]+)|([\w.]+)\s*\?{1,2})$`)
 	magic   = regexp.MustCompile(`^%{1,2}(\w+)`)
+	shell   = regexp.MustCompile(`^(pip3?|uv|conda|mamba|git)\s+([a-z]+)\b`) // never Python, but for its operators
 )
 
 // pythonHabits turns what people type at other prompts of Python into Python. An error says the
@@ -50,6 +52,11 @@ func pythonHabits(code string) (string, error) {
 			return "", fmt.Errorf("%%%s is a command of IPython; the plain way: %s", name, plain)
 		}
 		return "", fmt.Errorf("%%%s is a command of IPython, which this is not", name)
+	case shell.MatchString(line) && !strings.Contains(line, "\n"):
+		words := shell.FindStringSubmatch(line)
+		if !slices.Contains([]string{"if", "in", "is", "and", "or", "not", "for"}, words[2]) {
+			return "", fmt.Errorf("%s is a command of the shell; the plain way: !%s", words[1], line)
+		}
 	}
 	return code, nil
 }

@@ -20,6 +20,8 @@ func TestPythonHabits_BecomePythonOrSayThePlainWay(t *testing.T) {
 		"x %y":             "x %y",
 		"'''\n!ls\n'''":    "'''\n!ls\n'''",
 		"a != b":           "a != b",
+		"pip in names":     "pip in names",
+		"git\n":            "git\n",
 		"print('?')":       "print('?')",
 		"def f():\n  pass": "def f():\n  pass",
 	} {
@@ -27,7 +29,7 @@ func TestPythonHabits_BecomePythonOrSayThePlainWay(t *testing.T) {
 			t.Errorf("%q: got %q, %v, want %q", typed, got, err, want)
 		}
 	}
-	for typed, want := range map[string]string{"%timeit f()": "timeit.timeit", "%%time\nf()": "perf_counter", "%unknown": "IPython"} {
+	for typed, want := range map[string]string{"%timeit f()": "timeit.timeit", "%%time\nf()": "perf_counter", "%unknown": "IPython", "pip install x": "!pip install x", "git status": "!git status"} {
 		if got, err := pythonHabits(typed); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %q, %v, want an error with %q", typed, got, err, want)
 		}
