@@ -1,7 +1,10 @@
 package terminal
 
 import (
+	"bytes"
 	"io"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -265,6 +268,10 @@ func (k *keyboard) take(c byte) {
 		return
 	}
 	lost := !k.press(c)
+	if n, control := controlIn(k.fresh, c); n > 0 {
+		k.fresh = k.fresh[:len(k.fresh)-n]
+		k.press(control)
+	}
 	if c == '\r' || c == '\n' {
 		k.lastLine = len(k.fresh)
 	} else {
@@ -282,6 +289,33 @@ func (k *keyboard) take(c byte) {
 	if k.matched == len(edit.PasteBegins) {
 		k.matched, k.pasting, k.cut, k.last, k.pasted = 0, true, false, 0, 0
 	}
+}
+
+// controlIn finds, at the end of what was sent, Ctrl-C, Ctrl-Z or Ctrl-\ as a sequence of length bytes. A
+// terminal sends them so if a program has switched on kitty's keys or xterm's modifyOtherKeys, and is gone.
+func controlIn(sent []byte, final byte) (length int, control byte) {
+	const ctrl, locks = 4, 64 | 128
+	if final != 'u' && final != '~' || len(sent) == 0 {
+		return 0, 0
+	}
+	begin := bytes.LastIndex(sent, []byte("\x1b["))
+	if begin < 0 || len(sent)-begin > 24 || sent[len(sent)-1] != final || begin+2 == len(sent) {
+		return 0, 0
+	}
+	parts := strings.Split(string(sent[begin+2:len(sent)-1]), ";")
+	if final == '~' && len(parts) == 3 && parts[0] == "27" {
+		parts = []string{parts[2], parts[1]}
+	} else if final == '~' {
+		return 0, 0
+	}
+	control = map[string]byte{"99": ctrlC, "122": ctrlZ, "92": ctrlBackslash}[parts[0]]
+	if len(parts) != 2 || control == 0 {
+		return 0, 0
+	}
+	if modifiers, err := strconv.Atoi(strings.TrimSuffix(parts[1], ":1")); err != nil || (modifiers-1)&^locks != ctrl {
+		return 0, 0
+	}
+	return len(sent) - begin, control
 }
 
 // endPaste ends a paste.

@@ -93,6 +93,25 @@ func TestKeyboard_CtrlCWhileCodeRunsInterruptsAndDropsWhatWasTypedAhead(t *testi
 	}
 }
 
+// A program that has switched on other keys and was killed leaves the terminal so.
+func TestKeyboard_CtrlCIsKnownInEveryForm(t *testing.T) {
+	for _, sent := range []string{"\x1b[99;5u", "\x1b[99;5:1u", "\x1b[99;133u", "\x1b[27;5;99~"} {
+		interrupts := 0
+		k := newKeyboard(func() { interrupts++ }, func() { t.Error("a quit") }, nil)
+		k.decode([]byte("ahead" + sent + "more"))
+		k.edit(true)
+		k.decode([]byte(sent))
+		k.end(io.EOF)
+		if got := rest(k); interrupts != 1 || got != "more\x03" {
+			t.Errorf("%q: got %d interrupts and %q", sent, interrupts, got)
+		}
+	}
+	for _, sent := range []string{"\x1b[99;1u", "\x1b[99;5:3u", "\x1b[99;7u", "\x1b[3;5~", "\x1b[99;5"} {
+		k := newKeyboard(func() { t.Errorf("%q: an interrupt", sent) }, nil, nil)
+		k.decode([]byte(sent))
+	}
+}
+
 func TestKeyboard_CtrlZNeverWaitsForItsTurn(t *testing.T) {
 	for _, editing := range []bool{true, false} {
 		suspensions := 0
