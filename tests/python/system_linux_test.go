@@ -1,6 +1,13 @@
 package python_test
 
-import "syscall"
+import (
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/tests/drive"
+	"github.com/turnstone-repl/turnstone/workers/python"
+)
 
 // Programs that run for a while, as an argument of subprocess.run and for a shell.
 const (
@@ -20,3 +27,45 @@ var unbreakable map[string]string
 
 // strayInterrupt interrupts a worker from outside.
 func strayInterrupt(pid int) error { return syscall.Kill(pid, syscall.SIGINT) }
+
+// A turn that has stopped the terminal's output is interrupted as any other, and its error is shown.
+func TestInterrupt_ATerminalThatWasStoppedGoesOn(t *testing.T) {
+	t.Parallel()
+	for name, code := range map[string]string{
+		"while it sleeps": "import termios, time\nprint('on', flush=True)\ntermios.tcflow(0, termios.TCOOFF)\ntime.sleep(600)",
+		"while it prints": "import termios\nprint('on', flush=True)\ntermios.tcflow(0, termios.TCOOFF)\nwhile True: print('x' * 1000)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := open(t, python.Options{})
+			turn := r.Begin(t, code)
+			r.Until(t, "the code runs", drive.Prints("on"))
+			r.InterruptTurn(t, turn)
+			if res := r.Ended(t, turn); !strings.Contains(res.Text(), "KeyboardInterrupt") {
+				t.Errorf("got %.200q", res.Text())
+			}
+			if got := r.Run(t, "print('after')").Text(); got != "after\n" {
+				t.Errorf("then got %q", got)
+			}
+		})
+	}
+}
+
+// No module can be imported then, and poll takes no file.
+func TestWorker_OutlivesALimitOfNoFiles(t *testing.T) {
+	t.Parallel()
+	eachPython(t, func(t *testing.T, o python.Options) {
+		r := open(t, o)
+		r.Run(t, "import resource, time; resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0)); kept = 41")
+		if got := r.Run(t, "answer = input('? '); print(kept + 1, answer)", "ada").Text(); !strings.Contains(got, "42 ada\n") {
+			t.Errorf("got %q", got)
+		}
+		turn := r.Begin(t, "print('on', flush=True); time.sleep(600)")
+		r.Until(t, "the code runs", drive.Prints("on"))
+		r.InterruptTurn(t, turn)
+		r.Ended(t, turn)
+		if got := r.Run(t, "print(kept)").Text(); got != "41\n" {
+			t.Errorf("got %q", got)
+		}
+	})
+}

@@ -251,8 +251,10 @@ func (s *stage) obey(o order) {
 	}
 }
 
-// send ignores errors: it fails only when the target is gone.
+// send ignores errors: it fails only when the target is gone. Code may have stopped the terminal's
+// output (tcflow), and what a signal ends has something to say.
 func (s *stage) send(sig syscall.Signal, to Target) {
+	_ = startOutput(0)
 	switch to {
 	case Worker:
 		unix.Kill(s.worker, sig)

@@ -17,3 +17,6 @@ func discardInput(fd int) error {
 	const input = 1 // FREAD of <sys/fcntl.h>
 	return unix.IoctlSetPointerInt(fd, unix.TIOCFLUSH, input)
 }
+
+// startOutput lets output go on that was stopped, as tcflow(TCOON).
+func startOutput(fd int) error { return unix.IoctlSetInt(fd, unix.TIOCSTART, 0) }

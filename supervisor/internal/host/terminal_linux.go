@@ -13,3 +13,9 @@ const (
 const textNeedsPush = false
 
 func discardInput(fd int) error { return unix.IoctlSetInt(fd, unix.TCFLSH, unix.TCIFLUSH) }
+
+// startOutput lets output go on that was stopped, as tcflow(TCOON).
+func startOutput(fd int) error {
+	const on = 1 // TCOON
+	return unix.IoctlSetInt(fd, unix.TCXONC, on)
+}

@@ -1,8 +1,12 @@
 """The part of the worker for Unix."""
 import _signal
 import os
+import sys
 from _thread import allocate_lock
+from errno import EINVAL
+from fcntl import F_DUPFD_CLOEXEC, fcntl as _fcntl, ioctl as _ioctl
 from select import POLLIN, poll
+from time import sleep as _sleep
 
 FORKS = True
 LATE_SIGNALS = False  # a signal that was sent has arrived
@@ -11,6 +15,8 @@ O_QUIET = os.O_CLOEXEC  # for files that children must not get
 
 _read = os.read
 _READ = 64 << 10  # bytes of one read: the usual size of a pipe
+_FIONREAD = 0x541B if sys.platform == "linux" else 0x4004667F  # the number in termios
+_LOOK = 10  # milliseconds between two looks at a pipe that cannot be polled
 _MOST = 1 << 20  # the same, of a large frame
 
 
@@ -26,17 +32,17 @@ class Inbox:
 
     def ready(self, patience):
         """Reports whether receive would not block, now or within patience milliseconds."""
-        return self.poller.poll(patience)
+        return _polled(self.poller, self.fd, patience)
 
     def wait(self):
         """Blocks until receive would not. One thread at a time."""
-        self.leading.poll()
+        _polled(self.leading, self.fd, None)
 
     def arrived(self):
         """Reports whether receive would not block, while any other thread waits or receives."""
         poller = poll()
         poller.register(self.fd, POLLIN)
-        return bool(poller.poll(0))
+        return _polled(poller, self.fd, 0)
 
     def receive(self, chunks, need):
         """Appends what has arrived; b"" is the end. It blocks until there is something."""
@@ -48,6 +54,31 @@ class Inbox:
             os.close(self.fd)
         except OSError:
             pass
+
+
+def _polled(poller, fd, patience):
+    """Reports whether there is something to read, now or within patience milliseconds; None waits for it.
+
+    poll takes no more files than RLIMIT_NOFILE, so none at all where code has set that to 0. Then the
+    pipe is looked at again and again. Its end is not seen; the stage ends the worker then.
+    """
+    try:
+        return bool(poller.poll(patience))
+    except OSError as error:
+        if error.errno != EINVAL:
+            raise
+    rest = patience
+    while not _unread(fd):
+        if rest is not None and rest <= 0:
+            return False
+        _sleep(_LOOK / 1000)
+        if rest is not None:
+            rest -= _LOOK
+    return True
+
+
+def _unread(fd):
+    return any(_ioctl(fd, _FIONREAD, bytes(4)))  # imported before: no module can be opened now
 
 
 def Gate():
@@ -84,11 +115,9 @@ def crash_log(nonce):
 
 def out_of_the_way(fd):
     """Moves fd to where user code is unlikely to meet it, close-on-exec."""
-    import fcntl
-
     for lowest in (2000, 900, 200, 10):  # code that becomes a daemon closes all up to 256 or 1024
         try:
-            moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, lowest)
+            moved = _fcntl(fd, F_DUPFD_CLOEXEC, lowest)
         except OSError:
             continue  # a low limit of open files
         os.close(fd)
