@@ -74,6 +74,10 @@ try {
     Expect 'the pager' r "?mean" 'Arithmetic Mean'
     Say "`n=== Python, what Wine cannot show"
     Expect 'text is UTF-8' python "print('gr$([char]0xF6)$([char]0xDF)e')" "gr$([char]0xF6)$([char]0xDF)e"
+    Expect 'a child meets the end of the input' python "import subprocess; print([subprocess.call(c, shell=True) for c in ('sort', 'pause >nul', 'more')])" '[0, 0, 0]'
+    Expect 'a child''s bytes' python "import subprocess, sys; _ = subprocess.run([sys.executable, '-c', 'import sys; sys.stdout.write(chr(48) * 2000 + chr(9) + chr(49))'])" ('0' * 2000 + "`t1")
+    Expect 'a handled exception is not shown' python "import ctypes`ntry: ctypes.string_at(8)`nexcept OSError: print('handled', end='.')`n`nprint('end')" 'handled.end'
+    Expect 'a crash is shown' python "import faulthandler; faulthandler._raise_exception(0xC0000005)" 'Windows fatal exception'
     Expect 'children between, 50 times' python "import os`nfor i in range(50): print('<A%d>' % i, flush=True); os.system('echo B%d' % i)`n`nprint('end')" 'end'
 
     Step 'R that is named by --with' { & $repl --lang r --with R6 -e 'packageVersion("R6")' }
