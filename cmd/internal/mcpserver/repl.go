@@ -118,6 +118,7 @@ type sessionCall struct {
 	denied   int              // number of reads that got end of file, because answers are not allowed
 
 	found      bool // the line that the call waits for has come
+	wrote      bool // there is output in the reply, be it a drawing that is not shown
 	fullScreen bool // the terminal is on its alternate screen where the reply begins, and then where it ends
 
 	refused  bool   // the input was not used

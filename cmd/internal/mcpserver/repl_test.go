@@ -286,6 +286,13 @@ func TestRepl_AnInterruptThatTookTheOutputIsNoSilence(t *testing.T) {
 	wantText(t, c.resultOf(id).text(), "a")
 }
 
+// A full-screen drawing is left out, and is in no other reply.
+func TestRepl_ADrawingIsNoOutputOfAnotherCall(t *testing.T) {
+	t.Parallel()
+	c := greet(t, nil)
+	wantText(t, c.repl("print \x1b[?1049h~"), "[done, no output]")
+}
+
 func TestRepl_StartUpOutputOpensTheFirstReply(t *testing.T) {
 	t.Parallel()
 	c := greet(t, &setup{specs: map[string]func(string) workers.Spec{"fake": fake(&fakeworker.Options{Start: "print"})}})

@@ -28,6 +28,7 @@ func (a *sessionCall) render(ctx context.Context, r session.Reply) *mcp.CallTool
 		}
 		r.Events = events
 	}
+	a.wrote = tells[timeline.Text](r)
 	r.Events, a.fullScreen = withoutScreens(once(r.Events, a.view.didNotStart()), a.fullScreen)
 	rendering := a.rendering(r)
 	c := content{noImages: a.call.manner().raw}
@@ -288,7 +289,7 @@ func (a *sessionCall) state(r session.Reply) (state, advice string) {
 // elsewhere reports which other call has received all output of the turn that this call
 // started: each piece is delivered once.
 func (a *sessionCall) elsewhere(r session.Reply) string {
-	if !a.started || r.OutputBytes == 0 || tells[timeline.Text](r) {
+	if !a.started || r.OutputBytes == 0 || a.wrote {
 		return ""
 	}
 	return "; its output is in the reply to another call"
