@@ -169,6 +169,11 @@ class Python(Case):
         _, out = self.k.run("Declines()")
         self.assertEqual(out[0]["content"]["data"], {"text/html": "not this", "text/plain": "nor this"})
 
+    def test_arguments_that_a_front_end_appends_do_no_harm(self):
+        """jupyter/nbgrader 719, jupyter run: a kernel may get arguments that are meant for others."""
+        k = self.kernel(start={"extra_arguments": ["file.py", "--HistoryManager.hist_file=:memory:", "--Some.flag", "-x", "", "-"]})
+        self.assertEqual(k.text("print(1)"), "1\n")
+
     def test_a_secret_leaves_no_line(self):
         """microsoft/vscode-jupyter 2460, ipython/ipython 8497: nothing of a password is in the cell, not even its newline."""
         asked = self.k.kc.execute("import getpass\nprint(len(getpass.getpass('secret? ')))", allow_stdin=True)

@@ -64,6 +64,9 @@ func jupyterCommand(f *flag.FlagSet) action {
 	f.StringVar(&j.display, "display-name", "", "`TEXT` install: the name that people see")
 	j.where.define(f)
 	return func(s streams, args []string) (int, error) {
+		if len(args) > 0 && args[0] == "kernel" {
+			args = kernelArguments(f, args)
+		}
 		words, err := parseAnywhere(f, args)
 		if err != nil {
 			return statusUsage, err
@@ -81,6 +84,30 @@ func jupyterCommand(f *flag.FlagSet) action {
 		}
 		return j.kernel(s)
 	}
+}
+
+// kernelArguments returns the arguments of repl jupyter kernel without those that a front end appends
+// for kernels that it knows: jupyter run gives the names of its files, for instance.
+func kernelArguments(f *flag.FlagSet, args []string) []string {
+	own := []string{args[0]}
+	for i := 1; i < len(args); i++ {
+		dashed, _, valued := strings.Cut(args[i], "=")
+		name := strings.TrimLeft(dashed, "-")
+		known := f.Lookup(name)
+		if name == "h" || name == "help" {
+			own = append(own, args[i])
+		}
+		if known == nil || !strings.HasPrefix(dashed, "-") {
+			continue
+		}
+		own = append(own, args[i])
+		truth, ok := known.Value.(interface{ IsBoolFlag() bool })
+		if valued = valued || ok && truth.IsBoolFlag(); !valued && i+1 < len(args) {
+			i++
+			own = append(own, args[i])
+		}
+	}
+	return own
 }
 
 // check refuses what does not go together.
