@@ -33,6 +33,9 @@ const (
 	maxEdited    = 64 << 20
 )
 
+// maxControl bounds the sequence of one control character, in bytes.
+const maxControl = 24
+
 // pastePause is longer than any pause within a paste.
 const pastePause = 250 * time.Millisecond
 
@@ -66,6 +69,7 @@ type keyboard struct {
 	cut      bool   // there was no room for a part of the paste, and so there is none for the rest
 	last     byte   // of the paste
 	pasted   int    // its bytes
+	recent   []byte // the last bytes outside of a paste
 	fresh    []byte // decoded from what was sent at a time,
 	lastLine int    // behind its last end of a line
 	lines    bool   // there is text behind an end of a line
@@ -268,8 +272,8 @@ func (k *keyboard) take(c byte) {
 		return
 	}
 	lost := !k.press(c)
-	if n, control := controlIn(k.fresh, c); n > 0 {
-		k.fresh = k.fresh[:len(k.fresh)-n]
+	k.recent = append(k.recent[max(0, len(k.recent)-maxControl):], c)
+	if n, control := controlIn(k.recent, c); n > 0 && k.takeBack(n) {
 		k.press(control)
 	}
 	if c == '\r' || c == '\n' {
@@ -299,7 +303,7 @@ func controlIn(sent []byte, final byte) (length int, control byte) {
 		return 0, 0
 	}
 	begin := bytes.LastIndex(sent, []byte("\x1b["))
-	if begin < 0 || len(sent)-begin > 24 || sent[len(sent)-1] != final || begin+2 == len(sent) {
+	if begin < 0 || sent[len(sent)-1] != final || begin+2 == len(sent) {
 		return 0, 0
 	}
 	parts := strings.Split(string(sent[begin+2:len(sent)-1]), ";")
@@ -316,6 +320,19 @@ func controlIn(sent []byte, final byte) (length int, control byte) {
 		return 0, 0
 	}
 	return len(sent) - begin, control
+}
+
+// takeBack removes the last n bytes of the input, and reports false if they are read already.
+func (k *keyboard) takeBack(n int) bool {
+	fresh := min(n, len(k.fresh))
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if n-fresh > len(k.typed) {
+		return false
+	}
+	k.typed = k.typed[:len(k.typed)-(n-fresh)]
+	k.fresh = k.fresh[:len(k.fresh)-fresh]
+	return true
 }
 
 // endPaste ends a paste.
