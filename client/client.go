@@ -335,6 +335,11 @@ func (c *Client) Get(ctx context.Context, name string) (s session.Info, err erro
 	return s, err
 }
 
+// Resize sets the size of a session's terminal.
+func (c *Client) Resize(ctx context.Context, p ResizeParams) error {
+	return c.Call(ctx, MethodResize, p, nil)
+}
+
 // Reset ends a session's worker, even a busy one, and starts a new one.
 func (c *Client) Reset(ctx context.Context, name string) (s session.Info, err error) {
 	err = c.Call(ctx, MethodReset, EndParams{Session: name}, &s)

@@ -287,8 +287,13 @@ func (s *Session) Variables(ctx context.Context) (session.Variables, error) {
 	return use(s, func(c *Client) (session.Variables, error) { return c.Variables(ctx, s.name) })
 }
 
-// Resize does nothing: the terminal of a daemon's session is not this one's alone.
-func (s *Session) Resize(context.Context, session.Size) error { return nil }
+// Resize is session.Session's. Of several clients the size of the latest holds.
+func (s *Session) Resize(ctx context.Context, size session.Size) error {
+	_, err := use(s, func(c *Client) (struct{}, error) {
+		return struct{}{}, c.Resize(ctx, ResizeParams{Session: s.name, Rows: int(size.Rows), Cols: int(size.Cols)})
+	})
+	return err
+}
 
 // ReadAs lets a reader go on where it stopped. It reads under its own name, or under another
 // name if a connected client has that one. It waits for a session that is being prepared. The

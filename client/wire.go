@@ -24,6 +24,7 @@ const (
 	MethodCreate = "session/create"
 	MethodList   = "session/list"
 	MethodGet    = "session/get"
+	MethodResize = "session/resize"
 	MethodReset  = "session/reset"
 	MethodClose  = "session/close"
 
@@ -179,6 +180,13 @@ func IsAuthor(name string) bool {
 // NameParams name a session.
 type NameParams struct {
 	Session string `json:"session"`
+}
+
+// ResizeParams say how large the terminal of a session is from now on, in characters.
+type ResizeParams struct {
+	Session string `json:"session"`
+	Rows    int    `json:"rows"`
+	Cols    int    `json:"cols"`
 }
 
 // EndParams end a session's worker, or the session.

@@ -12,6 +12,7 @@ var methods = []method{
 	{"MethodCreate", "client.CreateParams", "session.Info"},
 	{"MethodList", "", "list"},
 	{"MethodGet", "client.NameParams", "session.Info"},
+	{"MethodResize", "client.ResizeParams", ""},
 	{"MethodReset", "client.EndParams", "session.Info"},
 	{"MethodClose", "client.EndParams", ""},
 	{"MethodStart", "client.StartParams", "session.Reply"},

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/creack/pty"
+
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -237,4 +239,23 @@ func TestDaemon_AStuckOneIsUnreachableInPlainWords(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAttach_TheSessionHasTheSizeOfTheLatestTerminal(t *testing.T) {
+	t.Parallel()
+	h := daemonHome(t)
+	h.serve(t)
+	if r := h.run(t, "", "exec", "main", "-e", "import os"); r.status != 0 {
+		t.Fatal(r)
+	}
+	p := h.start(t, "attach", "main")
+	p.sees(">>> ")
+	p.types("os.get_terminal_size()\r")
+	p.sees("columns=100, lines=24")
+	if err := pty.Setsize(p.tty, &pty.Winsize{Rows: 30, Cols: 70}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the session has the new size", func() bool {
+		return strings.Contains(h.run(t, "", "exec", "main", "-e", "os.get_terminal_size()").stdout, "columns=70, lines=30")
+	})
 }

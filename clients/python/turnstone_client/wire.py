@@ -732,6 +732,18 @@ class Reply(_Reply, total=False):
     provisional: bool  # State is StatePreparing
 
 
+class _ResizeParams(TypedDict):
+    session: str
+    rows: int
+    cols: int
+
+
+class ResizeParams(_ResizeParams, total=False):
+    """ResizeParams say how large the terminal of a session is from now on, in characters."""
+
+    pass
+
+
 class _SearchParams(TypedDict):
     session: str
 

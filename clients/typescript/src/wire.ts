@@ -615,6 +615,13 @@ export interface Reply {
   elapsed_ms: number;
 }
 
+/** ResizeParams say how large the terminal of a session is from now on, in characters. */
+export interface ResizeParams {
+  session: string;
+  rows: number;
+  cols: number;
+}
+
 /** SearchParams ask for lines of a session. */
 export interface SearchParams {
   session: string;
@@ -875,6 +882,7 @@ export interface Methods {
   "session/create": { params: CreateParams; result: Session };
   "session/list": { params: Record<string, never>; result: SessionList };
   "session/get": { params: NameParams; result: Session };
+  "session/resize": { params: ResizeParams; result: Record<string, never> };
   "session/reset": { params: EndParams; result: Session };
   "session/close": { params: EndParams; result: Record<string, never> };
   "turn/start": { params: StartParams; result: Reply };

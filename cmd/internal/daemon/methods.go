@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -95,6 +96,7 @@ func (d *Daemon) methods() map[string]rpc.Handler {
 		client.MethodCreate:    method(d.handleCreate),
 		client.MethodList:      method(d.handleList),
 		client.MethodGet:       method(d.handleGet),
+		client.MethodResize:    method(d.handleResize),
 		client.MethodReset:     d.long(method(d.handleReset)),
 		client.MethodClose:     method(d.handleClose),
 		client.MethodStart:     d.long(method(d.handleStart)),
@@ -528,6 +530,18 @@ func (d *Daemon) handleOutput(ctx context.Context, _ *rpc.Request, p client.Outp
 		return session.Output{}, err
 	}
 	return e.session.Output(ctx, p.OutputQuery)
+}
+
+// handleResize sets the size of a terminal. A viewer does so by coming, so it does not count as use.
+func (d *Daemon) handleResize(ctx context.Context, _ *rpc.Request, p client.ResizeParams) (nothing, error) {
+	if min(p.Rows, p.Cols) < 1 || max(p.Rows, p.Cols) > math.MaxUint16 {
+		return nothing{}, rpc.InvalidParams("rows and cols must be from 1 to %d", math.MaxUint16)
+	}
+	e, err := d.known(p.Session)
+	if err != nil {
+		return nothing{}, err
+	}
+	return nothing{}, e.session.Resize(ctx, session.Size{Rows: uint16(p.Rows), Cols: uint16(p.Cols)})
 }
 
 func (d *Daemon) handleReached(ctx context.Context, _ *rpc.Request, p client.NameParams) (client.ReachedPlaces, error) {
