@@ -201,7 +201,7 @@ func (t *Transcript) Add(e Event) []byte {
 	return t.take()
 }
 
-// Rest returns the last line, as it is now. What is added then begins a new piece of text.
+// Rest returns the last line, as it is now. Later events do not change it any more.
 func (t *Transcript) Rest() []byte {
 	t.p.flush()
 	t.p.out = shown(t.p.out, t.p.line)

@@ -13,8 +13,8 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// What runs in a session outlives the terminal and the login that it was started from. Whoever
-// ends the command itself ends the turn.
+// The code in a session outlives the terminal and the login that it was started from. The end of the
+// command itself ends the turn.
 func TestExec_SignalsAndItsTurn(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

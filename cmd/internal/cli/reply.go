@@ -74,7 +74,7 @@ func (v *turnView) show(ctx context.Context, reply session.Reply, after timeline
 	return replyStatus(v.replied), nil
 }
 
-// failed ends the view with an error. Whoever ends the command ends the turn, too; an output that
+// failed ends the view with an error. The end of the command ends the turn, too; an output that
 // nobody takes does not.
 func (v *turnView) failed(ctx context.Context, err error) (int, error) {
 	turn := v.replied
