@@ -65,7 +65,7 @@ func TestEvents_ChangeNothingAtATerminal(t *testing.T) {
 	}
 	p := h.start(t, "attach", "main")
 	p.sees("left")
-	p.sees("Ctrl-D leaves.")
+	p.sees("Ctrl-D leaves, ")
 	for _, act := range []string{"\x1b]52", "\x1b[2J", "\u202e"} {
 		if strings.Contains(p.raw, act) {
 			t.Errorf("the terminal got %q in %q", act, p.raw)

@@ -84,7 +84,7 @@ func TestAttach_WhoIsThereAnswersTheAgentsCode(t *testing.T) {
 	want(t, h.run(t, "", "exec", "main", "-e", "x = input('who' + '? ')"),
 		result{"who? ", "repl: waiting for input: \"who? \" (answer with repl input main)\n", 5})
 	p.sees("who? ")          // as output
-	p.draws("\x1b[6G\x1b[J") // the prompt behind it is removed, and a new one waits for an answer
+	p.draws("\x1b[6G\x1b[K") // the prompt behind it is removed, and a new one waits for an answer
 	p.types("ada\r")
 	eventually(t, "the answer has come", func() bool { return h.sessions(t)["main"].State == session.StateIdle })
 	want(t, h.run(t, "", "exec", "main", "-e", "x"), result{"'ada'\n", "", 0})

@@ -229,6 +229,7 @@ static void signal_all(void) {
 void interrupt_install(void) {
 	if (sigaction(SIGINT, NULL, &regular) == 0)
 		r_itself = object_of(regular.sa_handler);
+	ends_wait();
 	others_events = R_PolledEvents;
 	R_PolledEvents = events;
 	snprintf(main_state, sizeof main_state, "/proc/self/task/%d/syscall", (int)getpid());

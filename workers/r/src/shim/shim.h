@@ -48,8 +48,8 @@ typedef SRWLOCK lock;
 #define EXPORT __attribute__((visibility("default")))
 typedef pthread_mutex_t lock;
 #define LOCK PTHREAD_MUTEX_INITIALIZER
-#define take pthread_mutex_lock
-#define leave pthread_mutex_unlock
+void take(lock *l);
+void leave(lock *l);
 #endif
 
 #define MAX_FRAME (64u << 20)
@@ -228,6 +228,7 @@ void ends_here(void); /* a child that only makes a picture */
 extern pthread_t main_thread;
 extern volatile sig_atomic_t forked; /* this is a child of the worker, by fork() */
 int out_of_the_way(int fd);
+void ends_wait(void); /* of R, by a signal, for its locks */
 bool write_all(int fd, const void *from, size_t n);
 bool terminal_open(const char *nonce);
 #endif

@@ -54,6 +54,46 @@ size_t way_read(void *to, size_t room) {
 bool way_write(const void *from, size_t n) { return write_all(out, from, n); }
 bool way_is_open(void) { return out >= 0; }
 
+/* R ends within its handlers of SIGUSR1 and SIGUSR2. That end takes our locks, and would wait for
+ * itself if R's thread held one: then the signal waits. */
+static volatile sig_atomic_t held, waiting; /* locks of R's thread; the signal that waits for them */
+static struct sigaction save_and_end, end_only;
+
+static void end_by(int sig) {
+	if (held > 0)
+		waiting = sig;
+	else
+		(sig == SIGUSR1 ? &save_and_end : &end_only)->sa_handler(sig);
+}
+
+static void let_wait(int sig, struct sigaction *of) {
+	if (sigaction(sig, NULL, of) != 0 || of->sa_flags & SA_SIGINFO || of->sa_handler == SIG_DFL || of->sa_handler == SIG_IGN)
+		return;
+	struct sigaction ours = *of;
+	ours.sa_handler = end_by;
+	sigaction(sig, &ours, NULL);
+}
+
+void ends_wait(void) {
+	let_wait(SIGUSR1, &save_and_end);
+	let_wait(SIGUSR2, &end_only);
+}
+
+void take(lock *l) {
+	if (pthread_equal(pthread_self(), main_thread))
+		held++;
+	pthread_mutex_lock(l);
+}
+
+void leave(lock *l) {
+	pthread_mutex_unlock(l);
+	if (!pthread_equal(pthread_self(), main_thread) || --held > 0 || waiting == 0)
+		return;
+	int sig = waiting;
+	waiting = 0;
+	raise(sig);
+}
+
 static void *run_thread(void *run) {
 	((void (*)(void))run)();
 	return NULL;
