@@ -248,18 +248,18 @@ func TestError_BeginsBehindItsCall(t *testing.T) {
 	}
 }
 
-// Libraries print an error themselves, and then raise one without a message or with a part of it: rlang
-// does, and so all of the tidyverse.
+// rlang, and so all of the tidyverse, prints an error itself, and then raises one without a message or with
+// a part of it.
 func TestError_HasTheMessageOfItsCondition(t *testing.T) {
 	t.Parallel()
 	w := start(t, setup{})
 	w.Run(`abort <- function(...) {
-  told <- structure(class = c('told', 'error', 'condition'), list(message = paste0(...), call = NULL))
+  told <- structure(class = c('rlang_error', 'error', 'condition'), list(message = paste0(...), call = NULL))
   signalCondition(told)
   cat('Error:\n!', told$message, '\n')
   old <- options(show.error.messages = FALSE)
   on.exit(options(old))
-  stop(structure(class = c('told', 'condition'), list(message = '', call = NULL)))
+  stop(structure(class = c('rlang_error', 'condition'), list(message = '', call = NULL)))
 }
 conditionMessage.built <- function(c) 'built'; built <- structure(class = c('built', 'error', 'condition'), list(message = '', call = quote(f())))
 quiet <- function(code) { old <- options(show.error.messages = FALSE); on.exit(options(old)); code }`)

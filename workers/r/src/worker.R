@@ -142,10 +142,12 @@ quietly <- function(action)
 muffle <- function(w)
   for (restart in computeRestarts(w)) if (restart$name == "muffleWarning") invokeRestart(restart)
 
-# Called with each error that nothing catches, before R deals with it. Colours of the message are for
+# Called with each error of rlang that nothing catches: it prints its errors itself, and R then has no message.
+# A handler of all errors would be called where there is no memory left, and R would lose the error. Colours of the message are for
 # the terminal.
 hear <- function(e)
-  shim("turnstone_error", tryCatch(gsub("\033\\[[0-9;]*m", "", enc2utf8(as.character(conditionMessage(e))[1L])), error = function(e) ""))
+  if (inherits(e, "error")) # and not what it then raises without a message
+    shim("turnstone_error", tryCatch(gsub("\033\\[[0-9;]*m", "", enc2utf8(as.character(conditionMessage(e))[1L])), error = function(e) ""))
 
 # The width of R's output is that of the user's terminal, and follows it. At first one that the
 # user's profile has set counts.
@@ -167,7 +169,7 @@ asks <- function() {
 
 list(
   quietly = quietly,
-  listen = function() globalCallingHandlers(error = hear),
+  listen = function() globalCallingHandlers(rlang_error = hear),
   width = follow_width,
   asks = asks,
   finish = function() plots$finish(),
