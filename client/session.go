@@ -129,7 +129,8 @@ func (s *Session) Wait(ctx context.Context, turn uint64, o *session.WaitOptions)
 		if err != nil {
 			return session.Reply{}, err
 		}
-		over := reply.Outcome != "" || !reply.State.Active() || reply.State == session.StateWaiting
+		ending := turn != 0 && reply.State == session.StateStopping // its outcome comes with the end of the worker
+		over := reply.Outcome != "" || !reply.State.Active() && !ending || reply.State == session.StateWaiting
 		if over || pause < time.Millisecond || opts.Until > 0 && !time.Now().Before(deadline) {
 			return reply, nil
 		}

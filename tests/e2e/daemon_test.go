@@ -198,29 +198,32 @@ func TestAttach_ARuntimeThatHasEndedIsStartedByTheNextInput(t *testing.T) {
 
 func TestAttach_OneKeyDetachesAtAnyTime(t *testing.T) {
 	t.Parallel()
-	for name, code := range map[string]string{
-		"at a question":        "name = input('who? ')",
-		"at a secret":          "import getpass; name = getpass.getpass('who? ')",
-		"while code runs":      "print('who' + '? '); import time; time.sleep(600)",
-		"while it prints much": "print('who' + '? ')\nwhile True: print('x' * 100)",
+	for _, test := range []struct {
+		name, code string
+		state      session.State
+	}{
+		{"at a question", "name = input('who? ')", session.StateWaiting},
+		{"at a secret", "import getpass; name = getpass.getpass('who? ')", session.StateWaiting},
+		{"while code runs", "print('who' + '? '); import time; time.sleep(600)", session.StateRunning},
+		{"while it prints much", "print('who' + '? ')\nwhile True: print('x' * 100)", session.StateRunning},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			h := daemonHome(t)
 			h.serve(t)
-			want(t, h.run(t, "", "exec", "main", "--wait", "0s", "-e", code), result{"", newSession("main") +
+			want(t, h.run(t, "", "exec", "main", "--wait", "0s", "-e", test.code), result{"", newSession("main") +
 				"repl: still running: repl events main --follow shows what comes, repl interrupt main stops it\n", 4})
 			p := h.start(t, "attach", "main")
 			p.sees("who? ")
-			before := h.sessions(t)["main"].State
+			eventually(t, "it is "+test.state.String(), func() bool { return h.sessions(t)["main"].State == test.state })
 			p.types("\x1c")
 			p.sees("[detached: main goes on")
 			_ = p.cmd.Wait()
 			if got := status(t, p.cmd); got != 0 {
 				t.Errorf("got status %d, want 0", got)
 			}
-			if got := h.sessions(t)["main"].State; got != before {
-				t.Errorf("it was %s and is %s", before, got)
+			if got := h.sessions(t)["main"].State; got != test.state {
+				t.Errorf("it was %s and is %s", test.state, got)
 			}
 		})
 	}

@@ -350,7 +350,7 @@ func (a *sessionCall) await(ctx context.Context, wait waiter) *mcp.CallToolResul
 				return result
 			}
 			continue
-		case isOver(r) || a.found || !time.Now().Before(a.deadline):
+		case a.isOver(r) || a.found || !time.Now().Before(a.deadline):
 			if !beat.hold(ctx) {
 				return nil
 			}
@@ -362,9 +362,11 @@ func (a *sessionCall) await(ctx context.Context, wait waiter) *mcp.CallToolResul
 	}
 }
 
-// isOver reports whether there is nothing to wait for.
-func isOver(r session.Reply) bool {
-	return r.Outcome != "" || r.Wait != nil || !r.State.Active()
+// isOver reports whether there is nothing to wait for. The outcome of a turn of this call comes with the
+// end of its worker.
+func (a *sessionCall) isOver(r session.Reply) bool {
+	ending := r.State == session.StateStopping && (a.starting != nil || a.fed != 0)
+	return r.Outcome != "" || r.Wait != nil || !r.State.Active() && !ending
 }
 
 // replyNow replies with the new events, without waiting.
