@@ -100,7 +100,7 @@ func TestTurn_ErrorIsShownWithItsSource(t *testing.T) {
 			t.Errorf("an error of the compiler's second stage: got %q", r.Script())
 		}
 		r = w.Run("input()", "")
-		if !strings.HasSuffix(r.ErrText(), "input()\nEOFError\n") && !strings.Contains(r.ErrText(), "EOFError\n") || strings.Contains(r.ErrText(), "turnstone") {
+		if !strings.HasSuffix(r.ErrText(), "\nEOFError: EOF when reading a line\n") || strings.Contains(r.ErrText(), "turnstone") {
 			t.Errorf("end of file: got %q", r.Script())
 		}
 		r = w.Run("import json\njson.loads('{')")
