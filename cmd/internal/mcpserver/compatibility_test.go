@@ -109,6 +109,41 @@ func TestUnknownMethod(t *testing.T) {
 	})
 }
 
+// A body that is not one message is refused before anybody reads a call in it.
+func TestMalformedBody(t *testing.T) {
+	t.Parallel()
+	webEras(t, func(t *testing.T, c *caller) {
+		call, header := c.askFor("tools/call")
+		call = strings.Replace(call, `"params":{`, `"params":{"name":"repl","arguments":{"input":"print 1"},`, 1)
+		call = strings.Replace(call, `},}`, `}}`, 1)
+		header["Mcp-Name"] = "repl"
+		for name, test := range map[string]struct{ body, code string }{
+			"a bracket too many":    {call + "}", "-32700"},
+			"a word behind it":      {call + " then", "-32700"},
+			"two messages":          {call + call, "-32700"},
+			"an id that is no text": {strings.Replace(call, `:7,`, ":\"\xff\",", 1), "-32600"},
+			"another case":          {strings.Replace(call, `"method"`, `"Method"`, 1), "-32600"},
+			"nothing":               {"", "-32700"},
+			"an empty array":        {"[]", "-32600"},
+		} {
+			if status, text, _ := c.do("POST", test.body, header); status != http.StatusBadRequest || !strings.Contains(text, test.code) {
+				t.Errorf("%s: got %d %s", name, status, text)
+			}
+		}
+		both := strings.Replace(call, `"method":"tools/call"`, `"method":"ping","Method":"tools/call"`, 1)
+		_, _, _ = c.do("POST", both, header) // whichever counts
+		wantPart(t, c.repl("print 2"), "2")
+	})
+	t.Run("in a batch", func(t *testing.T) {
+		t.Parallel()
+		c := serveWeb(t, nil, 0).greet("2025-03-26")
+		_, text, _ := c.do("POST", `[{"jsonrpc":"2.0","id":1,"method":"ping"},1,{"jsonrpc":"2.0","id":3}]`, nil)
+		if strings.Count(text, "-32600") != 2 || !strings.Contains(text, `"id":null`) || !strings.Contains(text, `"id":3`) || !strings.Contains(text, `"id":1,"result"`) {
+			t.Errorf("got %s", text)
+		}
+	})
+}
+
 func TestInitialize(t *testing.T) {
 	t.Parallel()
 

@@ -45,6 +45,11 @@ func (s *sharedStream) event(text []byte) (int, error) {
 	return s.w.Write(text)
 }
 
+// answer writes an answer that is not the SDK's.
+func (s *sharedStream) answer(message []byte) {
+	_, _ = s.event(fmt.Appendf(nil, "event: message\ndata: %s\n\n", message)) // the client may have gone
+}
+
 // end writes a response when no message had an answer.
 func (s *sharedStream) end() {
 	if !s.begun {
@@ -96,5 +101,5 @@ func (p *partWriter) end() {
 	}
 	text := strings.TrimSpace(p.message.String())
 	answer := failure(p.id, &jsonline.Error{Code: jsonline.CodeInvalidRequest, Message: text})
-	_, _ = p.stream.event(fmt.Appendf(nil, "event: message\ndata: %s\n\n", answer)) // the client may have gone
+	p.stream.answer(answer)
 }

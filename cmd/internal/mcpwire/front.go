@@ -103,6 +103,10 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if body, ok = x.receive(r); !ok {
 			return
 		}
+		if problem := problemOf(body); problem != nil && len(parts(body, r.Header.Get(versionHeader))) == 0 {
+			x.refuse(problem.ID, problem.Code, problem.Text)
+			return
+		}
 	}
 	m, body := x.takeMessage(body)
 	if m.Method == methodInitialize && !saysVersion(m.Params) { // it asks for a version, and a session, itself
@@ -153,12 +157,19 @@ func (x *exchange) handOver(to http.Handler, r *http.Request, body []byte) {
 	to.ServeHTTP(x, r)
 }
 
-// read returns the message of a body. From a malformed body it takes an id at most, and the
-// SDK refuses it.
+// problemOf says why a body is no message; nil for one. The SDK gets none of these: it would read
+// some in another way than the front, which has the calls in order.
+func problemOf(body []byte) *jsonline.Problem {
+	_, err := jsonline.Decode(body)
+	problem, _ := errors.AsType[*jsonline.Problem](err)
+	return problem
+}
+
+// read returns the message of a body, and one without anything for a body that holds none.
 func read(body []byte) *jsonline.Message {
 	m, err := jsonline.Decode(body)
-	if problem, ok := errors.AsType[*jsonline.Problem](err); ok {
-		return &jsonline.Message{ID: problem.ID}
+	if err != nil {
+		return &jsonline.Message{}
 	}
 	return m
 }
@@ -270,6 +281,10 @@ func (f *front) serveParts(x *exchange, r *http.Request, c *client, several []js
 	var serving sync.WaitGroup
 	defer serving.Wait()
 	for _, body := range several {
+		if problem := problemOf(body); problem != nil {
+			stream.answer(failure(problem.ID, &jsonline.Error{Code: problem.Code, Message: problem.Text}))
+			continue
+		}
 		p := &partWriter{stream: stream, id: read(body).ID, header: make(http.Header)}
 		x, one := &exchange{ResponseWriter: p}, r.Clone(r.Context())
 		_, body = x.takeMessage(body)

@@ -50,8 +50,19 @@ func (p *Place) Leave() {
 	}
 }
 
-// First is closed when the call may pass.
-func (p *Place) First() <-chan struct{} { return p.first }
+// First is closed when the call may pass. One that belongs to no queue may pass at once.
+func (p *Place) First() <-chan struct{} {
+	if p == nil {
+		return passed
+	}
+	return p.first
+}
+
+var passed = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
 
 // latest returns the number of the call that joined last.
 func (p *Place) latest() uint64 {
