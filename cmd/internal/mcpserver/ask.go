@@ -313,7 +313,7 @@ func (a *sessionCall) applyDecision(ctx context.Context, w *session.Wait, answer
 	if answer.Action == "accept" {
 		text, ok := answerText(answer.Content[answerKey])
 		if !ok {
-			return false, failure(errNotShaped)
+			return false, a.unanswered(ctx)
 		}
 		return a.answerWait(ctx, w, a.user(), fromUser(text))
 	}
@@ -329,6 +329,12 @@ func (a *sessionCall) applyDecision(ctx context.Context, w *session.Wait, answer
 		return false, failure(err)
 	}
 	return true, nil
+}
+
+// unanswered replies that a client has accepted a question without an answer to it. The code still waits.
+func (a *sessionCall) unanswered(ctx context.Context) *mcp.CallToolResult {
+	a.note(errNotShaped.Error())
+	return a.replyNow(ctx, a.now)
 }
 
 // answerText returns the text of an answer. Forms of some clients make numbers of what looks like one.
@@ -355,6 +361,9 @@ func takeAnswers(next mcp.MethodHandler) mcp.MethodHandler {
 			return result, err
 		}
 		if _, ours := asked.RequestedSchema.(map[string]any); ours {
+			if answer.Content == nil {
+				answer.Content = map[string]any{} // which the SDK finds to be no answer
+			}
 			if text, ok := answerText(answer.Content[answerKey]); ok {
 				answer.Content[answerKey] = text
 			}

@@ -191,6 +191,19 @@ func TestSecret_AnswerOfAnotherType(t *testing.T) {
 	}
 }
 
+// A client that accepts without an answer is told as one whose answer is empty: the code still waits, and the reply
+// has its output.
+func TestSecret_AcceptedWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	for _, answer := range []map[string]any{{"action": "accept"}, {"action": "accept", "content": map[string]any{}}} {
+		persons(t, setup{}, formOnly, func(t *testing.T, p *person) {
+			call := p.run(map[string]any{"input": "print before\nsecret pw: "})
+			call = p.answer(call, p.question(call), answer)
+			wantPart(t, p.resultOf(call).text(), "before", "[waiting for a secret")
+		})
+	}
+}
+
 func TestSecret_TwoInARow(t *testing.T) {
 	t.Parallel()
 	persons(t, setup{}, formOnly, func(t *testing.T, p *person) {

@@ -117,7 +117,7 @@ func (a *sessionCall) applyPermission(ctx context.Context, w *session.Wait, answ
 	if slices.Contains(offered(w.Permission), text) {
 		return a.decidePermission(ctx, w, text)
 	}
-	return false, failure(errNotShaped)
+	return false, a.unanswered(ctx)
 }
 
 // decidePermission ends the wait.
