@@ -171,7 +171,9 @@ func (v *turnView) overdue(ctx, limited context.Context, err error) error {
 
 // ask asks how the turn is now.
 func (v *turnView) ask(ctx context.Context, after timeline.Seq) error {
-	reply, err := v.c.Wait(ctx, client.WaitParams{Session: v.replied.Session, Turn: v.replied.Turn, After: after})
+	bounded, stop := context.WithTimeout(ctx, shortTime) // a daemon elsewhere may be gone
+	defer stop()
+	reply, err := v.c.Wait(bounded, client.WaitParams{Session: v.replied.Session, Turn: v.replied.Turn, After: after})
 	if err == nil {
 		v.replied = reply
 	}
