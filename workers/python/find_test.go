@@ -51,23 +51,6 @@ func (p *place) file(path, text string, mode os.FileMode) string {
 	return path
 }
 
-func TestFind_AVersionThatTheProjectDoesNotAllowIsSaid(t *testing.T) {
-	t.Parallel()
-	for requires, want := range map[string]string{">=3.13": "not Python >=3.13, which ", ">=3.9": ""} {
-		t.Run(requires, func(t *testing.T) {
-			t.Parallel()
-			p := newPlace(t)
-			p.python(filepath.Join(p.home, ".pyenv", "versions", "3.11.7", "bin", "python3.11"))
-			p.link(filepath.Join(p.home, ".pyenv", "versions", "3.11.7", "bin", "python3.11"), filepath.Join(p.bin, "python3"))
-			p.file(filepath.Join(p.home, "src", "pyproject.toml"), "[project]\nname = \"app\"\nrequires-python = '"+requires+"'\n", 0o600)
-			got, _, err := p.find("")
-			if err != nil || (want == "") != (got.Missed == "") || !strings.HasPrefix(got.Missed, want) {
-				t.Errorf("got %q, %v, want %q", got.Missed, err, want)
-			}
-		})
-	}
-}
-
 // python puts an executable at path. Find must never run it.
 func (p *place) python(path string) string {
 	p.t.Helper()
