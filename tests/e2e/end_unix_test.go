@@ -337,26 +337,37 @@ func TestProgram_RunsWhatPythonRuns(t *testing.T) {
 	}
 	for name, text := range map[string]string{
 		"dir/__main__.py": main, "app.pyz": archive.String(),
-		"bom.py": "\ufeffprint('bom')\n", "crlf.py": "if 1:\r\n    print('crlf')\r\n", "latin.py": "# -*- coding: latin-1 -*-\nprint(ascii('\xe9'))\n",
+		"start.py": "print('start')\nname = 1\n", "beside.py": "", "chdir.py": "import os\nos.chdir('/')\nimport beside, sys\nprint(len(sys.path[0]) > 1)\n",
+		"again.py": "import os, sys\nif os.environ.get('AGAIN'): print(sys.argv[1:]); sys.exit(5)\nos.environ['AGAIN'] = '1'\nos.execv(sys.executable, [sys.executable] + sys.orig_argv[1:])\n",
+		"few.py":   "import sys\ndef f(): g()\ndef g(): 1/0\nsys.tracebacklimit = 1\nf()\n",
+		"bom.py":   "\ufeffprint('bom')\n", "crlf.py": "if 1:\r\n    print('crlf')\r\n", "latin.py": "# -*- coding: latin-1 -*-\nprint(ascii('\xe9'))\n",
 	} {
 		if err := os.WriteFile(filepath.Join(h.dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for name, script := range map[string]string{
-		"a directory":          `"$0" dir a -b`,
-		"a zip file":           `"$0" app.pyz a -b`,
-		"a byte order mark":    `"$0" bom.py`,
-		"line ends of Windows": `"$0" crlf.py`,
-		"another encoding":     `"$0" latin.py`,
-		"a pipe":               `mkfifo "$$.pipe"; echo 'print("pipe")' > "$$.pipe" & "$0" "$$.pipe"`,
-		"a descriptor":         `"$0" /dev/fd/3 3<bom.py; "$0" /dev/fd/3 3<latin.py; "$0" - <latin.py; "$0" - x <bom.py`,
-		"standard input":       `echo 'print(5)' | "$0" /dev/stdin`,
-		"a module's error":     `"$0" -m no_such_module`,
-		"no end of the line":   "\"$0\" -c 'try: input()\nexcept EOFError as e: print(repr(e))' </dev/null",
-		"another program":      `"$0" -c 'import os; os.execv("/bin/echo", ["echo", "hi"])'`,
-		"an end without words": `"$0" -c 'import os; os._exit(0)'`,
-		"a fork":               "\"$0\" -c 'import atexit, os\natexit.register(print, \"bye\")\nif os.fork(): os.wait()'",
+		"a directory":            `"$0" dir a -b`,
+		"a zip file":             `"$0" app.pyz a -b`,
+		"a byte order mark":      `"$0" bom.py`,
+		"line ends of Windows":   `"$0" crlf.py`,
+		"another encoding":       `"$0" latin.py`,
+		"a pipe":                 `mkfifo "$$.pipe"; echo 'print("pipe")' > "$$.pipe" & "$0" "$$.pipe"`,
+		"a descriptor":           `"$0" /dev/fd/3 3<bom.py; "$0" /dev/fd/3 3<latin.py; "$0" - <latin.py; "$0" - x <bom.py`,
+		"standard input":         `echo 'print(5)' | "$0" /dev/stdin`,
+		"a module's error":       `"$0" -m no_such_module`,
+		"a link":                 `mkdir -p links; ln -sf ../chdir.py links/chdir.py; "$0" links/chdir.py`,
+		"a module that leaves":   `"$0" -m chdir`,
+		"compiled code":          `d=$(mktemp -d .XXXXXX); python3 -c "import py_compile; py_compile.compile('crlf.py', '$d/c.pyc')"; "$0" $d/c.pyc`,
+		"one that starts itself": `python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' || exit 0; "$0" again.py a "b c"; echo $?; "$0" -m again -x; echo $?`,
+		"few frames":             `"$0" few.py`,
+		"no prompts":             `PYTHONSTARTUP=start.py "$0" -c 'import sys; print(hasattr(sys, "ps1"), "name" in globals())'`,
+		"the name of a pipe":     `echo 'print(__file__)' | "$0" -`,
+		"ends of lines":          `printf 'a\rb\r\nc\n\r' | "$0" -c 'import sys; print(ascii(input()), ascii(sys.stdin.read()))'`,
+		"no end of the line":     "\"$0\" -c 'try: input()\nexcept EOFError as e: print(repr(e))' </dev/null",
+		"another program":        `"$0" -c 'import os; os.execv("/bin/echo", ["echo", "hi"])'`,
+		"an end without words":   `"$0" -c 'import os; os._exit(0)'`,
+		"a fork":                 "\"$0\" -c 'import atexit, os\natexit.register(print, \"bye\")\nif os.fork(): os.wait()'",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -375,6 +375,8 @@ class Nosy:
     @property
     def __dict__(self): ran.append('__dict__'); return {}
     own = 1
+import types; lazy = types.ModuleType('lazy'); exec("def __dir__(): return ['later', 1]", lazy.__dict__)
+own = types.ModuleType('own'); own.__dir__ = lambda: ran.append('__dir__') or []
 class Lookup(dict):
     def __iter__(self): ran.append('__iter__'); return iter(())
     def __missing__(self, k): ran.append('__missing__')
@@ -392,6 +394,8 @@ table = {'alpha': {'inner': [obj]}, 'al b': 2, 'it\'s': 3, 7: 'x', nosy: 1, 'lin
 			{"obj.beta.al", "obj.beta.", "", "alpha"},
 			{"print(ob", "print(", "obj", "os"},
 			{"os.path.joi", "os.path.", "join", ""},
+			{"lazy.la", "lazy.", "later", "lazy"},
+			{"own.__d", "own.", "__dir__", "later"},
 			{"whil", "", "while", ""},
 			{"x = été", "x = ", "été", ""},
 			{"'obj.al", "'obj.al", "", "alpha"},

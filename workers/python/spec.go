@@ -41,6 +41,10 @@ type Options struct {
 	// does. The default is only the last one, as in notebooks.
 	ShowAll bool
 
+	// Program is for a session that runs one program and no more: it has no prompts
+	// (sys.ps1) and no PYTHONSTARTUP, as with python FILE.
+	Program bool
+
 	// ImageDPI is the resolution of matplotlib figures, in dots per inch, 1 to 1200. 0
 	// means matplotlib's own savefig.dpi.
 	ImageDPI int
@@ -90,6 +94,9 @@ func Spec(o Options) workers.Spec {
 	}
 	if o.ShowAll {
 		s.Args = append(s.Args, "show=all")
+	}
+	if o.Program {
+		s.Args = append(s.Args, "program=yes")
 	}
 	if o.ImageDPI > 0 {
 		s.Args = append(s.Args, "dpi="+strconv.Itoa(o.ImageDPI))

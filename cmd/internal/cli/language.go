@@ -98,7 +98,7 @@ func builtIn() []language {
 		syntax:       edit.Python,
 		spec: func(executable, dir string, more surroundings) workers.Spec {
 			env, file := pythonInit(more)
-			return withInit(python.Spec(python.Options{Path: executable, Dir: dir, Env: env}), "init-file.py", file)
+			return withInit(python.Spec(python.Options{Path: executable, Dir: dir, Env: env, Program: more.program}), "init-file.py", file)
 		},
 		file:   pythonFile,
 		called: pythonCalled,
@@ -209,7 +209,11 @@ func pythonFile(_ *workers.Spec, path, name string, args []string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	first, run := filepath.Dir(path), `exec(compile(__import__("io").open_code(space["__file__"]).read(), space["__file__"], "exec", dont_inherit=True), space)`
+	first := filepath.Dir(path)
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		first = filepath.Dir(real)
+	}
+	run := `exec(compile(__import__("io").open_code(space["__file__"]).read(), space["__file__"], "exec", dont_inherit=True), space)`
 	switch {
 	case !info.IsDir() && (!info.Mode().IsRegular() || strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/")): // it may be this process's alone, and be read once
 		code, err := readProgram(path)
@@ -217,6 +221,8 @@ func pythonFile(_ *workers.Spec, path, name string, args []string) (string, erro
 			return "", err
 		}
 		run = runText(path, code, true)
+	case filepath.Ext(path) == ".pyc":
+		run = `exec(__import__("importlib.machinery").machinery.SourcelessFileLoader("__main__", space["__file__"]).get_code("__main__"), space)`
 	case info.IsDir(), isArchive(path):
 		first, run = path, `__import__("runpy")._run_module_as_main("__main__", False)`
 	}
@@ -224,7 +230,7 @@ func pythonFile(_ *workers.Spec, path, name string, args []string) (string, erro
 %s
 if __import__("sys").path[:1] == [""]: __import__("sys").path[0] = %s
 %s
-`, pythonString(path), setArgv(name, args), pythonString(first), asProgram(run)), nil
+`, pythonString(path), setArgv(name, args, name), pythonString(first), asProgram(run)), nil
 }
 
 // isArchive reports whether a file is a zip file, with anything before it.
@@ -236,13 +242,19 @@ func isArchive(path string) bool {
 	return z.Close() == nil
 }
 
-// setArgv is code that sets sys.argv.
-func setArgv(name string, args []string) string {
-	argv := []string{pythonString(name)}
-	for _, a := range args {
-		argv = append(argv, pythonString(a))
+// setArgv is code that sets sys.argv, and sys.orig_argv, with which a program starts itself again:
+// there, words stand in the place of the name.
+func setArgv(name string, args []string, words ...string) string {
+	list := func(texts ...string) string {
+		quoted := make([]string, len(texts))
+		for i, t := range texts {
+			quoted[i] = pythonString(t)
+		}
+		return "[" + strings.Join(quoted, ", ") + "]"
 	}
-	return fmt.Sprintf(`__import__("sys").argv[:] = [%s]`, strings.Join(argv, ", "))
+	return fmt.Sprintf(`__import__("sys").argv[:] = %s
+if hasattr(__import__("sys"), "orig_argv"): __import__("sys").orig_argv[1:] = %s`,
+		list(slices.Concat([]string{name}, args)...), list(slices.Concat(words, args)...))
 }
 
 // runText is code that runs a text under a name. Tracebacks show its lines. The text of a file may say
@@ -265,16 +277,18 @@ func asProgram(code string) string {
 
 // pythonCalled runs code or a module as python does with -c, - or -m: values are not shown.
 func pythonCalled(option, text string, args []string) string {
-	run := ""
+	run, words := "", []string{option}
 	switch option {
 	case "-m": // which puts the module's own name into argv
-		run = fmt.Sprintf(`__import__("runpy")._run_module_as_main(%s)`, pythonString(text))
+		words = append(words, text)
+		run = `if __import__("sys").path[:1] == [""]: __import__("sys").path[0] = __import__("os").getcwd()` + "\n" + fmt.Sprintf(`__import__("runpy")._run_module_as_main(%s)`, pythonString(text))
 	case "-c":
+		words = append(words, text)
 		run = runText("<string>", text, false)
 	case standardInput:
-		run = runText("<stdin>", text, true)
+		run = `space["__file__"] = "<stdin>"` + "\n" + runText("<stdin>", text, true)
 	}
-	return setArgv(option, args) + "\n" + asProgram(run) + "\n"
+	return setArgv(option, args, words...) + "\n" + asProgram(run) + "\n"
 }
 
 // rFile runs a file as Rscript does: R reads the file instead of a console, so every value

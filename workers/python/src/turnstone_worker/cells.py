@@ -301,7 +301,10 @@ def _print(error):
 def _traceback(error, tb, **colours):
     """The lines of a traceback. Those of Python 3.10 and 3.11 guess the name that may be meant, as later
     ones do, but not in their module traceback."""
-    shown = sys.modules["traceback"].TracebackException(type(error), error, tb)
+    limit = getattr(sys, "tracebacklimit", None)
+    if isinstance(limit, int) and limit > 0:
+        limit = -limit  # the last ones, as Python itself shows them
+    shown = sys.modules["traceback"].TracebackException(type(error), error, tb, limit=limit)
     chain = [(shown, error)] if (3, 10) <= sys.version_info < (3, 12) else []
     while chain:
         part, error = chain.pop()

@@ -280,13 +280,25 @@ def _is_plain(kind, names):
 _HOOKS = ("__dir__", "__getattribute__", "__getattr__", "__dict__", "__class__", "__slots__")
 
 
+def _told(module):
+    """The names in a module, also those that a library's own __dir__() tells and imports later (PEP 562)."""
+    own = list(vars(module))
+    tells = vars(module).get("__dir__")
+    if isinstance(tells, FunctionType) and tells.__module__ != "__main__":
+        try:
+            return own + list(tells())
+        except Exception:
+            pass
+    return own
+
+
 def names(value):
     """The names of the attributes of a value. The code of a library may tell them, that of the user not."""
     if type(value) is _One:
         return dir(value.kind)
     kind = type(value)
     if issubclass(kind, ModuleType):
-        return [n for n in itertools.islice(list(vars(value)), _SCANNED) if type(n) is str] + _submodules(value)
+        return [n for n in itertools.islice(_told(value), _SCANNED) if type(n) is str] + _submodules(value)
     if _is_plain(kind, _HOOKS):
         try:
             return {n for n in itertools.islice(dir(value), _SCANNED) if type(n) is str}

@@ -73,6 +73,7 @@ class Worker:
         _fill(self.reserve)
         self.status = 0  # of the process
         self.ended = None  # the session_end frame's fields
+        self.program = "program" in options
         self._prepare(path, setting[2])
 
     def _prepare(self, path, nonce):
@@ -85,7 +86,10 @@ class Worker:
         self.namespace["__doc__"] = None
         self.namespace["__loader__"] = sys.__loader__
         sys.argv = [""]
-        sys.ps1, sys.ps2 = ">>> ", "... "
+        if not self.program:
+            sys.ps1, sys.ps2 = ">>> ", "... "
+        if hasattr(sys, "orig_argv"):
+            sys.orig_argv[:] = [sys.executable]  # ours is of no use to a program that starts itself again
         os.environ.setdefault("PYTHON_BASIC_REPL", "1")
         self.streams.install()
         self.stdin.install()
@@ -187,7 +191,7 @@ class Worker:
 
     def _start_up(self):
         path = os.environ.get("PYTHONSTARTUP")
-        if not path or sys.flags.ignore_environment:
+        if not path or self.program or sys.flags.ignore_environment:
             return
         sys.audit("cpython.run_startup", path)
         try:

@@ -79,7 +79,7 @@ class Stdin:
     def mend(self):
         """Makes the stream, and replaces one that user code has closed or detached."""
         if self.text is None or is_lost(self.text):
-            self.text = replace_stream("stdin", self.text, _Text(_Bytes(_Raw(self)), "utf-8", "surrogateescape"))
+            self.text = replace_stream("stdin", self.text, _Text(_Bytes(_Raw(self)), "utf-8", "surrogateescape", newline=None if os.name == "nt" else "\n"))
         if not hasattr(sys, "stdin") or is_lost(sys.stdin):
             sys.stdin = self.text
 
