@@ -32,6 +32,10 @@ func TestDescriptors(t *testing.T) {
 				{"open(d + '/g').read()", "'its own'\n"},
 				{"_ = os.system('echo child'); print('again')", "child\nagain\n"},
 			},
+			"a terminal that a child has left without waiting waits again": {
+				{"import fcntl, os; _ = fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_NONBLOCK)", ""},
+				{"os.get_blocking(0), os.get_blocking(1)", "(True, True)\n"},
+			},
 			"a redirection stays": {
 				{"import os, sys, tempfile; f = tempfile.TemporaryFile(); kept = os.dup(1); _ = os.dup2(f.fileno(), 1)", ""},
 				{"print('into the file')", ""},

@@ -235,6 +235,8 @@ class Streams:
             whole = not self.away and _is_inheritable(1) and _is_inheritable(2) and _is_inheritable(0)
             _is_inheritable(fence.fd), _is_inheritable(channel.fd_out), _is_inheritable(channel.inbox.fd)
             if whole:
+                if not os.get_blocking(1) and fence.is_terminal(1):
+                    os.set_blocking(1, True)  # a child has left it so: output would be cut, and readers fail
                 return
         except OSError:
             pass

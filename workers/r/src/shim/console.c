@@ -555,6 +555,8 @@ static int read_console(const char *prompt, unsigned char *to, int room, int his
 		ready = true;
 		code_listen();
 	}
+	if (who == TOP)
+		terminal_waits();
 	terminal_echo(false);
 	if (who == READER || in_browser(who))
 		terminal_flush(); /* before its input_line */

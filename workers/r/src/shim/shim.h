@@ -155,6 +155,7 @@ bool terminal_hides(void); /* typed text is not shown: the echo is switched off 
 void terminal_marker(uint64_t mark);
 void terminal_text(const char *text, size_t n);  /* standard output */
 void terminal_error(const char *text, size_t n, bool report); /* standard error; report: of the error that ends the turn */
+void terminal_waits(void);
 void terminal_echo(bool echo); /* standard output from here on echoes a value, or it does not */
 void terminal_flush(void);
 bool terminal_written(void); /* R has written text since the last marker; for the main thread */

@@ -71,6 +71,13 @@ int terminal_width(void) {
 	return users && terminal >= 0 && ioctl(terminal, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
+/* terminal_waits ends what a child has left: output would be cut, and readers fail. */
+void terminal_waits(void) {
+	int now = terminal >= 0 ? fcntl(STDOUT_FILENO, F_GETFL) : -1;
+	if (now >= 0 && now & O_NONBLOCK && isatty(STDOUT_FILENO))
+		fcntl(STDOUT_FILENO, F_SETFL, now & ~O_NONBLOCK);
+}
+
 bool terminal_hides(void) { return echoes && (flags() & (ECHO | ICANON)) == ICANON; }
 
 /* write_all writes everything, or returns false when nobody reads any more. SIGPIPE must

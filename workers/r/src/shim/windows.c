@@ -172,6 +172,7 @@ static void collect(char kind, const char *at, size_t n) {
 
 void terminal_text(const char *at, size_t n) { collect(echo_on ? 'R' : 'O', at, n); }
 void terminal_error(const char *at, size_t n, bool report) { collect(report ? 'T' : 'E', at, n); }
+void terminal_waits(void) {}
 void terminal_echo(bool echo) { echo_on = echo; }
 
 void terminal_flush(void) {
