@@ -42,7 +42,7 @@ type Options struct {
 	ShowAll bool
 
 	// Program is for a session that runs one program and no more: it has no prompts
-	// (sys.ps1) and no PYTHONSTARTUP, as with python FILE.
+	// (sys.ps1), as with python FILE.
 	Program bool
 
 	// ImageDPI is the resolution of matplotlib figures, in dots per inch, 1 to 1200. 0

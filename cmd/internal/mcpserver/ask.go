@@ -333,7 +333,7 @@ func (a *sessionCall) applyDecision(ctx context.Context, w *session.Wait, answer
 
 // unanswered replies that a client has accepted a question without an answer to it. The code still waits.
 func (a *sessionCall) unanswered(ctx context.Context) *mcp.CallToolResult {
-	a.note(errNotShaped.Error())
+	a.note("%v", errNotShaped)
 	return a.replyNow(ctx, a.now)
 }
 

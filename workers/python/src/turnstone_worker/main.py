@@ -191,7 +191,7 @@ class Worker:
 
     def _start_up(self):
         path = os.environ.get("PYTHONSTARTUP")
-        if not path or self.program or sys.flags.ignore_environment:
+        if not path or sys.flags.ignore_environment:
             return
         sys.audit("cpython.run_startup", path)
         try:
