@@ -80,3 +80,7 @@ func (c *crashLog) show(out *os.File, status int) {
 	defer c.mu.Unlock()
 	_, _ = out.Write(c.text)
 }
+
+// isCrash reports whether a status is that of a crash. 3 is that of abort, in Microsoft's
+// C library.
+func isCrash(status int) bool { return status > maxStatus || status == 3 }

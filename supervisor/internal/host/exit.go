@@ -47,10 +47,6 @@ func (e Exit) status() string {
 // status of a crash is the number of the error, which is larger.
 const maxStatus = 0x3fffffff
 
-// isCrash reports whether a status is that of a crash on Windows. 3 is that of abort, in Microsoft's
-// C library.
-func isCrash(status int) bool { return status > maxStatus || status == 3 }
-
 // statusName explains the usual codes of crashes.
 func statusName(code int) string {
 	switch uint32(code) {
