@@ -35,9 +35,18 @@ func (a alias) restore(text []byte) []byte {
 	return bytes.Replace(text, append([]byte(key), a.name...), append([]byte(key), a.id...), 1)
 }
 
-// takeMessage returns the message of a body, in which aliases have taken the place of ids.
-func (x *exchange) takeMessage(body []byte) (*jsonline.Message, []byte) {
-	m := read(body)
+// original returns the id that the client has sent.
+func (a alias) original(id json.RawMessage) json.RawMessage {
+	if a.name == nil {
+		return id
+	}
+	return a.id
+}
+
+// takeMessage returns the message of a body, in which aliases have taken the place of ids, or why it
+// holds none.
+func (x *exchange) takeMessage(body []byte) (*jsonline.Message, []byte, *jsonline.Problem) {
+	m, problem := read(body)
 	cancelled := alias{}
 	if m.Method == jsonline.MethodCancelled && m.ID == nil {
 		cancelled = aliasOf(json.RawMessage(jsonline.CancelledKey(m.Params)))
@@ -48,9 +57,10 @@ func (x *exchange) takeMessage(body []byte) (*jsonline.Message, []byte) {
 	case cancelled.name != nil:
 		body = withField(body, "params", withField(m.Params, "requestId", cancelled.name))
 	default:
-		return m, body
+		return m, body, problem
 	}
-	return read(body), body
+	m, problem = read(body)
+	return m, body, problem
 }
 
 // withField returns an object with another value of a field.

@@ -103,12 +103,12 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if body, ok = x.receive(r); !ok {
 			return
 		}
-		if problem := problemOf(body); problem != nil && len(parts(body, r.Header.Get(versionHeader))) == 0 {
-			x.refuse(problem.ID, problem.Code, problem.Text)
-			return
-		}
 	}
-	m, body := x.takeMessage(body)
+	m, body, problem := x.takeMessage(body)
+	if r.Method == http.MethodPost && problem != nil && len(parts(body, r.Header.Get(versionHeader))) == 0 {
+		x.refuse(problem.ID, problem.Code, problem.Text)
+		return
+	}
 	if m.Method == methodInitialize && !saysVersion(m.Params) { // it asks for a version, and a session, itself
 		r.Header.Del(versionHeader)
 		r.Header.Del(sessionHeader)
@@ -157,21 +157,15 @@ func (x *exchange) handOver(to http.Handler, r *http.Request, body []byte) {
 	to.ServeHTTP(x, r)
 }
 
-// problemOf says why a body is no message; nil for one. The SDK gets none of these: it would read
-// some in another way than the front, which has the calls in order.
-func problemOf(body []byte) *jsonline.Problem {
-	_, err := jsonline.Decode(body)
-	problem, _ := errors.AsType[*jsonline.Problem](err)
-	return problem
-}
-
-// read returns the message of a body, and one without anything for a body that holds none.
-func read(body []byte) *jsonline.Message {
+// read returns the message of a body. For a body that holds none it returns one without anything, and
+// why. The SDK gets none of these: it would read some in another way than the front, which has the
+// calls in order.
+func read(body []byte) (*jsonline.Message, *jsonline.Problem) {
 	m, err := jsonline.Decode(body)
-	if err != nil {
-		return &jsonline.Message{}
+	if problem, ok := errors.AsType[*jsonline.Problem](err); ok {
+		return &jsonline.Message{}, problem
 	}
-	return m
+	return m, nil
 }
 
 // serveStateless serves a request without a session. When the request ends, so does the call.
@@ -238,13 +232,13 @@ func (f *front) serveInSession(x *exchange, r *http.Request, m *jsonline.Message
 		x.WriteHeader(http.StatusNoContent)
 	case r.Method == http.MethodGet:
 		f.takeStream(x, r, c)
-		f.serveOne(x, r, c, body)
+		f.serveOne(x, r, c, m, body)
 	case len(several) > maxCalls:
 		http.Error(x, fmt.Sprintf("a batch may have %d messages", maxCalls), http.StatusBadRequest)
 	case len(several) > 0:
 		f.serveParts(x, r, c, several)
 	default:
-		f.serveOne(x, r, c, body)
+		f.serveOne(x, r, c, m, body)
 	}
 	if begins {
 		c.initialized()
@@ -281,14 +275,15 @@ func (f *front) serveParts(x *exchange, r *http.Request, c *client, several []js
 	var serving sync.WaitGroup
 	defer serving.Wait()
 	for _, body := range several {
-		if problem := problemOf(body); problem != nil {
+		p := &partWriter{stream: stream, header: make(http.Header)}
+		x, one := &exchange{ResponseWriter: p}, r.Clone(r.Context())
+		m, body, problem := x.takeMessage(body)
+		if problem != nil {
 			stream.answer(failure(problem.ID, &jsonline.Error{Code: problem.Code, Message: problem.Text}))
 			continue
 		}
-		p := &partWriter{stream: stream, id: read(body).ID, header: make(http.Header)}
-		x, one := &exchange{ResponseWriter: p}, r.Clone(r.Context())
-		_, body = x.takeMessage(body)
-		if !f.register(x, one, c, body) {
+		p.id = x.alias.original(m.ID)
+		if !f.register(x, one, c, m) {
 			p.end()
 			continue
 		}
@@ -301,17 +296,16 @@ func (f *front) serveParts(x *exchange, r *http.Request, c *client, several []js
 }
 
 // serveOne serves one message of a client, or its request for messages that it missed.
-func (f *front) serveOne(x *exchange, r *http.Request, c *client, body []byte) {
-	if f.register(x, r, c, body) {
+func (f *front) serveOne(x *exchange, r *http.Request, c *client, m *jsonline.Message, body []byte) {
+	if f.register(x, r, c, m) {
 		f.serveRegistered(x, r, body)
 	}
 }
 
 // register notes a message and its call, in the order of arrival. If it returns false, it has
 // already written the response.
-func (f *front) register(x *exchange, r *http.Request, c *client, body []byte) bool {
+func (f *front) register(x *exchange, r *http.Request, c *client, m *jsonline.Message) bool {
 	x.sdk = c.sdk
-	m := read(body)
 	if m.Method == jsonline.MethodCancelled && m.ID == nil {
 		c.cancel(m.Params)
 	}
