@@ -202,6 +202,11 @@ func TestTalks(t *testing.T) {
 	if status != 1 {
 		t.Errorf("got exit status %d, want 1", status)
 	}
+	kept, err := os.ReadFile(filepath.Join(j.run, "failures"))
+	lines = slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "FLAKY") })
+	if got := verdicts(string(kept)); err != nil || !slices.Equal(got, lines) || !strings.Contains(string(kept), ": the first time\n") {
+		t.Errorf("it keeps %q, error %v; want the verdicts, and what the tests said", kept, err)
+	}
 }
 
 const flakyTests = `import "testing"
