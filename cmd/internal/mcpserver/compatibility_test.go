@@ -109,6 +109,31 @@ func TestUnknownMethod(t *testing.T) {
 	})
 }
 
+// A client may encode the name that the header repeats, and must where it is not plain ASCII.
+func TestEncodedName(t *testing.T) {
+	t.Parallel()
+	c := serveWeb(t, nil, 0).modern()
+	for name, test := range map[string]struct{ tool, header, want string }{
+		"of a tool":               {"repl_sessions", "=?base64?cmVwbF9zZXNzaW9ucw==?=", "no session"},
+		"of a tool that is not":   {"répl", "=?base64?csOpcGw=?=", `unknown tool`},
+		"that looks encoded":      {"=?base64?cmVwbA==?=", "=?base64?PT9iYXNlNjQ/Y21Wd2JBPT0/PQ==?=", `unknown tool`},
+		"of another tool":         {"repl_sessions", "=?base64?cmVwbA==?=", "-32020"},
+		"without an end":          {"repl_sessions", "=?base64?cmVwbF9zZXNzaW9ucw==", "-32020"},
+		"that cannot be decoded":  {"repl_sessions", "=?base64?cmVwbF9zZXNzaW9ucw?=", "-32020"},
+		"with another case of it": {"repl_sessions", "=?BASE64?cmVwbF9zZXNzaW9ucw==?=", "-32020"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			body, header := c.askFor("tools/call")
+			encoded, _ := json.Marshal(test.tool)
+			body = strings.Replace(body, `"params":{`, `"params":{"name":`+string(encoded)+`,"arguments":{},`, 1)
+			header["Mcp-Name"] = test.header
+			if _, text, _ := c.do("POST", body, header); !strings.Contains(text, test.want) {
+				t.Errorf("got %s, want %s", text, test.want)
+			}
+		})
+	}
+}
+
 // A body that is not one message is refused before anybody reads a call in it.
 func TestMalformedBody(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package mcpwire
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -113,6 +114,17 @@ func (x *exchange) takeAccept(h http.Header) {
 	accept := strings.ToLower(strings.Join(h.Values("Accept"), ","))
 	x.single = strings.Contains(accept, "application/") && !strings.Contains(accept, eventStream) && !strings.Contains(accept, "*/*") && !strings.Contains(accept, "text/*")
 	h.Set("Accept", jsonType+", "+eventStream)
+}
+
+// takeName decodes the name that the header repeats from the body. A client encodes one that is not
+// plain ASCII, or looks encoded, and may encode any. The SDK decodes only headers of arguments.
+// What cannot be decoded stays as it is, so the SDK refuses it.
+func takeName(h http.Header) {
+	encoded, begins := strings.CutPrefix(h.Get(nameHeader), "=?base64?")
+	encoded, ends := strings.CutSuffix(encoded, "?=")
+	if name, err := base64.StdEncoding.Strict().DecodeString(encoded); begins && ends && err == nil {
+		h.Set(nameHeader, string(name))
+	}
 }
 
 // eventStream is the type of a response that is a stream of events, and jsonType that of one message.

@@ -23,6 +23,7 @@ import (
 const (
 	versionHeader = "MCP-Protocol-Version"
 	sessionHeader = "Mcp-Session-Id"
+	nameHeader    = "Mcp-Name"
 
 	// maxClients bounds the MCP sessions. For one more, the client that has been away for
 	// longest ends.
@@ -115,6 +116,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.Method == http.MethodPost {
 		x.takeAccept(r.Header)
+		takeName(r.Header)
 	}
 	version := r.Header.Get(versionHeader)
 	odd := version != "" && !isVersion(version)
