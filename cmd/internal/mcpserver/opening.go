@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,7 +65,7 @@ func (s *sessions) openLocked(name, lang, dir string, codex *codexState) *view {
 }
 
 func (s *sessions) open(ctx context.Context, v *view, lang string) (*Opened, error) {
-	spec := s.specs[lang](v.dir)
+	spec := s.specs[lang](cmp.Or(v.dir, s.here)) // by its name: a directory may be removed and made anew
 	bound := s.boundOf(v.codex, v.dir)
 	spec.Sandbox = bound.narrow(spec.Sandbox)
 	opened, err := s.supervisor.Open(ctx, s.prefix+v.name, spec)
@@ -118,7 +119,7 @@ func calledBy(name string, err error) error {
 // client stopped when it was here before.
 func (s *sessions) openAt(ctx context.Context, v *view) (*Opened, error) {
 	bound := s.boundOf(v.codex, v.dir)
-	opened, err := s.host.Open(ctx, v.name, v.lang, v.dir, bound.narrow, v.preparing.report)
+	opened, err := s.host.Open(ctx, v.name, v.lang, cmp.Or(v.dir, s.here), bound.narrow, v.preparing.report)
 	if errors.Is(err, session.ErrClosed) {
 		return nil, s.notThere(ctx, v.name)
 	}

@@ -3,6 +3,8 @@
 package mcpserver_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/workers"
@@ -18,4 +20,34 @@ func TestRepl_TheLastWordsOfAStartUpAreShown(t *testing.T) {
 	}
 	c := greet(t, &setup{specs: map[string]func(string) workers.Spec{"fake": talks}})
 	wantPart(t, c.repl("print 1"), "no module named encodings\n[session did not start: exit status 1", "]\n[your input was NOT run")
+}
+
+// A checkout that is removed and made anew has the same name, and sessions start in it without a new
+// server.
+func TestDirectoryMadeAnew(t *testing.T) {
+	project, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	project = filepath.Join(project, "project")
+	if err := os.Mkdir(project, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(project)
+	c := greet(t, nil)
+	wantText(t, c.repl("cwd"), project)
+	if err := os.Remove(project); err != nil {
+		t.Fatal(err)
+	}
+	got := c.call("repl_reset", nil)
+	wantPart(t, got.text(), "did not start", project)
+	if !got.IsError {
+		t.Error("an interpreter started in a directory that is gone")
+	}
+	if err := os.Mkdir(project, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c.call("repl_reset", nil)
+	wantText(t, c.repl("cwd"), project)
+	wantPart(t, c.call("repl", in("second", "cwd")).text(), project+"\n")
 }
