@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -117,8 +118,14 @@ func TestHistory_ALinkStaysOne(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "real"), []byte("x\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("real", h.path); err != nil {
-		t.Skip("no right to make a symbolic link: ", err)
+	err := os.Symlink("real", h.path)
+	if _, e := os.Stat(h.path); err == nil {
+		err = e
+	}
+	if err != nil && runtime.GOOS == "windows" {
+		t.Skipf("Windows wants a right for a symbolic link, and Wine cannot follow one: %v", err)
+	} else if err != nil {
+		t.Fatal(err)
 	}
 	if err := h.rewrite([]string{"y"}); err != nil {
 		t.Fatal(err)
