@@ -56,15 +56,11 @@ type Options struct {
 	CacheDir string
 }
 
-// Spec returns how to start a Python worker. If no Python is found, or an option is out
-// of bounds, its Err says so.
-func Spec(o Options) workers.Spec {
-	// With PYTHONINSPECT set, Python would show its own prompt after an exit.
-	s := workers.Spec{Name: "python", Dir: o.Dir, NoMemory: []string{"MemoryError", "Cannot allocate memory"}, Env: append([]string{"PYTHONINSPECT"}, o.Env...)}
-	if o.ImageDPI < 0 || o.ImageDPI > 1200 {
-		s.Err = fmt.Errorf("python: an image resolution of %d dpi is out of range: use 1 to 1200, or 0 for the default", o.ImageDPI)
-		return s
-	}
+// Runtime returns how to start Python itself, without a worker: its path, its environment and a
+// notice, and what it is told is the caller's. If no Python is found, its Err says so. It is for a
+// program that is a process of its own; Spec is for a session.
+func Runtime(o Options) workers.Spec {
+	s := workers.Spec{Name: "python", Dir: o.Dir, Env: slices.Clip(o.Env)}
 	env := discovery.Environ(o.Env)
 	found, _, err := Find(FindOptions{Path: o.Path, Dir: o.Dir, Env: env})
 	if err != nil {
@@ -78,7 +74,22 @@ func Spec(o Options) workers.Spec {
 	if found.Missed != "" {
 		s.Notice = fmt.Sprintf("this is %s, %s", found.Path, found.Missed)
 	}
+	return s
+}
 
+// Spec returns how to start a Python worker. If no Python is found, or an option is out
+// of bounds, its Err says so.
+func Spec(o Options) workers.Spec {
+	s := Runtime(o)
+	if o.ImageDPI < 0 || o.ImageDPI > 1200 {
+		s.Err = fmt.Errorf("python: an image resolution of %d dpi is out of range: use 1 to 1200, or 0 for the default", o.ImageDPI)
+	}
+	if s.Err != nil {
+		return s
+	}
+	s.NoMemory = []string{"MemoryError", "Cannot allocate memory"}
+	// With PYTHONINSPECT set, Python would show its own prompt after an exit.
+	s.Env = slices.Insert(s.Env, 0, "PYTHONINSPECT")
 	files, err := modules()
 	if err != nil {
 		s.Err = err
@@ -86,7 +97,7 @@ func Spec(o Options) workers.Spec {
 	}
 	s.Files = maps.Clone(files)
 	cache := cacheDir(o.CacheDir)
-	executable := executableAt(found.Path)
+	executable := executableAt(s.Path)
 	id := digest(files, executable)
 	s.Args = []string{workers.FilesDir + "/" + program, cache, id}
 	if cache != "" {

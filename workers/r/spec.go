@@ -71,35 +71,42 @@ var waysIn = []string{"R_TESTS", "R_PROFILE", "R_PROFILE_USER"}
 // keptOut explains an R that shows its own prompt because it never ran boot.R.
 const keptOut = "R started without its part of the worker: .Renviron must not set all of R_TESTS, R_PROFILE and R_PROFILE_USER"
 
-// Spec returns how to start an R worker. If no R is found, or an option is out of bounds,
-// its Err says so.
-func Spec(o Options) workers.Spec {
-	s := workers.Spec{Name: "r", Dir: o.Dir, NoMemory: []string{"cannot allocate", "could not allocate", "memory exhausted"}}
-	s.Err = fill(&s, o)
+// Runtime returns how to start R itself, without a worker: its front end and its environment, and
+// what it is told is the caller's. If no R is found, its Err says so. It is for a program that is a
+// process of its own; Spec is for a session.
+func Runtime(o Options) workers.Spec {
+	// The front end sets R_HOME itself, and prints a warning if it had another value.
+	s := workers.Spec{Name: "r", Dir: o.Dir, Env: append(slices.Clip(o.Env), "R_HOME")}
+	found, _, err := Find(FindOptions{Path: o.Path, Dir: o.Dir, Env: discovery.Environ(o.Env)})
+	s.Path, s.Why, s.Err = found.Path, found.Why, err
 	return s
 }
 
-func fill(s *workers.Spec, o Options) error {
+// Spec returns how to start an R worker. If no R is found, or an option is out of bounds,
+// its Err says so.
+func Spec(o Options) workers.Spec {
+	s := Runtime(o)
 	setting, err := o.setting()
 	if err != nil {
-		return err
+		s.Err = err
 	}
-	environ := discovery.Environ(o.Env)
-	found, _, err := Find(FindOptions{Path: o.Path, Dir: o.Dir, Env: environ})
-	if err != nil {
-		return err
+	if s.Err == nil {
+		s.Err = fill(&s, o, setting)
 	}
-	s.Path, s.Why, s.EarlyInput = found.Path, found.Why, keptOut
+	return s
+}
+
+func fill(s *workers.Spec, o Options, setting string) error {
+	s.EarlyInput, s.NoMemory = keptOut, []string{"cannot allocate", "could not allocate", "memory exhausted"}
 	s.Args = slices.Concat([]string{"--no-save", "--no-restore", "--quiet"}, consoleArgs)
 	if len(o.Args) > 0 {
 		s.Args = slices.Concat(s.Args, []string{"--args"}, o.Args)
 	}
-	around, err := discovery.NewSurroundings(o.Dir, environ)
+	around, err := discovery.NewSurroundings(o.Dir, discovery.Environ(o.Env))
 	if err != nil {
 		return fmt.Errorf("r: %w", err)
 	}
-	// The front end sets R_HOME itself, and prints a warning if it had another value.
-	s.Env = slices.Concat(o.Env, []string{"R_HOME", "TURNSTONE_R=" + setting})
+	s.Env = append(s.Env, "TURNSTONE_R="+setting)
 	if utf8Locale != "" && around.Env["LC_ALL"]+around.Env["LC_CTYPE"]+around.Env["LANG"] == "" {
 		// Otherwise R would take every byte above 127 for one character.
 		s.Env = append(s.Env, "LC_CTYPE="+utf8Locale)

@@ -78,26 +78,43 @@ func (g *given) parse(f *flag.FlagSet, args []string) error {
 // isFile reports whether the program is a file.
 func (g *given) isFile() bool { return g.is && !g.byE && !g.byC && g.files[0] != standardInput }
 
+// called returns the program as the language's own command has it: an option and its value, or ""
+// and a file, and the program's arguments.
+func (g *given) called() (option, text string, args []string) {
+	switch {
+	case g.byC && g.module != "":
+		return "-m", g.module, g.more
+	case g.byC:
+		return "-c", g.own, g.more
+	}
+	return "", g.files[0], g.files[1:]
+}
+
+// check refuses a program that the language cannot have.
+func (g *given) check(lang language) error {
+	if g.byC && lang.called == nil {
+		return misuse("-c and -m are options of Python; code of %s is given with -e", lang.display)
+	}
+	return nil
+}
+
 // input returns the program as an input of the language. It may change how the runtime starts.
 func (g *given) input(lang language, spec *workers.Spec) (string, error) {
-	switch {
-	case g.byE:
+	if g.byE {
 		return g.code.String(), nil
-	case g.byC && lang.called == nil:
-		return "", misuse("-c and -m are options of Python; code of %s is given with -e", lang.display)
-	case g.byC && g.module != "":
-		return lang.called("-m", g.module, g.more), nil
-	case g.byC:
-		return lang.called("-c", g.own, g.more), nil
 	}
-	path := g.files[0]
+	option, text, args := g.called()
+	if option != "" {
+		return lang.called(option, text, args), nil
+	}
+	path := text
 	if path != standardInput {
 		var err error
 		if path, err = filepath.Abs(path); err != nil {
 			return "", err
 		}
 	}
-	code, err := lang.file(spec, path, g.files[0], g.files[1:])
+	code, err := lang.file(spec, path, text, args)
 	if err != nil {
 		return "", fmt.Errorf("cannot run the file: %w", err)
 	}

@@ -43,6 +43,10 @@ type language struct {
 	// code or -m and a module. nil means that it has no such options.
 	called func(option, text string, args []string) string
 
+	// process is what the runtime itself is told to run a program as a process of its own: option is
+	// -c or -m, or "" for a file. nil means that a worker runs all code.
+	process func(option, text string, args []string) []string
+
 	// habits turns what people type at other prompts into code of the language; an error says
 	// what to type. nil changes nothing. It is for a person's input only.
 	habits func(code string) (string, error)
@@ -68,6 +72,7 @@ type surroundings struct {
 	env     []string // as in workers.Spec
 	init    string   // a file that it runs at its start, absolute; "" for none
 	program bool     // an input is a whole program
+	process bool     // without a worker: the program is the runtime's own process
 }
 
 // isNamed reports whether a name is one of the language's.
@@ -97,13 +102,17 @@ func builtIn() []language {
 		continuation: "... ",
 		syntax:       edit.Python,
 		spec: func(executable, dir string, more surroundings) workers.Spec {
+			if more.process {
+				return python.Runtime(python.Options{Path: executable, Dir: dir, Env: more.env})
+			}
 			env, file := pythonInit(more)
 			return withInit(python.Spec(python.Options{Path: executable, Dir: dir, Env: env, Program: more.program}), "init-file.py", file)
 		},
-		file:   pythonFile,
-		called: pythonCalled,
-		habits: pythonHabits,
-		quit:   `raise __import__("builtins").SystemExit`, // the program may have a name of its own for it
+		file:    pythonFile,
+		called:  pythonCalled,
+		process: pythonProcess,
+		habits:  pythonHabits,
+		quit:    `raise __import__("builtins").SystemExit`, // the program may have a name of its own for it
 		candidates: func(executable, dir string) []workers.Candidate {
 			_, looked, _ := python.Find(python.FindOptions{Path: executable, Dir: dir})
 			return looked
@@ -118,11 +127,15 @@ func builtIn() []language {
 		continuation: "+ ",
 		syntax:       edit.R,
 		spec: func(executable, dir string, more surroundings) workers.Spec {
+			if more.process {
+				return r.Runtime(r.Options{Path: executable, Dir: dir, Env: more.env})
+			}
 			env, file := rInit(more)
 			return withInit(r.Spec(r.Options{Path: executable, Dir: dir, Env: env, Program: more.program}), "init-file.R", file)
 		},
-		file: rFile,
-		quit: `base::quit(save = "no")`,
+		file:    rFile,
+		process: rProcess,
+		quit:    `base::quit(save = "no")`,
 		candidates: func(executable, dir string) []workers.Candidate {
 			_, looked, _ := r.Find(r.FindOptions{Path: executable, Dir: dir})
 			return looked
@@ -298,6 +311,26 @@ func rFile(s *workers.Spec, path, _ string, args []string) (string, error) {
 		s.Args = slices.Concat(s.Args, []string{"--args"}, args)
 	}
 	return readProgram(path)
+}
+
+// pythonProcess are python's own words for a program.
+func pythonProcess(option, text string, args []string) []string {
+	switch {
+	case option != "":
+		return slices.Concat([]string{option, text}, args)
+	case text != standardInput && strings.HasPrefix(text, "-"):
+		return slices.Concat([]string{"--", text}, args)
+	}
+	return slices.Concat([]string{text}, args)
+}
+
+// rProcess are the words with which Rscript starts R.
+func rProcess(_, file string, args []string) []string {
+	words := []string{"--no-echo", "--no-restore", "--file=" + file}
+	if len(args) > 0 {
+		words = slices.Concat(words, []string{"--args"}, args)
+	}
+	return words
 }
 
 // readProgram reads a file that is one input.

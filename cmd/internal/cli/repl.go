@@ -32,6 +32,7 @@ type choice struct {
 	limits               limitFlags
 	away                 bool // the session is not on this machine
 	program              bool // it runs a whole program
+	process              bool // which is the runtime's own process, if the language has that
 }
 
 // spec checks the choice and finds its runtime.
@@ -66,6 +67,11 @@ func (c choice) named(name string) (language, error) {
 		return own.language(), nil
 	}
 	return languageNamed(name)
+}
+
+// needsSession reports whether something of the choice is the supervisor's work.
+func (c choice) needsSession() bool {
+	return c.sandbox.Confines() || c.limits.Limits != (workers.Limits{}) || c.init != ""
 }
 
 // isOpen reports whether nothing of the choice names a language.
@@ -167,7 +173,7 @@ func (c choice) specOf(l language) (workers.Spec, error) {
 }
 
 func (c choice) surroundings() surroundings {
-	return surroundings{env: c.env, init: c.init, program: c.program}
+	return surroundings{env: c.env, init: c.init, program: c.program, process: c.process}
 }
 
 // define adds the flags that make the choice.
@@ -241,6 +247,7 @@ func repl(f *flag.FlagSet) action {
 			return statusUsage, err
 		}
 		c.program = g.is || !terminal.Usable()
+		c.process = g.is && !g.byE && !g.stay && len(servers.sources) == 0 && !c.needsSession()
 		if g.isFile() && c.isOpen() {
 			c.lang = languageOfFile(g.files[0])
 		}
@@ -253,6 +260,12 @@ func repl(f *flag.FlagSet) action {
 			return statusUsage, err
 		}
 		spec = lang.needing(spec, names)
+		if err := g.check(lang); err != nil {
+			return statusUsage, err
+		}
+		if c.process && lang.process != nil {
+			return runProcess(s, lang, spec, log, &g)
+		}
 		first := ""
 		if g.is {
 			if first, err = g.input(lang, &spec); err != nil {

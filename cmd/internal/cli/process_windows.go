@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+)
+
+// become runs another program in the place of this one, as far as Windows has that: with its streams
+// and its console, until its end. It ends with this one, also when this one is killed. What it has
+// started does not, as with python.exe.
+func become(s streams, path string, args []string) (int, error) {
+	// The console tells both of Ctrl-C and of its end. They are the program's to answer.
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM)
+	job, err := jobOfOne()
+	if err != nil {
+		return statusFailed, err
+	}
+	defer windows.CloseHandle(job)
+	cmd := exec.Command(path, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = s.in, s.out, s.err
+	if err := cmd.Start(); err != nil {
+		return statusFailed, err
+	}
+	_ = cmd.Process.WithHandle(func(handle uintptr) { // it may have ended
+		_ = windows.AssignProcessToJobObject(job, windows.Handle(handle))
+	})
+	err = cmd.Wait()
+	if ended := (*exec.ExitError)(nil); errors.As(err, &ended) {
+		err = nil
+	}
+	return cmd.ProcessState.ExitCode() & statusMask, err
+}
+
+// jobOfOne returns a job whose processes end with its handle, and whose processes' children are in no
+// job.
+func jobOfOne() (windows.Handle, error) {
+	job, err := windows.CreateJobObject(nil, nil)
+	if err != nil {
+		return 0, err
+	}
+	var limits windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
+	limits.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE | windows.JOB_OBJECT_LIMIT_SILENT_BREAKAWAY_OK
+	if _, err := windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation,
+		uintptr(unsafe.Pointer(&limits)), uint32(unsafe.Sizeof(limits))); err != nil {
+		_ = windows.CloseHandle(job)
+		return 0, err
+	}
+	return job, nil
+}
