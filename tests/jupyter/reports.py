@@ -7,7 +7,13 @@ import unittest
 from jupyter_client.kernelspec import KernelSpecManager
 from kernels import LIMIT, Case, Kernel, text
 
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
 SURROGATE = "b'Stra\\xdfe'.decode('utf-8', 'surrogateescape')"
+
+
+def without_newlines(data):
+    """Data without the newlines that ipykernel has within base64."""
+    return {mime: d.replace("\n", "") if isinstance(d, str) else d for mime, d in data.items()}
 
 
 class Python(Case):
@@ -168,6 +174,37 @@ class Python(Case):
         self.assertEqual(got, ["by itself\n", "<b>it</b>"] * 2)
         _, out = self.k.run("Declines()")
         self.assertEqual(out[0]["content"]["data"], {"text/html": "not this", "text/plain": "nor this"})
+
+    def test_a_value_has_all_that_it_offers(self):
+        """Types beside a picture, choices among them, and metadata of any name (scrapbook has its own), as in ipykernel."""
+        other = self.kernel("python3")
+        for code in (
+            "import base64\n"
+            f"PNG = base64.b64decode('{PIXEL}')\n"
+            "class A:\n"
+            "    def _repr_png_(self): return PNG, {'width': 3}\n"
+            "    def _repr_json_(self): return {'a': 1}, {'expanded': True}\n"
+            "    def _repr_latex_(self): return '$a$'\n"
+            "    def _repr_html_(self): return '<a>'\n"
+            "    def __repr__(self): return 'an A'\n"
+            "A()",
+            "class B:\n"
+            "    def _repr_mimebundle_(self, include=None, exclude=None): return {'text/html': '<b>', 'application/x-b': 'text'}, {'top': {'z': 1}, 'text/html': {'isolated': True}}\n"
+            "    def _repr_html_(self): return 'not this'\n"
+            "    def _repr_latex_(self): return '$b$'\n"
+            "    def __repr__(self): return 'a B'\n"
+            "B()",
+            "display(A(), metadata={'image/png': {'height': 4}, 'own': {'x': 1}})",
+            "display(A(), B(), include=['text/html', 'text/plain'])",
+            "display(A(), B(), exclude=['image/png', 'text/html'], metadata={'own': 1})",
+            "from IPython.display import display, publish_display_data\ndisplay(A(), B(), include={'text/latex', 'image/png'})",
+            "display({'text/plain': 'p'}, raw=True, metadata={'scrapbook': {'name': 'n'}})\npublish_display_data({'text/plain': 'q'}, metadata={'scrapbook': {'name': 'n'}})",
+            "h = display(A(), display_id='i', include=['image/png'])\nh.update(B(), include=['text/html'])",
+            "display({'audio/wav': base64.b64encode(b'RIFF').decode(), 'application/x-c': 'ü', 'text/plain': 'c'}, raw=True)",
+        ):
+            (reply, ours), (_, theirs) = self.k.run(code), other.run(code)
+            self.assertEqual(reply["status"], "ok", reply)
+            self.assertEqual(*([(m["msg_type"], without_newlines(m["content"]["data"]), m["content"]["metadata"]) for m in out] for out in (ours, theirs)), code)
 
     def test_arguments_that_a_front_end_appends_do_no_harm(self):
         """jupyter/nbgrader 719, jupyter run: a kernel may get arguments that are meant for others."""

@@ -16,23 +16,26 @@ import (
 
 func TestDisplay_ShowsWhatValuesOfferForIt(t *testing.T) {
 	t.Parallel()
-	picture := "[image image/png]"
+	picture, named := "[image image/png]", "[result: image/png text/plain]\n"
 	cases := []struct{ code, want string }{
-		{"Offers(_repr_png_=base64.b64encode(PNG).decode())", picture},
+		{"Silent(_repr_png_=PNG)", picture},
+		{"Offers(_repr_png_=base64.b64encode(PNG).decode())", named},
 		{"Offers(_repr_png_='no picture')", "an Offers\n<err>[_repr_png_() of Offers: image/png is not base64]\n</err>"},
 		{"Offers(_repr_png_=b'GIF')", "an Offers\n<err>[_repr_png_() of Offers: its data is no image/png]\n</err>"},
 		{"Offers(_repr_mimebundle_={'image/png': PNG, 'text/plain': 'no'})", "[result: image/png text/plain]\n"},
-		{"Offers(_repr_mimebundle_=({'image/png': base64.b64encode(PNG).decode()}, {}))", picture},
+		{"Offers(_repr_mimebundle_=({'image/png': base64.b64encode(PNG).decode()}, {}))", named},
 		{"Offers(_repr_mimebundle_={'text/html': '<p>', 'text/plain': 'plain'})", "plain\n[result: text/html text/plain]\n"},
 		{"Offers(_repr_mimebundle_={'text/html': '<p>'})", "an Offers\n[result: text/html text/plain]\n"},
 		{"Silent(_repr_mimebundle_={'text/html': '<p>'})", "[result: text/html]\n"},
-		{"Offers(_repr_mimebundle_={}, _repr_png_=PNG)", picture},
+		{"Offers(_repr_mimebundle_={}, _repr_png_=PNG)", named},
+		{"Offers(_repr_mimebundle_={'text/html': '<p>'}, _repr_html_='no', _repr_latex_='$p$')", "an Offers\n[result: text/html text/latex text/plain]\n"},
+		{"Offers(_repr_png_=PNG, _repr_json_=[1], _repr_latex_='$p$', _repr_html_='<p>')", "[result: application/json image/png text/html text/latex text/plain]\n"},
 		{"Offers(_repr_html_='<p>')", "an Offers\n[result: text/html text/plain]\n"},
 		{"Silent(_repr_html_='<p>é')", "[result: text/html]\n"},
 		{"Silent(_repr_svg_='<svg/>', _repr_html_='<p>')", "[result: image/svg+xml text/html]\n"},
 		{"Silent(_repr_markdown_='# é', _repr_html_='<p>')", "# é\n[result: text/html text/markdown text/plain]\n"},
 		{"Silent(_repr_mimebundle_={'application/json': {'a': [float('nan')]}})", "[result: application/json]\n"},
-		{"display(Offers(_repr_png_=PNG), 'text', None, 3); print('after')", picture + "[display: text/plain] 'text'\n[display: text/plain] None\n[display: text/plain] 3\nafter\n"},
+		{"display(Silent(_repr_png_=PNG), 'text', None, 3); print('after')", picture + "[display: text/plain] 'text'\n[display: text/plain] None\n[display: text/plain] 3\nafter\n"},
 		{"display({'image/png': PNG}, raw=True)", picture},
 		{"display({'text/html': '<p>'}, raw=True); _ = 5; display(6)", "[display: text/html]\n[display: text/plain] 6\n"},
 		{"h = display(1, display_id='bar'); h.update(2); h.display(3); h", "[display bar: text/plain] 1\n[update bar: text/plain] 2\n[display bar: text/plain] 3\n<display bar>\n"},
@@ -45,7 +48,7 @@ func TestDisplay_ShowsWhatValuesOfferForIt(t *testing.T) {
 PNG = b'\x89PNG\r\n\x1a\n'
 class Silent:
     def __init__(self, **offers): self.offers = offers
-for _name in 'png', 'mimebundle', 'html', 'svg', 'markdown':
+for _name in 'png', 'mimebundle', 'html', 'svg', 'markdown', 'json', 'latex':
     _name = '_repr_%s_' % _name
     setattr(Silent, _name, lambda self, _name=_name, **options: self.offers.get(_name))
 class Offers(Silent):
@@ -79,7 +82,7 @@ func TestDisplay_TeachesThePackagesThatShowThings(t *testing.T) {
 		"PIL": {
 			{"from PIL import Image; im = Image.new('RGB', (9, 9)); im.show(); print('after')", picture + "after\n"},
 			{"im.convert('CMYK').show(); im.convert('F').show()", picture + picture},
-			{"im.convert('L')", picture},
+			{"display(im.convert('L'), include=['image/png'])", picture},
 		},
 		"IPython": {
 			{"from IPython.display import Image, HTML, Markdown, display as show; import base64", ""},

@@ -8,7 +8,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/wire"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -19,9 +21,9 @@ func bundle(d timeline.Display) map[string]any {
 	data := make(map[string]any, len(d.Data)+1)
 	for mime, bytes := range d.Data {
 		switch {
-		case isJSON(mime) && json.Valid(bytes):
+		case wire.IsJSON(mime) && json.Valid(bytes):
 			data[mime] = json.RawMessage(bytes)
-		case isText(mime):
+		case strings.HasPrefix(mime, "text/") || utf8.Valid(bytes) && !wire.IsBinary(mime):
 			data[mime] = strings.ToValidUTF8(string(bytes), "\uFFFD")
 		default:
 			data[mime] = base64.StdEncoding.EncodeToString(bytes)
@@ -35,18 +37,6 @@ func bundle(d timeline.Display) map[string]any {
 		data["text/plain"] = "[left out: " + strings.Join(left, ", ") + "]"
 	}
 	return data
-}
-
-func isJSON(mime string) bool {
-	return mime == "application/json" || strings.HasSuffix(mime, "+json")
-}
-
-func isText(mime string) bool {
-	switch mime {
-	case "image/svg+xml", "application/javascript", "application/xml", "application/json":
-		return true
-	}
-	return strings.HasPrefix(mime, "text/") || isJSON(mime)
 }
 
 func metadata(d timeline.Display) json.RawMessage {

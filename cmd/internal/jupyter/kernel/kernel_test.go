@@ -96,12 +96,13 @@ func TestBundle_HasEachTypeAsMessagesHaveIt(t *testing.T) {
 		Data: map[string][]byte{
 			"text/html": []byte("<b>"), "application/json": []byte(`{"a":1}`), "application/vnd.x+json": []byte("not json"),
 			"image/svg+xml": []byte("<svg/>"), "image/png": {1, 2}, "text/latex": {0xff},
+			"application/x-own": []byte("ü"), "application/x-bytes": {0xff}, "audio/wav": []byte("RIFF"),
 		},
 		LeftOut: map[string]timeline.Blob{"image/gif": {Bytes: 7}},
 	})
 	want := map[string]any{
 		"text/html": "<b>", "application/json": json.RawMessage(`{"a":1}`), "application/vnd.x+json": "not json",
-		"image/svg+xml": "<svg/>", "image/png": "AQI=", "text/latex": "\uFFFD", "text/plain": "[left out: image/gif of 7 bytes]",
+		"image/svg+xml": "<svg/>", "image/png": "AQI=", "text/latex": "\uFFFD", "application/x-own": "ü", "application/x-bytes": "/w==", "audio/wav": "UklGRg==", "text/plain": "[left out: image/gif of 7 bytes]",
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v", got)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/wire"
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
@@ -45,25 +46,15 @@ func bundle(from map[string]json.RawMessage) (data map[string][]byte, leftOut []
 func content(kind string, value json.RawMessage) []byte {
 	base, _, _ := strings.Cut(kind, ";")
 	switch {
-	case base == "application/json" || strings.HasSuffix(base, "+json"):
+	case wire.IsJSON(base):
 		return value
-	case isBinary(base):
+	case wire.IsBinary(base):
 		text := strings.Join(strings.Fields(plain(value)), "")
 		if b, err := base64.StdEncoding.DecodeString(text); err == nil {
 			return b
 		}
 	}
 	return []byte(plain(value))
-}
-
-// isBinary reports whether Jupyter writes a type in base64.
-func isBinary(kind string) bool {
-	family, name, _ := strings.Cut(kind, "/")
-	switch family {
-	case "image", "audio", "video", "font":
-		return !strings.HasSuffix(name, "+xml")
-	}
-	return kind == "application/pdf" || kind == "application/octet-stream"
 }
 
 // show shows a display_data, an update_display_data or an execute_result.

@@ -17,8 +17,9 @@ _MOST_NAME = 200  # bytes of a type's name
 _MOST_NOTICES = 5
 
 PICTURES = (("_repr_png_", "image/png"), ("_repr_jpeg_", "image/jpeg"))
-READABLE = (("_repr_markdown_", "text/markdown"), ("_repr_latex_", "text/latex"))
-MARKUP = (
+OTHERS = (
+    ("_repr_markdown_", "text/markdown"),
+    ("_repr_latex_", "text/latex"),
     ("_repr_html_", "text/html"),
     ("_repr_svg_", "image/svg+xml"),
     ("_repr_json_", "application/json"),
@@ -26,15 +27,18 @@ MARKUP = (
     ("_repr_pdf_", "application/pdf"),
 )
 _SIGNATURES = {"image/png": b"\x89PNG", "image/jpeg": b"\xff\xd8"}
-_BINARY = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"))
+_BASE64 = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"))
+_FAMILIES = ("image/", "audio/", "video/", "font/")  # of binary types, whose text is base64 if it can be
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 class Bundle:
     """The types of one value, while they are collected."""
 
-    def __init__(self, name):
+    def __init__(self, name, include=None, exclude=None):
         self.name = name  # of the value's type
+        self.include = include or None  # the types that the caller of display() asked for; None for all
+        self.exclude = exclude or ()
         self.data = {}  # bytes by MIME type
         self.meta = {}
         self.notices = []
@@ -44,28 +48,34 @@ class Bundle:
         if len(self.notices) < _MOST_NOTICES:
             self.notices.append(notice)
 
+    def wants(self, mime):
+        return (self.include is None or mime in self.include) and mime not in self.exclude
+
     def ask(self, value, method, mime):
-        """Adds what one method of the value returns; reports whether it was anything."""
-        if mime in self.data:
-            return True
-        data, meta = self.call(value, method)
-        return data is not None and self.add(mime, data, meta, method + "()")
+        """Adds what one method of the value returns, unless the type is there or is not wanted."""
+        if mime not in self.data and self.wants(mime):
+            data, meta = self.call(value, method)
+            if data is not None and self.add(mime, data, method + "()") and isinstance(meta, dict) and meta:
+                self.add_meta({mime: meta})
 
     def ask_for_all(self, value):
-        """Adds what _repr_mimebundle_ returns; reports whether that was anything."""
-        data, meta = self.call(value, "_repr_mimebundle_", include=None, exclude=None)
-        if data is None:
-            return False
-        if not isinstance(data, dict):
+        """Adds what _repr_mimebundle_ returns."""
+        data, meta = self.call(value, "_repr_mimebundle_", include=self.include, exclude=self.exclude or None)
+        if isinstance(data, dict):
+            self.add_all(data, {key: one for key, one in meta.items() if self.wants(key)} if isinstance(meta, dict) else None, "_repr_mimebundle_()")
+        elif data is not None:
             self.say("_repr_mimebundle_() of %s returned %s, not a dict" % (self.name, type(data).__name__))
-            return False
-        self.add_all(data, meta, "_repr_mimebundle_()")
-        return bool(self.data)
 
     def add_all(self, data, meta=None, source="the bundle"):
         for mime, one in list(data.items())[:_MOST_TYPES]:
             if one is not None:
-                self.add(mime, one, meta.get(mime) if isinstance(meta, dict) else None, source)
+                self.add(mime, one, source)
+        self.add_meta(meta)
+
+    def add_meta(self, meta):
+        """Adds metadata: those of a type under its name, others under names of their own."""
+        if isinstance(meta, dict):
+            self.meta = self.guarded("the metadata", _merged, self.meta, meta) or self.meta
 
     def shows_itself(self, value):
         """Lets a value show itself, which may print and display; reports whether it has."""
@@ -98,7 +108,7 @@ class Bundle:
             self.say("%s of %s failed: %s" % (what, self.name, brief(e)))
             return None
 
-    def add(self, mime, data, meta=None, source="the bundle"):
+    def add(self, mime, data, source="the bundle"):
         """Adds one type; reports whether its data is what the type says."""
         if type(mime) is not str or not 0 < len(mime.encode("utf-8", "replace")) <= _MOST_NAME or not mime.isprintable():
             self.say("%s of %s has a type that is no MIME type: %.80r" % (source, self.name, mime))
@@ -106,8 +116,8 @@ class Bundle:
         if mime == _WIDGET:
             self.data["text/plain"] = ("[%s: a widget, which needs Jupyter]" % self.name).encode()
             return True
-        if mime == "text/plain" and mime in self.data:
-            return True
+        if not self.wants(mime) or mime == "text/plain" and mime in self.data:
+            return False
         data = self.guarded(source, _coded, mime, data)
         if data is None:
             return False
@@ -115,8 +125,6 @@ class Bundle:
             self.say("%s of %s: %s" % (source, self.name, data))
             return False
         self.data[mime] = data
-        if isinstance(meta, dict) and meta:
-            self.meta[mime] = meta
         return True
 
     def has_picture(self):
@@ -136,8 +144,18 @@ class Bundle:
         """The metadata as bytes of JSON; empty if there is none, or if it cannot be written."""
         if not self.meta:
             return b""
-        data = self.guarded("the metadata", as_json, self.meta)
-        return data if type(data) is bytes and len(data) <= _MOST_META else b""
+        data = self.guarded("the metadata", as_json, self.meta) or b""
+        if len(data) <= _MOST_META:
+            return data
+        self.say("the metadata of %s, %d KB, are left out: a result may have %d KB" % (self.name, len(data) >> 10, _MOST_META >> 10))
+        return b""
+
+
+def _merged(one, other):
+    """Metadata with others in it, of which those in the same place count. Neither is changed."""
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return other
+    return {**one, **{key: _merged(one.get(key), value) for key, value in other.items()}}
 
 
 def has(value, method):
@@ -158,12 +176,13 @@ def brief(error):
 
 def _coded(mime, data):
     """The bytes of one type; a text says what is wrong with it."""
-    if mime in _BINARY:
-        if type(data) is str:
-            try:
-                data = imports.quietly("binascii").a2b_base64(data)
-            except ValueError:
+    if type(data) is str and (mime in _BASE64 or mime.startswith(_FAMILIES) and not mime.endswith("+xml")):
+        try:
+            data = imports.quietly("binascii").a2b_base64(data)
+        except ValueError:
+            if mime in _BASE64:
                 return "%s is not base64" % mime
+    if mime in _BASE64:
         if not isinstance(data, (bytes, bytearray, memoryview)):
             return "%s is %s, not bytes" % (mime, type(data).__name__)
         data = bytes(data)
@@ -219,11 +238,11 @@ def chart(value):
 def _plotly(bundle, figure):
     spec = bundle.guarded("to_json()", figure.to_json)
     if spec is not None:
-        bundle.add("application/vnd.plotly.v1+json", spec, None, "to_json()")
+        bundle.add("application/vnd.plotly.v1+json", spec, "to_json()")
     if imports.quietly("importlib.util").find_spec("kaleido") is not None:
         picture = bundle.guarded("to_image()", lambda: figure.to_image(format="png"))
         if picture is not None:
-            bundle.add("image/png", picture, None, "to_image()")
+            bundle.add("image/png", picture, "to_image()")
 
 
 def _altair(bundle, figure):
@@ -231,13 +250,13 @@ def _altair(bundle, figure):
     if spec is None:
         return
     version = str(getattr(sys.modules.get("altair"), "SCHEMA_VERSION", "v5")).partition(".")[0]
-    bundle.add("application/vnd.vegalite.%s+json" % version, spec, None, "to_json()")
+    bundle.add("application/vnd.vegalite.%s+json" % version, spec, "to_json()")
     if '"url"' in spec:  # drawing it would load data from the network
         return
     if imports.quietly("importlib.util").find_spec("vl_convert") is not None:
         picture = bundle.guarded("save()", lambda: _saved(figure))
         if picture is not None:
-            bundle.add("image/png", picture, None, "save()")
+            bundle.add("image/png", picture, "save()")
 
 
 def _saved(figure):
@@ -252,7 +271,7 @@ def _bokeh(bundle, model):
         import bokeh.embed as embed
     item = bundle.guarded("json_item()", embed.json_item, model)
     if item is not None:
-        bundle.add("application/vnd.bokeh.v3+json", item, None, "json_item()")
+        bundle.add("application/vnd.bokeh.v3+json", item, "json_item()")
 
 
 _CHARTS = {

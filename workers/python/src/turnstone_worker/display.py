@@ -39,18 +39,19 @@ class Display:
         os.environ.setdefault("MPLBACKEND", "agg")  # children inherit it, so it must be a backend that they have too
         sys.displayhook = self.show
 
-        def display(*values, raw=False, metadata=None, display_id=None, clear=False, **options):
+        def display(*values, include=None, exclude=None, metadata=None, display_id=None, raw=False, clear=False, **options):
             """Shows values, each as well as a reader can: as a picture, a table, a chart or text.
 
-            With raw, a value is a dict of data by MIME type. display_id, a name or True, returns a
-            handle whose update(value) replaces what was shown."""
+            With raw, a value is a dict of data by MIME type. include and exclude choose among the
+            types that a value offers. display_id, a name or True, returns a handle whose
+            update(value) replaces what was shown."""
             if clear:
                 self.clear(True)
-            return self.display(values, raw, display_id, False, metadata, Handle)
+            return self.display(values, display_id, False, Handle, raw=raw, metadata=metadata, include=include, exclude=exclude)
 
         def update_display(value, *, display_id, **options):
             """Replaces what display(..., display_id=...) has shown."""
-            self.display((value,), options.get("raw", False), display_id, True, options.get("metadata"), Handle)
+            self.display((value,), display_id, True, None, **options)
 
         def clear_output(wait=False):
             """Takes back what the turn has shown; with wait, only when it shows something next."""
@@ -113,7 +114,7 @@ class Display:
             self._send(bundle, "result")
         self._tell(bundle)
 
-    def display(self, values, raw, name, update, metadata, handle):
+    def display(self, values, name, update, handle, /, **options):
         """Implements display() and update_display()."""
         if name is True:
             self.handles += 1
@@ -122,11 +123,12 @@ class Display:
             self.streams.flush()  # a place for what the handle will show
             self.channel.send({"type": "display", "data": {}, "update": False, "kind": "display", "id": text(str(name))}, True)
         for value in values:
-            self._put(value, raw and isinstance(value, dict), name, update, metadata)
+            self._put(value, name, update, **options)
         return handle(name) if name is not None and not update else None
 
-    def _put(self, value, raw=False, name=None, update=False, metadata=None):
+    def _put(self, value, name=None, update=False, /, raw=False, metadata=None, include=None, exclude=None, **options):
         """Shows one value. A raw value is a bundle: data by MIME type."""
+        raw = raw and isinstance(value, dict)
         if self.channel.forked:
             return _print(repr(value))
         catch = self.channel.writers.get(get_ident())
@@ -134,7 +136,7 @@ class Display:
             return catch(b"display() was called by a method for display")
         if not raw and _is_figure(value) and name is None:
             return self._send_figure(value)
-        bundle = Bundle("the value" if raw else type(value).__name__)
+        bundle = Bundle("the value") if raw else Bundle(type(value).__name__, include, exclude)
         if not raw and bundle.shows_itself(value):
             return
         if raw:
@@ -144,10 +146,9 @@ class Display:
         else:
             echo = self._collect(bundle, value)
             self._catch(bundle, self._complete, bundle, value)
-            if echo is not None:
+            if echo is not None and bundle.wants("text/plain"):
                 bundle.data["text/plain"] = echo.encode("utf-8", "backslashreplace")
-        if isinstance(metadata, dict) and metadata and not raw:
-            bundle.meta.update((m, metadata) for m in bundle.data if m != "text/plain")
+            bundle.add_meta(metadata)
         self._send(bundle, "display", name, update)
         self._tell(bundle)
 
@@ -169,9 +170,11 @@ class Display:
         else:
             self._catch(bundle, self._pictures, bundle, value)
             if bundle.has_picture():
+                if shown is None and _has_text(value):
+                    shown = self._catch(bundle, bundle.guarded, "__repr__()", repr, value)
                 if shown is not None:
                     bundle.add("text/plain", shown)
-                    self._catch(bundle, self._complete, bundle, value)
+                self._catch(bundle, self._complete, bundle, value)
                 return None
             if shown is not None:
                 return shown
@@ -180,7 +183,7 @@ class Display:
         kind = type(value)
         if kind.__name__ == "GT" and str(kind.__module__).startswith("great_tables."):
             return repr(getattr(value, "_tbl_data", None))  # its own repr has its internals
-        if kind.__repr__ is not object.__repr__ and not str(kind.__module__).startswith("IPython."):
+        if _has_text(value):
             return repr(value)
         self._catch(bundle, self._complete, bundle, value)
         for mime in ("text/markdown", "text/latex"):
@@ -189,17 +192,16 @@ class Display:
         return None if bundle.data else repr(value)
 
     def _pictures(self, bundle, value):
-        if not bundle.ask_for_all(value):
-            for method, mime in bundles.PICTURES:
-                if bundle.ask(value, method, mime):
-                    break
+        bundle.ask_for_all(value)
+        for method, mime in bundles.PICTURES:
+            bundle.ask(value, method, mime)
 
     def _complete(self, bundle, value):
         """Adds the types that change nothing about a value's text."""
-        if bundle.complete or bundle.data and (bundles.chart(value) is not None or bundles.has(value, "_repr_mimebundle_")):
+        if bundle.complete or bundle.data and bundles.chart(value) is not None:
             return
         bundle.complete = True
-        for method, mime in bundles.READABLE + bundles.MARKUP:
+        for method, mime in bundles.OTHERS:
             bundle.ask(value, method, mime)
 
     def _catch(self, bundle, function, *args):
@@ -262,14 +264,14 @@ class Display:
         def display(*objs, **options):
             if is_kernel():
                 return native["display"](*objs, **options)
-            if options.get("clear"):
+            if options.pop("clear", False):
                 self.clear(True)
-            return self.display(objs, options.get("raw", False), options.get("display_id"), bool(options.get("update")), options.get("metadata"), module.DisplayHandle)
+            return self.display(objs, options.pop("display_id", None), bool(options.pop("update", False)), module.DisplayHandle, **options)
 
         def update_display(obj, *, display_id, **options):
             if is_kernel():
                 return native["update_display"](obj, display_id=display_id, **options)
-            self.display((obj,), options.get("raw", False), display_id, True, options.get("metadata"), None)
+            self.display((obj,), display_id, True, None, **options)
 
         def clear_output(wait=False):
             if is_kernel():
@@ -280,7 +282,7 @@ class Display:
             if is_kernel():
                 return native["publish_display_data"](data, metadata, **options)
             transient = options.get("transient") or {}
-            self._put(data, True, transient.get("display_id"), bool(options.get("update")), metadata)
+            self._put(data, transient.get("display_id"), bool(options.get("update")), raw=True, metadata=metadata)
 
         native = {}
         for function in (display, update_display, clear_output, publish_display_data):
@@ -415,6 +417,12 @@ class Display:
         self.sent[figure] = name, data
         while len(self.sent) > 64:
             del self.sent[next(iter(self.sent))]
+
+
+def _has_text(value):
+    """Reports whether the text of a value says anything beside what the value shows."""
+    kind = type(value)
+    return kind.__repr__ is not object.__repr__ and not str(kind.__module__).startswith("IPython.")
 
 
 def _is_figure(value):

@@ -40,7 +40,7 @@ class Shell:
             if function is not None:
                 data = bundle.guarded(mime, function, value)
                 if data is not None:
-                    bundle.add(mime, data, None, mime)
+                    bundle.add(mime, data, mime)
         function = self.formatters["text/plain"].lookup(value)
         if function is None:
             return None

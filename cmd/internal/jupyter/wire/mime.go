@@ -1,0 +1,18 @@
+package wire
+
+import "strings"
+
+// IsJSON reports whether messages have a type as JSON, not as a text.
+func IsJSON(mime string) bool {
+	return mime == "application/json" || strings.HasSuffix(mime, "+json")
+}
+
+// IsBinary reports whether messages have a type in base64.
+func IsBinary(mime string) bool {
+	family, name, _ := strings.Cut(mime, "/")
+	switch family {
+	case "image", "audio", "video", "font":
+		return !strings.HasSuffix(name, "+xml")
+	}
+	return mime == "application/pdf" || mime == "application/octet-stream"
+}
