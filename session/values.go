@@ -145,9 +145,10 @@ type WaitOptions struct {
 	Poll bool
 
 	// After is the caller's cursor: the reply holds the events after it. 0 means from
-	// the start of the turn, with the notices of the worker's start before the first turn of
-	// a worker (and with all that it wrote if the turn did not run because it ended), and for
-	// turn 0 from the start of the session.
+	// the start of the turn. The first turn of a worker begins with the end of the worker
+	// before it, whose variables are gone, and the notices of its start (and with all that it
+	// wrote if the turn did not run because it ended). For turn 0 it means from the start of
+	// the session.
 	After timeline.Seq
 
 	// HeadBytes and TailBytes bound the text and images in the reply; the part between

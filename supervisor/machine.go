@@ -55,14 +55,15 @@ type machine struct {
 	life       // of the current worker; zero without a worker
 
 	lastTurn uint64
-	fresh    bool         // no turn has begun in this generation
-	startSeq timeline.Seq // the events of the worker's start come behind it
-	used     bool         // a turn has begun that is not silent
-	turn     *turn        // the active turn; the start-up is turn 0
-	previous *turn        // the turn before
-	early    *turn        // submitted before the session was ready: held, or an answer to the start-up
-	recent   []*turn      // the last turns, for Wait
-	lastLine []byte       // the unfinished last line of the active turn's output, bounded
+	fresh    bool             // no turn has begun in this generation
+	startSeq timeline.Seq     // the events of the worker's start come behind it
+	lost     []timeline.Event // the end of the worker before, until a caller's turn begins
+	used     bool             // a turn has begun that is not silent
+	turn     *turn            // the active turn; the start-up is turn 0
+	previous *turn            // the turn before
+	early    *turn            // submitted before the session was ready: held, or an answer to the start-up
+	recent   []*turn          // the last turns, for Wait
+	lastLine []byte           // the unfinished last line of the active turn's output, bounded
 
 	taken bool  // a program has taken the terminal's keys
 	asked []ask // the open waits, in order
@@ -211,6 +212,7 @@ func (m *machine) submit(t *turn, known map[string]bool) (number uint64, err err
 	if m.fresh {
 		t.startSeq = m.startSeq
 	}
+	t.lost = m.lost
 	if len(m.recent) == maxKnownTurns {
 		m.recent = append(m.recent[:0], m.recent[1:]...)
 	}
@@ -296,7 +298,10 @@ func (m *machine) begin(t *turn) {
 	m.recordCalls() // those between the turns
 	m.fresh = false
 	t.started, t.left = time.Now(), m.turnLimit
-	m.turn, m.used = t, m.used || !t.silent
+	m.turn = t
+	if !t.silent {
+		m.used, m.lost = true, nil
+	}
 	m.told, m.untold = nil, 0
 	m.lastLine = m.lastLine[:0]
 	m.record(timeline.TurnStarted{Input: clip(t.input, timeline.MaxInputBytes), Bytes: len(t.input), Author: t.author})
@@ -583,7 +588,9 @@ func (m *machine) exited(report timeline.GenerationEnded) timeline.GenerationEnd
 	}
 	m.died = report
 	m.finishTurn(timeline.OutcomeEnded, nil, "")
-	m.record(report)
+	if end := m.record(report); !report.Unready {
+		m.lost = []timeline.Event{end}
+	}
 	m.dropHeld(timeline.OutcomeEnded)
 	m.fresh = false
 	m.life, m.known, m.prompt, m.due = life{}, nil, "", time.Time{}

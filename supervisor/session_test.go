@@ -697,7 +697,7 @@ func TestSession_SecretIsHiddenWhereItReappears(t *testing.T) {
 	if err := s.Reset(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := shown("print " + secret); got != "[secret]\n" {
+	if got := shown("print " + secret); got != "[session restarted: reset, state lost]\n[secret]\n" {
 		t.Errorf("after a reset, %q", got)
 	}
 	turn, r = submit(t, s, "secret PIN: ")

@@ -18,10 +18,11 @@ type turn struct {
 	input     []byte // until it was sent
 	lastLine  string // of the input, for a death report
 	author    string
-	silent    bool         // a tool asked for it
-	mayExit   bool         // its code may end the worker
-	before    timeline.Seq // everything up to it came before the turn
-	startSeq  timeline.Seq // the notices behind it, of the worker's start, belong to the first turn's reply
+	silent    bool             // a tool asked for it
+	mayExit   bool             // its code may end the worker
+	before    timeline.Seq     // everything up to it came before the turn
+	startSeq  timeline.Seq     // the notices behind it, of the worker's start, belong to the first turn's reply
+	lost      []timeline.Event // why the variables of earlier turns are gone, for the first turn's reply
 	started   time.Time
 	elapsed   time.Duration    // when ended
 	outcome   timeline.Outcome // "" until ended
@@ -105,6 +106,10 @@ func (s *Session) wait(ctx context.Context, t *turn, opts *session.WaitOptions) 
 			r.Session = s.Name()
 			r.Calling = s.functions.calling()
 			var start timeline.Span
+			var lost []timeline.Event
+			if o.After == 0 && t != nil {
+				lost = t.lost
+			}
 			switch {
 			case o.After > 0 || t == nil:
 			case t.outcome == timeline.OutcomeEnded && t.started.IsZero(): // the start says why
@@ -115,7 +120,7 @@ func (s *Session) wait(ctx context.Context, t *turn, opts *session.WaitOptions) 
 			}
 			s.mu.Unlock()
 			s.fill(&r, o)
-			r.Events = append(s.startNotices(start), r.Events...)
+			r.Events = slices.Concat(lost, s.startNotices(start), r.Events)
 			return r, err
 		}
 		changed := s.changedLocked()

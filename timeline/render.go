@@ -78,14 +78,17 @@ func Render(events []Event, opts *RenderOptions) Rendering {
 	if o.MaxChars <= 0 {
 		o.MaxChars = 20000
 	}
-	r := renderer{opts: o, lastStart: lastStart(events)}
+	r := renderer{opts: o}
+	if len(events) > 0 {
+		r.generation = events[len(events)-1].Generation
+	}
 	for i, e := range events {
 		if b, ok := e.Body.(Elided); ok && r.redraws(b, events[i+1:]) {
 			r.write(r.lineStream, []byte(eraseLine))
 			r.midFrame = true
 			continue
 		}
-		r.add(i, e)
+		r.add(e)
 	}
 	r.finish()
 	r.fit()
@@ -121,9 +124,9 @@ const (
 // A renderer collects rows, chooses which of them are shown, and writes them.
 type renderer struct {
 	page
-	opts      RenderOptions
-	lastStart int // index of the last GenerationStarted, or -1
-	rows      []row
+	opts       RenderOptions
+	generation uint64 // of the last event
+	rows       []row
 
 	taken      int    // bytes of out that are in rows already
 	lineStream Stream // written last: a line belongs to the stream that finishes it
@@ -138,7 +141,7 @@ type renderer struct {
 	ended    bool            // the end of a worker has been shown
 }
 
-func (r *renderer) add(i int, e Event) {
+func (r *renderer) add(e Event) {
 	if e.Unseen() {
 		return
 	}
@@ -195,7 +198,7 @@ func (r *renderer) add(i int, e Event) {
 	case GenerationEnded:
 		r.endTurn()
 		what := "session ended"
-		if i < r.lastStart {
+		if e.Generation < r.generation {
 			what = "session restarted"
 		}
 		r.label(deathReport(what, b), e.Line)
@@ -275,16 +278,6 @@ func (r *renderer) redraws(b Elided, behind []Event) bool {
 		}
 	}
 	return false
-}
-
-// lastStart returns the index of the last start of a worker, or -1.
-func lastStart(events []Event) int {
-	for i, e := range slices.Backward(events) {
-		if _, ok := e.Body.(GenerationStarted); ok {
-			return i
-		}
-	}
-	return -1
 }
 
 // begin prepares for output, and labels output between turns.

@@ -48,6 +48,7 @@ func Run(t *testing.T, open func(t *testing.T, prepare ...workers.Preparation) s
 		{"events are a snapshot and then live, without holes", events},
 		{"events end with an error when the session is closed", eventsEnd},
 		{"a worker that dies ends its turn, and the next input starts another", deaths},
+		{"the first turn of another worker tells once why the one before ended", tellsLoss},
 		{"reset starts a new generation whatever runs", resets},
 		{"the rendered output can be searched and read by line", output},
 		{"windows of any size are together the whole timeline, in both directions", windows},
@@ -412,6 +413,40 @@ func deaths(t *testing.T, s session.Session) {
 	if r := run(t, s, "print again"); r.Generation != 2 || r.Outcome != timeline.OutcomeOK {
 		t.Errorf("got %+v", r)
 	}
+}
+
+func tellsLoss(t *testing.T, s session.Session) {
+	run(t, s, "exit 3")
+	silent, err := s.As("tool").SubmitSilent(limited(t), "print unseen") // which tells nobody
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait(t, s, silent)
+	for _, want := range []string{"exit status 3", ""} {
+		if got := lossOf(run(t, s, "print 1")); got != want {
+			t.Errorf("after a death: got %q, want %q", got, want)
+		}
+	}
+	if err := s.Reset(limited(t)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"reset", ""} {
+		r := run(t, s, "print 2")
+		if got := lossOf(r); got != want {
+			t.Errorf("after a reset: got %q, want %q", got, want)
+		}
+		if text := r.Text(); !strings.HasSuffix(text, "2\n") || strings.Contains(text, "[session restarted: reset") != (want != "") {
+			t.Errorf("a model reads %q", text)
+		}
+	}
+}
+
+// lossOf returns why the worker before that of a reply has ended, if the reply begins with that.
+func lossOf(r session.Reply) string {
+	if end, ok := r.Events[0].Body.(timeline.GenerationEnded); ok && r.Events[0].Generation < r.Generation {
+		return end.Reason
+	}
+	return ""
 }
 
 func resets(t *testing.T, s session.Session) {

@@ -8,7 +8,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/session"
 )
 
 func TestExec_Output(t *testing.T) {
@@ -102,4 +105,24 @@ func TestExec_ItsSessionBeginsInTheDirectoryOfItsCaller(t *testing.T) {
 	h.serve(t)
 	h.dir = t.TempDir()
 	want(t, h.run(t, "", "exec", "main", "-e", "import os; print(os.path.samefile('.', "+strconv.Quote(h.dir)+"))"), result{"True\n", newSession("main"), 0})
+}
+
+func TestExec_SaysThatTheVariablesOfASessionAreGone(t *testing.T) {
+	t.Parallel()
+	h := daemonHome(t)
+	h.serve(t)
+	gone := func(why string) string { return "repl: main began anew, and its variables are gone: " + why + "\n" }
+	want(t, h.run(t, "", "exec", "main", "-e", "x = 1"), result{"", newSession("main"), 0})
+	if err := syscall.Kill(h.sessions(t)["main"].PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "its worker has ended", func() bool { return h.sessions(t)["main"].State == session.StateEnded })
+	want(t, h.run(t, "", "exec", "main", "-e", "x = 2; print(x)"), result{"2\n", gone("killed by SIGKILL"), 0})
+	want(t, h.run(t, "", "exec", "main", "-e", "print(x)"), result{"2\n", "", 0})
+	h.run(t, "", "exec", "main", "-e", "import os; os._exit(3)")
+	p := h.start(t, "exec", "main", "-e", "3")
+	p.sees(strings.ReplaceAll(gone("exit status 3"), "\n", "\r\n"))
+	p.sees("3\r\n")
+	h.run(t, "", "reset", "main")
+	want(t, h.run(t, "", "exec", "main", "-e", "4"), result{"4\n", gone("reset"), 0})
 }

@@ -127,21 +127,37 @@ func execIn(f *flag.FlagSet) action {
 // errNoText refuses what a request to a daemon would carry as other text.
 var errNoText = misuse("this is not UTF-8: convert it first, as iconv does")
 
-// withoutStart returns the events of a reply without the notices of the worker's start, which are no output of
-// the code. Those of a new session have been said when it was created.
-func withoutStart(s streams, reply session.Reply) []timeline.Event {
+// withoutStart returns the events of a reply without what came before its turn, which is no output of the code.
+func (v *turnView) withoutStart(reply session.Reply) []timeline.Event {
 	events := reply.Events
-	for len(events) > 0 && (events[0].Between || events[0].Turn != reply.Turn) {
-		n, ok := events[0].Body.(timeline.Notice)
-		if !ok {
-			break
-		}
-		if reply.Generation > 1 {
-			fmt.Fprintf(s.err, "repl: %s\n", n.Message)
-		}
+	for len(events) > 0 && v.before(events[0], reply) {
 		events = events[1:]
 	}
 	return events
+}
+
+// before tells what came before the turn and matters to who runs it: why the variables of earlier turns are gone,
+// and the notices of a worker's start. Those of a new session have been said when it was created. It returns false
+// if the event is none of these.
+func (v *turnView) before(e timeline.Event, reply session.Reply) bool {
+	if !e.Between && e.Turn == reply.Turn {
+		return false
+	}
+	switch b := e.Body.(type) {
+	case timeline.GenerationEnded:
+		if e.Generation >= reply.Generation {
+			return false
+		}
+		fmt.Fprintf(v.s.err, "repl: %s began anew, and its variables are gone: %s\n", reply.Session, plainLine(b.Why()))
+	case timeline.Notice:
+		if reply.Generation > 1 {
+			fmt.Fprintf(v.s.err, "repl: %s\n", b.Message)
+		}
+	case timeline.GenerationStarted:
+	default:
+		return false
+	}
+	return true
 }
 
 // The exit statuses for code that is not over, so that a script does not go on.

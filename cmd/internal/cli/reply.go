@@ -182,10 +182,10 @@ func (v *turnView) ask(ctx context.Context, after timeline.Seq) error {
 
 // event writes an event.
 func (v *turnView) event(e timeline.Event) error {
+	if !v.begun && v.before(e, v.replied) {
+		return nil
+	}
 	if e.Between || e.Turn != v.replied.Turn {
-		if n, ok := e.Body.(timeline.Notice); ok && !v.begun && v.replied.Generation > 1 { // of its worker's start
-			fmt.Fprintf(v.s.err, "repl: %s\n", n.Message)
-		}
 		switch e.Body.(type) {
 		case timeline.Gap, timeline.GenerationEnded:
 		default:
@@ -211,7 +211,7 @@ func (v *turnView) event(e timeline.Event) error {
 
 // summary prints the beginning and the end of the output, and says where all of it is.
 func (v *turnView) summary(ctx context.Context, reply session.Reply) (int, error) {
-	shown := timeline.Render(withoutStart(v.s, reply), &timeline.RenderOptions{Self: commandAuthor(v.r.flags.Name())})
+	shown := timeline.Render(v.withoutStart(reply), &timeline.RenderOptions{Self: commandAuthor(v.r.flags.Name())})
 	midline := false
 	for _, p := range shown.Parts {
 		if p.Image != nil {

@@ -139,7 +139,7 @@ func TestClose_ThatIsCancelledWhileItWaitsLeavesTheSession(t *testing.T) {
 	if answer := raw.receive(); !strings.Contains(answer, `"generation":2`) {
 		t.Errorf("the reset: %s", answer)
 	}
-	r.run(c, "print on", "on\n")
+	r.run(c, "print on", "[session restarted: reset, state lost]\non\n")
 }
 
 func TestStream_OneThatHasEndedCountsNoMore(t *testing.T) {
