@@ -804,3 +804,32 @@ func TestTerminal_HabitsOfOtherPromptsWork(t *testing.T) {
 	p.enters("exit")
 	p.leaves(0)
 }
+
+func TestTerminal_CommandOfTheShellHasCtrlCUntilItEnds(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	script := "trap 'echo caught' INT\necho ready\nsleep 1000\nuntil read x; do :; done\necho got $x\n"
+	if err := os.WriteFile(filepath.Join(h.dir, "catches"), []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := h.sitDown(t)
+	p.enters("!sh catches")
+	p.sees("ready")
+	p.types(ctrlC)
+	p.sees("caught")
+	p.types("half" + ctrlC) // while it reads
+	p.sees("caught")
+	p.types("all\r")
+	if seen := p.sees("got all"); strings.Contains(seen, "KeyboardInterrupt") {
+		t.Errorf("got %q, want nothing of the interrupt: it was the command's", seen)
+	}
+	p.sees(">>> ")
+	p.enters("!echo rea''dy; sleep 1000; echo end")
+	p.sees("ready")
+	p.types(ctrlC)
+	if seen := p.sees(">>> "); strings.Contains(seen, "KeyboardInterrupt") {
+		t.Errorf("got %q, want a prompt as in a shell", seen)
+	}
+	p.types(ctrlD)
+	p.leaves(0)
+}

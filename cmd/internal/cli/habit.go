@@ -34,6 +34,24 @@ var (
 	shell   = regexp.MustCompile(`^(pip3?|uv|conda|mamba|git)\s+([a-z]+)\b`) // never Python, but for its operators
 )
 
+// shellJob runs a command as the job of a shell, in a group of its own in the foreground: Ctrl-C is the
+// command's, and the prompt comes back when the command has ended. An interrupt that reaches the
+// worker as well leaves that to the command, too, unless the shell has not begun yet, or it is forced.
+const shellJob = `
+import os, subprocess
+command = %s
+job = subprocess.Popen(command, shell=True) if os.name == "nt" else subprocess.Popen(["/bin/sh", "-mc", 'sh -c "$0"; exit $?', command])
+try:
+    while job.returncode is None:
+        try:
+            job.wait()
+        except KeyboardInterrupt:
+            if os.name != "nt" and os.tcgetpgrp(0) == os.getpgrp():
+                break
+finally:
+    job.kill()
+`
+
 // pythonHabits turns what people type at other prompts of Python into Python. An error says the
 // plain way instead. All other code comes back as it is.
 func pythonHabits(code string) (string, error) {
@@ -42,7 +60,7 @@ func pythonHabits(code string) (string, error) {
 		// The name may be the user's own by now.
 		return fmt.Sprintf(`%s() if type(%[1]s).__module__ == "_sitebuiltins" else %[1]s`, line), nil
 	case strings.HasPrefix(line, "!") && !strings.Contains(line, "\n") && strings.TrimLeft(line, "! \t") != "":
-		return fmt.Sprintf("__import__('subprocess').run(%s, shell=True) and None", pythonString(strings.TrimLeft(line, "! \t"))), nil
+		return asProgram(fmt.Sprintf(shellJob, pythonString(strings.TrimLeft(line, "! \t")))), nil
 	case oneName.MatchString(line):
 		found := oneName.FindStringSubmatch(line)
 		return "help(" + found[1] + found[2] + ")", nil

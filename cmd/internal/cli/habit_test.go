@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -11,7 +12,7 @@ func TestPythonHabits_BecomePythonOrSayThePlainWay(t *testing.T) {
 		" quit ":           `quit() if type(quit).__module__ == "_sitebuiltins" else quit`,
 		"exit(3)":          "exit(3)",
 		"exit = 1":         "exit = 1",
-		"!ls 'a b'":        `__import__('subprocess').run("ls 'a b'", shell=True) and None`,
+		"! ls 'a b'":       asProgram(fmt.Sprintf(shellJob, `"ls 'a b'"`)),
 		"!":                "!",
 		"os.path?":         "help(os.path)",
 		"os.path??":        "help(os.path)",

@@ -268,6 +268,8 @@ func (c *conversation) readAnswer(ctx context.Context, w session.Wait, prompt st
 		switch {
 		case ctx.Err() != nil, errors.Is(err, errCancelled):
 			return nil
+		case errors.Is(err, errInterrupted) && w.Terminal && c.interruptJob():
+			return nil
 		case errors.Is(err, errInterrupted):
 			_, err = c.session.Interrupt(ctx, w.Turn)
 			return err
@@ -307,11 +309,16 @@ func (c *conversation) signals(ctx context.Context) {
 			c.interrupt(ctx)
 		case <-c.pressed:
 			_, _ = io.WriteString(c.editor, "^C")
-			if c.o.Programs == nil || !c.o.Programs.InterruptJob() {
+			if !c.interruptJob() {
 				c.interrupt(ctx)
 			}
 		}
 	}
+}
+
+// interruptJob interrupts the job of a shell, if there is one: what runs the shell goes on.
+func (c *conversation) interruptJob() bool {
+	return c.o.Programs != nil && c.o.Programs.InterruptJob()
 }
 
 func (c *conversation) interrupt(ctx context.Context) {
