@@ -65,6 +65,26 @@ func TestExit(t *testing.T) {
 		p.sees("done")
 		p.leaves(1)
 	})
+	t.Run("of a program with -i leads to the prompt", func(t *testing.T) {
+		t.Parallel()
+		h := newHome(t)
+		path := h.file(t, "exits.py", "import sys\nkept = 41\nsys.exit(3)\n")
+		for _, args := range [][]string{{path}, {"-c", "kept = 41; exit(3)"}} {
+			p := h.start(t, append([]string{"-i"}, args...)...)
+			p.sees("SystemExit: 3")
+			p.sees(">>> ")
+			p.enters("kept + 1")
+			p.sees("\r\n42\r\n")
+			p.sees(">>> ")
+			p.types(ctrlD)
+			p.leaves(0)
+		}
+	})
+	t.Run("of an R program with -i ends R with the status", func(t *testing.T) {
+		t.Parallel()
+		h := newRHome(t)
+		h.start(t, "-i", h.file(t, "quits.R", "quit(status = 4)\n")).leaves(4)
+	})
 	t.Run("of a person who is attached ends the session's interpreter", func(t *testing.T) {
 		t.Parallel()
 		h := daemonHome(t)

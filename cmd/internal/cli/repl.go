@@ -327,7 +327,7 @@ func interact(s streams, lang language, spec workers.Spec, more hosting, person 
 	spec.Person = !isDumb()
 	return inSession(s, spec, more, func(ctx context.Context, session *supervisor.Session) (int, error) {
 		if first != "" {
-			if _, err := session.SubmitMayExit(ctx, first); err != nil {
+			if _, err := session.Submit(ctx, first); err != nil { // an exit leads to the prompt, as with python -i
 				return statusFailed, err
 			}
 		}

@@ -44,10 +44,10 @@ func (c *conversation) run(ctx context.Context) (status int, err error) {
 			switch {
 			case c.printer.ending.Load():
 				return c.o.ExitStatus(end), nil
-			case !c.greeted && !c.o.GoesOn:
-				return 0, fmt.Errorf("%s ended before it was ready: %s", c.info(ctx).Executable, end.Reason)
 			case end.Clean && (diedInTurn(reply) || end.Reason == "closed"):
 				return c.o.ExitStatus(end), nil
+			case !c.greeted && !c.o.GoesOn:
+				return 0, fmt.Errorf("%s ended before it was ready: %s", c.info(ctx).Executable, end.Reason)
 			}
 		}
 		c.greet(ctx)
