@@ -126,3 +126,27 @@ func TestExec_SaysThatTheVariablesOfASessionAreGone(t *testing.T) {
 	h.run(t, "", "reset", "main")
 	want(t, h.run(t, "", "exec", "main", "-e", "4"), result{"4\n", gone("reset"), 0})
 }
+
+func TestExec_MakesNoSessionInADirectoryThatIsGone(t *testing.T) {
+	t.Parallel()
+	h := daemonHome(t)
+	h.serve(t)
+	gone := func(args ...string) (said string) {
+		t.Helper()
+		cmd := h.command(t, args...)
+		cmd.Args = append([]string{"sh", "-c", `mkdir gone && cd gone && rmdir ../gone && exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
+		cmd.Path = "/bin/sh"
+		out, _ := cmd.CombinedOutput()
+		return string(out)
+	}
+	if got := gone("exec", "main", "-e", "1"); !strings.Contains(got, "the working directory, which is gone") {
+		t.Errorf("got %q", got)
+	}
+	if got := h.sessions(t); len(got) != 0 {
+		t.Errorf("there is %v", got)
+	}
+	h.run(t, "", "exec", "main", "-e", "1")
+	if got := gone("exec", "main", "-e", "6 * 7"); got != "42\n" {
+		t.Errorf("in a session that is there, got %q", got)
+	}
+}

@@ -8,7 +8,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -70,9 +69,6 @@ func execIn(f *flag.FlagSet) action {
 		}
 		r.starts = true
 		c.dir, c.limits, c.away = *dir, limits, r.isAway()
-		if c.dir == "" && !c.away {
-			c.dir, _ = os.Getwd() // one that was removed is not there for a session, either
-		}
 		confined.away = c.away
 		if err := c.resolvePaths(); err != nil {
 			return statusUsage, err
@@ -107,6 +103,11 @@ func execIn(f *flag.FlagSet) action {
 				reply, err = conn.Start(ctx, p)
 			}
 			if session.KindOf(err) == session.KindClosed {
+				if c.dir == "" && !c.away {
+					if c.dir, err = workingDir(); err != nil {
+						return statusFailed, err
+					}
+				}
 				params := client.CreateParams{Name: given[0], Language: cmp.Or(own.name, lang), Command: own.command, Runtime: c.runtimeInDaemon(l), Dir: cmp.Or(c.dir, r.dir), With: with, CullMS: cull.Milliseconds(), Limits: limits.wire()}
 				asked(sandbox, &params)
 				err = create(ctx, s, r.where, conn, params)

@@ -204,7 +204,10 @@ func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, narrow fu
 		p.Dir = h.choice.dir
 	}
 	if p.Dir == "" && !h.away {
-		p.Dir, _ = os.Getwd() // the daemon has another one
+		var err error
+		if p.Dir, err = workingDir(); err != nil {
+			return nil, err
+		}
 	}
 	if own, ok := h.choice.worker.named(lang); ok {
 		p.Command = own.command

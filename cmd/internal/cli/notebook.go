@@ -368,7 +368,7 @@ func (j *jupyterFlags) params() (client.CreateParams, error) {
 	}
 	var err error
 	if p.Dir = j.where.dir; !j.where.isAway() {
-		p.Dir, err = os.Getwd()
+		p.Dir, err = workingDir()
 	}
 	if err != nil || p.Language == "" {
 		return p, err

@@ -153,6 +153,15 @@ func (c *choice) resolvePaths() (err error) {
 	return err
 }
 
+// workingDir returns the working directory, for a session of the daemon, which has another one.
+func workingDir() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("the session would begin in the working directory, which is gone or closed to you: %w (go to another one)", err)
+	}
+	return dir, nil
+}
+
 // absoluteThere refuses a path at a place that depends on a directory.
 func absoluteThere(name, dir string) error {
 	if path.IsAbs(dir) || len(dir) > 2 && dir[1] == ':' && (dir[2] == '\\' || dir[2] == '/') {

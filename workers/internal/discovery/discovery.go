@@ -32,7 +32,7 @@ func NewSurroundings(dir string, environ []string) (Surroundings, error) {
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
-		return Surroundings{}, fmt.Errorf("cannot tell the working directory: %w; name a directory", err)
+		return Surroundings{}, fmt.Errorf("the working directory is gone or closed to you: %w (go to another one)", err)
 	}
 	s := Surroundings{Dir: dir, Env: make(map[string]string, len(environ))}
 	for _, kv := range environ {
