@@ -127,6 +127,26 @@ func TestExec_SaysThatTheVariablesOfASessionAreGone(t *testing.T) {
 	want(t, h.run(t, "", "exec", "main", "-e", "4"), result{"4\n", gone("reset"), 0})
 }
 
+func TestExec_ItsSessionHasTheVariablesOfItsCallersLogin(t *testing.T) {
+	t.Parallel()
+	h := daemonHome(t)
+	h.env = append([]string{"DISPLAY=:0", "SSH_AUTH_SOCK=/gone", "LATER=0"}, h.env...)
+	h.serve(t)
+	h.env = append([]string{"DISPLAY=:7", "SSH_AUTH_SOCK=/tmp/agent", "LATER=1"}, h.env[3:]...)
+	ask := func(name string, more ...string) string {
+		t.Helper()
+		return h.run(t, "", append([]string{"exec", name, "-e", "import os; [os.environ.get(n) for n in ('DISPLAY', 'SSH_AUTH_SOCK', 'LATER')]"}, more...)...).stdout
+	}
+	const want = "[':7', '/tmp/agent', '0']\n"
+	if got := ask("main"); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	h.run(t, "", "reset", "main")
+	if got := ask("main"); got != want {
+		t.Errorf("after a reset: got %s, want %s", got, want)
+	}
+}
+
 func TestExec_MakesNoSessionInADirectoryThatIsGone(t *testing.T) {
 	t.Parallel()
 	h := daemonHome(t)

@@ -99,9 +99,13 @@ func TestSandbox_OfADaemonsSessionIsWhatWasAskedFor(t *testing.T) {
 	t.Parallel()
 	h, outside := confinedHome(t)
 	h.serve(t)
+	h.env = append([]string{"SSH_AUTH_SOCK=/tmp/agent"}, h.env...)
 	got := h.run(t, "", "exec", "main", "--sandbox", "workspace", "--dir", h.dir, "-e", writes)
 	if got.status != 0 || !strings.HasSuffix(got.stdout, "written refused None\n") {
 		t.Errorf("got %v", got)
+	}
+	if got := h.run(t, "", "exec", "main", "-e", "import os; os.environ.get('SSH_AUTH_SOCK')"); got.stdout != "" {
+		t.Errorf("it knows the agent of ssh: %v", got)
 	}
 	if has := h.sessions(t)["main"].Sandbox; has != "workspace" {
 		t.Errorf("got the sandbox %q, want workspace", has)

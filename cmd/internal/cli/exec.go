@@ -110,6 +110,9 @@ func execIn(f *flag.FlagSet) action {
 				}
 				params := client.CreateParams{Name: given[0], Language: cmp.Or(own.name, lang), Command: own.command, Runtime: c.runtimeInDaemon(l), Dir: cmp.Or(c.dir, r.dir), With: with, CullMS: cull.Milliseconds(), Limits: limits.wire()}
 				asked(sandbox, &params)
+				if !c.away {
+					params.Env = ofLogin(sandbox)
+				}
 				err = create(ctx, s, r.where, conn, params)
 				if err == nil {
 					view.until, p.WaitMS = time.Now().Add(*wait), view.firstWait()

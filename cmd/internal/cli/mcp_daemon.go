@@ -203,6 +203,9 @@ func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, narrow fu
 	if p.Dir == "" {
 		p.Dir = h.choice.dir
 	}
+	if !h.away {
+		p.Env = ofLogin(sandbox)
+	}
 	if p.Dir == "" && !h.away {
 		var err error
 		if p.Dir, err = workingDir(); err != nil {

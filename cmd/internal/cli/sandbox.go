@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/kept"
@@ -168,6 +169,24 @@ func asked(s *workers.Sandbox, p *client.CreateParams) {
 		p.Sandbox, p.Writable, p.Network, p.Hosts, p.Ask = string(s.Level), s.Writable, string(s.Network), s.Hosts, s.Ask
 		p.Protected, p.Accept = s.Protected, string(s.Accept)
 	}
+}
+
+// loginVariables lead to the person's screen, keys and buses, and differ from login to login.
+var loginVariables = []string{"DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "SSH_AUTH_SOCK", "SSH_AGENT_PID", "KRB5CCNAME", "DBUS_SESSION_BUS_ADDRESS"}
+
+// ofLogin returns what a session without a sandbox has of the environment of its creator. A daemon has that of
+// the login that has started it, which may be over.
+func ofLogin(s *workers.Sandbox) map[string]string {
+	if s.Confines() {
+		return nil
+	}
+	env := make(map[string]string)
+	for _, name := range loginVariables {
+		if value := os.Getenv(name); value != "" && utf8.ValidString(value) {
+			env[name] = value
+		}
+	}
+	return env
 }
 
 // sandboxOf returns the sandbox that a client of the daemon asks for.
