@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 	"unicode"
 	"unicode/utf16"
@@ -181,9 +182,24 @@ func requestLine(id, method string, params any) ([]byte, error) {
 	return bytes.TrimSuffix(line.Bytes(), []byte("\n")), err
 }
 
-// HalfCharacter returns the first escape in a JSON text that is one half of a surrogate pair without
-// the other; "" if there is none. A decoder would put another character in its place, in silence.
-func HalfCharacter(text []byte) string {
+// NoCharacter names the first thing in a JSON text that stands for no character: a byte that is not
+// UTF-8, or one half of a surrogate pair without the other; "" if there is none. A decoder would put
+// another character in its place, in silence.
+func NoCharacter(text []byte) string {
+	if !utf8.Valid(text) {
+		for c, size := utf8.DecodeRune(text); c != utf8.RuneError || size > 1; c, size = utf8.DecodeRune(text) {
+			text = text[size:]
+		}
+		return fmt.Sprintf("the byte 0x%02X, which is not UTF-8", text[0])
+	}
+	if half := halfCharacter(text); half != "" {
+		return half + ", which is half of a character"
+	}
+	return ""
+}
+
+// halfCharacter returns the first escape that is half of a surrogate pair, or "".
+func halfCharacter(text []byte) string {
 	unit := func(at []byte) (rune, bool) {
 		if len(at) < 6 || at[0] != '\\' || at[1] != 'u' {
 			return 0, false

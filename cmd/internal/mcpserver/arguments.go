@@ -69,11 +69,16 @@ func decode[T any](r *request, arguments json.RawMessage) (args T, err error) {
 		return args, nil
 	}
 	var encoded string // by hosts that encode the arguments twice
-	if arguments[0] == '"' && json.Unmarshal(arguments, &encoded) == nil && strings.HasPrefix(strings.TrimSpace(encoded), "{") {
-		arguments = json.RawMessage(encoded)
+	if arguments[0] == '"' && json.Unmarshal(arguments, &encoded) == nil {
+		switch encoded = strings.TrimSpace(encoded); {
+		case encoded == "", encoded == "null": // as models write that there are none
+			return args, nil
+		case encoded[0] == '{':
+			arguments = json.RawMessage(encoded)
+		}
 	}
-	if half := jsonline.HalfCharacter(arguments); half != "" {
-		return args, fmt.Errorf("the arguments have %s, which is half of a character and cannot be passed on: send the whole character, or have the code make it", half)
+	if spoiled := jsonline.NoCharacter(arguments); spoiled != "" {
+		return args, fmt.Errorf("the arguments have %s and cannot be passed on: send the whole character in UTF-8, or have the code make it", spoiled)
 	}
 	err = json.Unmarshal(arguments, &args)
 	r.unknown = unknownNames[T](arguments)

@@ -71,6 +71,16 @@ func TestStreamHeader(t *testing.T) {
 	}
 }
 
+func TestEmptyLastEventID(t *testing.T) {
+	t.Parallel()
+	c := serveWeb(t, nil, 0).greet("2025-11-25")
+	a := c.open("GET", nil, map[string]string{"Last-Event-ID": ""}, "")
+	a.until("a response", func() bool { return a.status != 0 })
+	if a.status != http.StatusOK {
+		t.Errorf("got %d", a.status)
+	}
+}
+
 func TestPath(t *testing.T) {
 	t.Parallel()
 	c := serveWeb(t, nil, 0).greet("2025-11-25")

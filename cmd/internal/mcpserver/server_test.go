@@ -177,7 +177,9 @@ func TestServer_BadArgumentsAreRepairable(t *testing.T) {
 		{"repl", map[string]any{"input": "", "timeout_ms": 600001}, "timeout_ms must be from 0 to 600000"},
 		{"repl", map[string]any{"input": "print 1", "lang": "cobol"}, `unknown language "cobol": use fake`},
 		{"repl", map[string]any{"input": "print 1", "session": "a b"}, "is not a session name"},
-		{"repl", []any{}, "the arguments must be an object, not an array"},
+		{"repl", []any{1}, "the arguments must be an object, not an array"},
+		{"repl", []any{}, "input is required"},
+		{"repl", "", "input is required"},
 		{"repl", "print 1", "the arguments must be an object, not a string"},
 		{"repl", "{print 1}", "the arguments cannot be read"},
 		{"repl_output", map[string]any{"session": "nope"}, `unknown session "nope": there is main`},
@@ -235,7 +237,7 @@ func TestArguments(t *testing.T) {
 		}
 	})
 
-	t.Run("with half of a character are refused", func(t *testing.T) {
+	t.Run("with what is no character are refused", func(t *testing.T) {
 		t.Parallel()
 		c := greet(t, nil)
 		c.forget()
@@ -247,6 +249,9 @@ func TestArguments(t *testing.T) {
 			`\ud83d x`:     "half of a character",
 			`\ud83d\ud83d`: "half of a character",
 			`\\\uD83D\n`:   "half of a character",
+			"\xe9":         "the byte 0xE9, which is not UTF-8",
+			"é\ufffd\xff":  "the byte 0xFF, which is not UTF-8",
+			"\ufffd":       "\ufffd",
 		} {
 			c.sendLine(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"repl","arguments":{"input":"print ` + escaped + `"}}}`)
 			wantPart(t, c.resultOf("1").text(), want)

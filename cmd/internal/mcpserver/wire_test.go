@@ -119,10 +119,10 @@ func TestWire_ParametersOfTheWrongTypeAreNamedAsTheClientKnowsThem(t *testing.T)
 	t.Parallel()
 	for params, want := range map[string]string{
 		`{"protocolVersion":5,"capabilities":{},"clientInfo":{"name":"a","version":"1"}}`:                                         `initialize: "protocolVersion" must be a string, not number`,
-		`{"protocolVersion":"2025-06-18","capabilities":[],"clientInfo":{"name":"a","version":"1"}}`:                              `initialize: "capabilities" must be an object, not array`,
+		`{"protocolVersion":"2025-06-18","capabilities":[1],"clientInfo":{"name":"a","version":"1"}}`:                             `initialize: "capabilities" must be an object, not array`,
 		`{"protocolVersion":"2025-06-18","capabilities":{"roots":{},"elicitation":true},"clientInfo":{"name":"a","version":"1"}}`: `initialize: "capabilities.elicitation" must be an object, not bool`,
-		`{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":[],"version":"1"}}`:                               `initialize: "clientInfo.name" must be a string, not array`,
-		`[]`: `initialize: "params" must be an object, not array`,
+		`{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":[1],"version":"1"}}`:                              `initialize: "clientInfo.name" must be a string, not array`,
+		`[1]`: `initialize: "params" must be an object, not array`,
 	} {
 		c := connect(t, nil)
 		c.sendLine(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":` + params + `}`)
@@ -131,6 +131,71 @@ func TestWire_ParametersOfTheWrongTypeAreNamedAsTheClientKnowsThem(t *testing.T)
 		}
 		c.initialize("2025-06-18")
 	}
+}
+
+// The SDK names its own types.
+func TestWrongParams(t *testing.T) {
+	t.Parallel()
+	for method, test := range map[string]struct{ params, want string }{
+		"ping":                {`[1]`, `ping: "params" must be an object, not array`},
+		"tools/list":          {`{"cursor":5}`, `tools/list: "cursor" must be a string, not number`},
+		"resources/list":      {`{"_meta":5}`, `resources/list: "_meta" must be an object, not number`},
+		"logging/setLevel":    {`{"level":{}}`, `logging/setLevel: "level" must be a string, not object`},
+		"completion/complete": {`{"ref":"x"}`, `completion/complete: "ref" must be an object, not string`},
+	} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			c := greet(t, nil)
+			c.sendLine(`{"jsonrpc":"2.0","id":"a","method":"` + method + `","params":` + test.params + `}`)
+			if a := c.answerTo(`"a"`); a.Error == nil || a.Error.Code != -32602 || a.Error.Message != test.want {
+				t.Errorf("got %s, want %s", a.Line, test.want)
+			}
+			webEras(t, func(t *testing.T, c *caller) {
+				header := map[string]string{"Mcp-Method": method}
+				_, text, _ := c.do("POST", `{"jsonrpc":"2.0","id":"a","method":"`+method+`","params":`+test.params+`}`, header)
+				want, _ := json.Marshal(test.want)
+				if !strings.Contains(text, string(want)) {
+					t.Errorf("got %s, want %s", text, test.want)
+				}
+			})
+		})
+	}
+}
+
+// To a client in PHP an empty list and an empty object are the same.
+func TestEmptyLists(t *testing.T) {
+	t.Parallel()
+	calls := map[string]string{
+		"ping":       `[]`,
+		"tools/list": `{"_meta":[]}`,
+		"tools/call": `{"name":"repl_sessions","arguments":[]}`,
+	}
+	t.Run("on standard input", func(t *testing.T) {
+		t.Parallel()
+		c := connect(t, nil)
+		c.sendLine(`{"jsonrpc":"2.0","id":"a","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{"roots":[]},"clientInfo":{"name":"php","version":"1"}}}`)
+		if a := c.answerTo(`"a"`); a.Error != nil {
+			t.Fatal(a.Line)
+		}
+		c.sendLine(`{"jsonrpc":"2.0","method":"notifications/initialized","params":[]}`)
+		for method, params := range calls {
+			c.sendLine(`{"jsonrpc":"2.0","id":"` + method + `","method":"` + method + `","params":` + params + `}`)
+			if a := c.answerTo(`"` + method + `"`); a.Error != nil || strings.Contains(a.Line, "isError") {
+				t.Errorf("%s: got %s", method, a.Line)
+			}
+		}
+		wantText(t, c.repl(`print {"a":[]}`), `{"a":[]}`)
+	})
+	t.Run("over HTTP", func(t *testing.T) {
+		t.Parallel()
+		c := serveWeb(t, nil, 0).greet("2025-06-18")
+		for method, params := range calls {
+			_, text, _ := c.do("POST", `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`, nil)
+			if strings.Contains(text, `"error"`) || strings.Contains(text, "isError") {
+				t.Errorf("%s: got %s", method, text)
+			}
+		}
+	})
 }
 
 func TestWire_UnknownMethodIsAnError(t *testing.T) {

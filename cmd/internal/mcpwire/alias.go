@@ -47,6 +47,10 @@ func (a alias) original(id json.RawMessage) json.RawMessage {
 // holds none.
 func (x *exchange) takeMessage(body []byte) (*jsonline.Message, []byte, *jsonline.Problem) {
 	m, problem := read(body)
+	if params := withObjects(m.Params); !bytes.Equal(params, m.Params) {
+		body = withField(body, "params", params)
+		m.Params = params
+	}
 	cancelled := alias{}
 	if m.Method == jsonline.MethodCancelled && m.ID == nil {
 		cancelled = aliasOf(json.RawMessage(jsonline.CancelledKey(m.Params)))

@@ -25,6 +25,8 @@ const (
 	sessionHeader = "Mcp-Session-Id"
 	nameHeader    = "Mcp-Name"
 
+	lastEventHeader = "Last-Event-ID"
+
 	// maxClients bounds the MCP sessions. For one more, the client that has been away for
 	// longest ends.
 	maxClients = 32
@@ -114,13 +116,19 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.Header.Del(versionHeader)
 		r.Header.Del(sessionHeader)
 	}
+	if r.Header.Get(lastEventHeader) == "" {
+		r.Header.Del(lastEventHeader) // an empty one names no event
+	}
 	if r.Method == http.MethodPost {
 		x.takeAccept(r.Header)
 		takeName(r.Header)
 	}
 	version := r.Header.Get(versionHeader)
 	odd := version != "" && !isVersion(version)
+	wrong := wrongParams(m)
 	switch {
+	case m.ID != nil && wrong != "":
+		x.refuse(m.ID, jsonline.CodeInvalidParams, wrong)
 	case odd && !saysVersion(m.Params):
 		x.refuse(m.ID, jsonline.CodeInvalidRequest, fmt.Sprintf("the header %s has %q, which is no version of the protocol: they are dates, such as %s", versionHeader, firstBytes(version), StatelessVersion))
 	case m.Method != "" && m.ID == nil && !isKnown(m.Method):
@@ -194,10 +202,6 @@ func (f *front) serveStateless(x *exchange, r *http.Request, m *jsonline.Message
 // serveInSession serves a request of a client that has an MCP session, or wants one.
 func (f *front) serveInSession(x *exchange, r *http.Request, m *jsonline.Message, body []byte) {
 	id := r.Header.Get(sessionHeader)
-	if wrong := wrongParams(m); wrong != "" && m.ID != nil {
-		x.refuse(m.ID, jsonline.CodeInvalidParams, wrong)
-		return
-	}
 	begins := id == "" && m.Method == methodInitialize
 	var c *client
 	var err error
@@ -250,7 +254,7 @@ func (f *front) serveInSession(x *exchange, r *http.Request, m *jsonline.Message
 // takeStream ends the request that reads the stream which this one wants, and waits for that. A client
 // that has lost a connection comes back before this end, or a proxy on the way, knows of the loss.
 func (f *front) takeStream(x *exchange, r *http.Request, c *client) {
-	name, _, resumes := strings.Cut(r.Header.Get("Last-Event-ID"), "_")
+	name, _, resumes := strings.Cut(r.Header.Get(lastEventHeader), "_")
 	var before *exchange
 	if resumes {
 		before = f.replay.readerOf(streamKey{c.id, name})

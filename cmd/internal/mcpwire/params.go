@@ -1,6 +1,7 @@
 package mcpwire
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -48,7 +49,14 @@ func wrongParams(m *jsonline.Message) string {
 			Meta map[string]any `json:"_meta"`
 		}{}
 	default:
-		return ""
+		p = &struct {
+			Cursor string         `json:"cursor"`
+			Level  string         `json:"level"`
+			Name   string         `json:"name"`
+			URI    string         `json:"uri"`
+			Ref    map[string]any `json:"ref"`
+			Meta   map[string]any `json:"_meta"`
+		}{}
 	}
 	var wrong *json.UnmarshalTypeError
 	if len(m.Params) == 0 || !errors.As(json.Unmarshal(m.Params, p), &wrong) {
@@ -63,4 +71,34 @@ func wrongParams(m *jsonline.Message) string {
 		field = "params"
 	}
 	return fmt.Sprintf("%s: %q must be %s, not %s", m.Method, field, kind, wrong.Value)
+}
+
+// withObjects returns params in which empty lists are empty objects, except within the arguments of a
+// tool. The protocol has no lists there, and clients in PHP, to which both are the same, send one for
+// the other.
+func withObjects(params json.RawMessage) json.RawMessage {
+	if string(params) == "[]" {
+		return json.RawMessage("{}")
+	}
+	var fields map[string]json.RawMessage
+	if !bytes.Contains(params, []byte("[]")) || json.Unmarshal(params, &fields) != nil {
+		return params
+	}
+	changed := false
+	for name, value := range fields {
+		if name == "arguments" && string(value) != "[]" {
+			continue
+		}
+		if object := withObjects(value); !bytes.Equal(object, value) {
+			fields[name], changed = object, true
+		}
+	}
+	if !changed {
+		return params
+	}
+	meant, err := json.Marshal(fields)
+	if err != nil {
+		return params
+	}
+	return meant
 }

@@ -217,6 +217,7 @@ func (w *wire) acceptOne(text []byte, b *batch) {
 	if m.Method != "" { // an answer may be a secret, and even its length stays secret
 		jsonline.Log(w.logger, "line received", text)
 	}
+	m.Params = withObjects(m.Params)
 	wrong := wrongParams(m)
 	switch {
 	case m.Method == "":

@@ -144,8 +144,8 @@ func (c *Conn) request(m *jsonline.Message) {
 		c.refuse(m.ID, Errorf(CodeMethodNotFound, KindMethod, "there is no method %q", clip(m.Method, 100)))
 		return
 	}
-	if half := jsonline.HalfCharacter(m.Params); half != "" {
-		c.refuse(m.ID, Errorf(CodeInvalidParams, KindParams, "the params have %s, which is half of a character and cannot be passed on", half))
+	if spoiled := jsonline.NoCharacter(m.Params); spoiled != "" {
+		c.refuse(m.ID, Errorf(CodeInvalidParams, KindParams, "the params have %s and cannot be passed on", spoiled))
 		return
 	}
 	r := &Request{Method: m.Method, Params: m.Params, Conn: c, First: !c.called, id: m.ID, token: jsonline.ProgressToken(m.Params)}
