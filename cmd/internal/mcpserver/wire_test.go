@@ -122,6 +122,7 @@ func TestWire_ParametersOfTheWrongTypeAreNamedAsTheClientKnowsThem(t *testing.T)
 		`{"protocolVersion":"2025-06-18","capabilities":[1],"clientInfo":{"name":"a","version":"1"}}`:                             `initialize: "capabilities" must be an object, not array`,
 		`{"protocolVersion":"2025-06-18","capabilities":{"roots":{},"elicitation":true},"clientInfo":{"name":"a","version":"1"}}`: `initialize: "capabilities.elicitation" must be an object, not bool`,
 		`{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":[1],"version":"1"}}`:                              `initialize: "clientInfo.name" must be a string, not array`,
+		`{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"a","version":"1","icons":{}}}`:                   `initialize: "clientInfo.icons" must be an array, not object`,
 		`[1]`: `initialize: "params" must be an object, not array`,
 	} {
 		c := connect(t, nil)
@@ -173,7 +174,7 @@ func TestEmptyLists(t *testing.T) {
 	t.Run("on standard input", func(t *testing.T) {
 		t.Parallel()
 		c := connect(t, nil)
-		c.sendLine(`{"jsonrpc":"2.0","id":"a","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{"roots":[]},"clientInfo":{"name":"php","version":"1"}}}`)
+		c.sendLine(`{"jsonrpc":"2.0","id":"a","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{"roots":[]},"clientInfo":{"name":"php","version":"1","icons":[]}}}`)
 		if a := c.answerTo(`"a"`); a.Error != nil {
 			t.Fatal(a.Line)
 		}

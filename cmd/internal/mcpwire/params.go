@@ -40,7 +40,10 @@ func wrongParams(m *jsonline.Message) string {
 			} `json:"capabilities"`
 			Client *struct {
 				Name    string `json:"name"`
+				Title   string `json:"title"`
 				Version string `json:"version"`
+				Website string `json:"websiteUrl"`
+				Icons   []any  `json:"icons"`
 			} `json:"clientInfo"`
 		}{}
 	case methodCallTool:
@@ -63,8 +66,11 @@ func wrongParams(m *jsonline.Message) string {
 		return ""
 	}
 	kind := "an object"
-	if wrong.Type.Kind() == reflect.String {
+	switch wrong.Type.Kind() {
+	case reflect.String:
 		kind = "a string"
+	case reflect.Slice:
+		kind = "an array"
 	}
 	field := wrong.Field
 	if field == "" {
@@ -73,32 +79,31 @@ func wrongParams(m *jsonline.Message) string {
 	return fmt.Sprintf("%s: %q must be %s, not %s", m.Method, field, kind, wrong.Value)
 }
 
-// withObjects returns params in which empty lists are empty objects, except within the arguments of a
-// tool. The protocol has no lists there, and clients in PHP, to which both are the same, send one for
-// the other.
+// withObjects returns params in which empty lists are empty objects where the protocol has objects. To
+// PHP both are the same, and clients in it send one for the other.
 func withObjects(params json.RawMessage) json.RawMessage {
-	if string(params) == "[]" {
+	return withObjectsAt(params, "arguments", "_meta", "capabilities")
+}
+
+func withObjectsAt(object json.RawMessage, names ...string) json.RawMessage {
+	if string(object) == "[]" {
 		return json.RawMessage("{}")
 	}
 	var fields map[string]json.RawMessage
-	if !bytes.Contains(params, []byte("[]")) || json.Unmarshal(params, &fields) != nil {
-		return params
+	if !bytes.Contains(object, []byte("[]")) || json.Unmarshal(object, &fields) != nil {
+		return object
 	}
-	changed := false
-	for name, value := range fields {
-		if name == "arguments" && string(value) != "[]" {
-			continue
+	for _, name := range names {
+		meant := fields[name]
+		switch {
+		case name == "capabilities":
+			meant = withObjectsAt(meant, "roots", "sampling", "elicitation", "experimental", "extensions")
+		case string(meant) == "[]":
+			meant = json.RawMessage("{}")
 		}
-		if object := withObjects(value); !bytes.Equal(object, value) {
-			fields[name], changed = object, true
+		if !bytes.Equal(meant, fields[name]) {
+			object = withField(object, name, meant)
 		}
 	}
-	if !changed {
-		return params
-	}
-	meant, err := json.Marshal(fields)
-	if err != nil {
-		return params
-	}
-	return meant
+	return object
 }
