@@ -123,7 +123,13 @@ func TestDisplay_TeachesThePackagesThatShowThings(t *testing.T) {
 			{"alt.Chart('http://no-such-host.invalid/data.json').mark_point()", "[result: application/vnd.vegalite.v6+json]\n"},
 			{"import vl_convert; vl_convert.vegalite_to_png = None; alt.Chart(alt.Data(values=[])).mark_point()", "[result: application/vnd.vegalite.v6+json]\n<err>[save() of Chart failed: TypeError: 'NoneType' object is not callable]\n</err>"},
 		},
-		"bokeh":        {{"from bokeh.plotting import figure; p = figure(title='t'); _ = p.line([1], [2]); p", "[result: application/vnd.bokeh.v3+json]\n"}},
+		"bokeh": {
+			{"from bokeh.plotting import figure; p = figure(title='t'); _ = p.line([1], [2]); p", "[result: application/vnd.bokeh.v3+json]\n"},
+			{"from bokeh.plotting import show; show(p)", "[display: application/vnd.bokeh.v3+json]\n"},
+			{"from bokeh.layouts import row; show(row(p))", "[display: application/vnd.bokeh.v3+json]\n"},
+			{"import os, tempfile, webbrowser; webbrowser.open = lambda *a, **o: True\nfrom bokeh.io import output_file; page = tempfile.mkstemp('.html')[1]; output_file(page); show(p); os.path.getsize(page) > 0", "True\n"},
+			{"os.remove(page)", ""},
+		},
 		"great_tables": {{"import great_tables, pandas as pd; great_tables.GT(pd.DataFrame({'a': [1]}))", "   a\n0  1\n[result: text/html text/plain]\n"}},
 		"plotly": {
 			{"import plotly.graph_objects as go; f = go.Figure([go.Bar(y=[1]), go.Bar(y=[2])], layout={'title': 'Sales'})", ""},

@@ -53,6 +53,11 @@ def caller(*what, **how): print(*what, **how)
 				{"await asyncio.sleep(0); len(inspect.stack())", "1\n"},
 				{"await asyncio.sleep(0); task = asyncio.current_task(); 'worker' in repr(task), 'Loops' in repr(task)", "(False, False)\n"},
 			},
+			"a debugger that replaces settrace is not called, and goes on in the next input": {
+				{"import sys\nnative, seen = sys.settrace, []\nsys.settrace = lambda f: print('called')\nnative(lambda *a: seen.append(1))", ""},
+				{"def f(): pass\nn = len(seen); f(); len(seen) > n", "True\n"},
+				{"native(None); sys.settrace = native", ""},
+			},
 			"traced code has names in brackets": {
 				{"import sys\nfiles = set()\ndef trace(f, e, a): files.add(f.f_code.co_filename)\nsys.settrace(trace); print(1); print(1, 2, file=sys.stderr); sys.settrace(None)\n[f for f in files if f[0] != '<']", "1\n1 2\n[]\n"},
 			},

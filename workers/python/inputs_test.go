@@ -85,6 +85,19 @@ func TestInputs_UnevenIndentationIsAnError(t *testing.T) {
 	}
 }
 
+// An error behind the end of a line is marked there, as python -c shows it.
+func TestInputs_AnErrorAtTheEndOfALineHasAMark(t *testing.T) {
+	t.Parallel()
+	eachPython(t, func(t *testing.T, s setup) {
+		w := start(t, s)
+		for _, code := range []string{"a = 5 if", "a = 5 if\n", "y = 1\na = 5 if"} {
+			if r := w.Run(code); !strings.Contains(r.ErrText(), "    a = 5 if\n       ") || !strings.HasSuffix(r.ErrText(), " ^\nSyntaxError: invalid syntax\n") {
+				t.Errorf("%q: got %q", code, r.ErrText())
+			}
+		}
+	})
+}
+
 // Every Python from 3.10 on guesses the name that may be meant: at its own prompt, and in a thread.
 func TestInputs_ErrorsGuessNames(t *testing.T) {
 	t.Parallel()

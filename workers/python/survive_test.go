@@ -63,6 +63,22 @@ func TestTurn_GoesOnWithDamagedBuiltins(t *testing.T) {
 		}
 		w.Run("del __builtins__")
 		w.Run("__builtins__ is builtins").Wants(t, "True\n")
+		w.Run("del __builtins__\nimport time; time is sys.modules['time']").Wants(t, "True\n")
+		w.Run("globals().clear()\nimport time, builtins; __builtins__ is builtins").Wants(t, "True\n")
+		w.Run("import time, sys; time is sys.modules['time']").Wants(t, "True\n")
+	})
+}
+
+// Python's own prompt forgets such an error, too.
+func TestTurn_APromptThatCannotBeShownIsNoError(t *testing.T) {
+	t.Parallel()
+	eachPython(t, func(t *testing.T, s setup) {
+		w := start(t, s)
+		for _, code := range []string{"import sys\nclass Prompt:\n    def __str__(self): 1/0\nsys.ps1 = Prompt()", "x = 1"} {
+			if r := w.Run(code); r.Script() != "" || r.Idle == nil || r.Idle.Outcome != ipc.OutcomeOK || r.Idle.Prompt != "" {
+				t.Errorf("%q: got %q %+v", code, r.Script(), r.Idle)
+			}
+		}
 	})
 }
 

@@ -269,7 +269,10 @@ def _bokeh(bundle, model):
     embed = sys.modules.get("bokeh.embed")
     if embed is None:
         import bokeh.embed as embed
+    owned = model.document is not None
     item = bundle.guarded("json_item()", embed.json_item, model)
+    if not owned and model.document is not None:
+        model.document.clear()  # which it would keep, and so could not be a part of a layout
     if item is not None:
         bundle.add("application/vnd.bokeh.v3+json", item, "json_item()")
 

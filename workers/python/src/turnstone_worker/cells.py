@@ -24,6 +24,7 @@ _FUTURE = 0
 for _name in __future__.all_feature_names:
     _FUTURE |= getattr(__future__, _name).compiler_flag
 
+_settrace = sys.settrace  # a debugger that puts its own in this place warns of calls
 _SOURCES_BYTES = 32 << 20  # of memory for sources; the oldest are dropped first, and tracebacks no longer show their lines
 _DEEP = 2000  # frames from which on a traceback is cut: traceback takes 0.1 ms for each
 _ENDS = 500  # frames that are left at each of its ends
@@ -67,7 +68,7 @@ class Cells:
         parts = self._compile(code, name)
         self.namespace.pop("__warningregistry__", None)  # a warning is new in each cell
         if self.tracer is not None:
-            sys.settrace(self.tracer)
+            _settrace(self.tracer)
             self.tracer = None
         events = sys.modules.get("asyncio.events")
         if events is not None:
@@ -91,7 +92,7 @@ class Cells:
                 self.loops.finish(parts, self.namespace)
             else:
                 for part in parts:
-                    self.loops.run(eval, part, self.namespace)
+                    self.loops.evaluate(part, self.namespace)
             if self.loops.lent or self.loops.has_work():
                 self.loops.settle()
         except MemoryError:
@@ -101,7 +102,7 @@ class Cells:
     def _pause_tracing(self):
         """Traces cells, but not the worker between them. A debugger that steps stops at the end of the cell."""
         tracer = sys.gettrace()
-        sys.settrace(None)
+        _settrace(None)
         bdb = sys.modules.get("bdb")
         debugger = getattr(tracer, "__self__", None)
         if tracer is self.interrupts.tracer:
@@ -118,7 +119,7 @@ class Cells:
         try:
             part = compile(source, path, "exec", self.flags, True)
             self.flags |= part.co_flags & _FUTURE
-            self.loops.run(eval, part, self.namespace)
+            self.loops.evaluate(part, self.namespace)
         finally:
             self.namespace.pop("__file__", None)
 
@@ -129,8 +130,9 @@ class Cells:
         """The parts of a cell. Each is an exec, or a single that displays its value."""
         flags = self.flags | _AWAIT
         if len(code) < 1000 and not any(map(code.__contains__, "\n:;#")) and code.strip():
-            # One simple statement: "single" can display no other value.
-            part = compile(code, name, "single", flags, True)
+            # One simple statement: "single" can display no other value. An error behind the end of
+            # its line has a place there only if the line has an end.
+            part = compile(code + "\n", name, "single", flags, True)
             self.flags = (flags | part.co_flags) & _FUTURE
             return (part,)
         try:

@@ -17,6 +17,7 @@ from time import sleep
 from turnstone_worker import bundles, imports
 from turnstone_worker.bundles import Bundle
 from turnstone_worker.codec import text
+from turnstone_worker.natives import resemble
 
 # Values of these types have their repr and nothing else, so nothing is asked for.
 _PLAIN = frozenset((int, float, complex, bool, str, bytes, bytearray, list, tuple, dict, set, frozenset, range, type, type(None), type(len), type(sys)))
@@ -320,6 +321,18 @@ class Display:
 
         show.__doc__ = native.__doc__
         module.show = show
+
+    def teach_bokeh(self, module):
+        """show() writes a page and opens a browser, unless code has chosen a file or a notebook."""
+        native, state = module.show, module.curstate
+
+        def show(obj, *args, **options):
+            chosen = args or options or state().file is not None or state().notebook
+            if self.channel.forked or chosen or bundles.chart(obj) is None:
+                return native(obj, *args, **options)
+            self._put(obj)
+
+        module.show = resemble(show, native)
 
     def teach_sympy(self, module):
         """init_printing() puts a hook of its own in the place of ours, unless it finds IPython."""

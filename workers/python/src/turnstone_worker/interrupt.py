@@ -24,6 +24,7 @@ _set = _signal.signal
 _get = _signal.getsignal
 _native_handler = _signal.default_int_handler
 _getpid = os.getpid
+_settrace = sys.settrace
 
 # How much later than its signal a frame may come, in milliseconds.
 _LATE_FRAME = 5
@@ -275,7 +276,7 @@ class Interrupts:
         kind, turn = type(error), self.turn
 
         def strike(frame, event, arg):
-            sys.settrace(None)
+            _settrace(None)
             frame.f_trace_opcodes = False
             self.deferred = False  # signals that came meanwhile are repeated
             if self.running and self.turn == turn:
@@ -285,12 +286,12 @@ class Interrupts:
             # Of a frame that is called meanwhile. Anew: Python 3.12 does not always see the first.
             if sys.gettrace() is trace:
                 frame.f_trace = strike
-                sys.settrace(trace)
+                _settrace(trace)
 
         self.tracer = trace
         frame.f_trace = strike
         frame.f_trace_opcodes = True  # the line may go on with something that blocks
-        sys.settrace(trace)
+        _settrace(trace)
 
     def _unwatch(self):
         if self.users_unraisable is not None and getattr(sys, "unraisablehook", None) is self.unraisable:

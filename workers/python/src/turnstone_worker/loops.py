@@ -4,6 +4,7 @@ An input with an await runs in the session's loop, and so does a task that an in
 one has made, as soon as the loop runs. All inputs share one context: a context variable
 keeps what an input sets, whether it awaits or not.
 """
+import builtins
 import sys
 from _contextvars import copy_context
 from _thread import get_ident
@@ -58,6 +59,11 @@ class Loops:
     def run(self, function, *args):
         """Calls a function in the context of the inputs."""
         return self.context.run(function, *args)
+
+    def evaluate(self, part, namespace):
+        """Runs a part of an input. A namespace that was cleared would get the worker's own builtins."""
+        namespace.setdefault("__builtins__", builtins)
+        return self.context.run(eval, part, namespace)
 
     def leave(self):
         """At the end of the session: exit handlers find the context variables as the inputs have left them."""
@@ -118,7 +124,7 @@ class Loops:
         A StopIteration is returned: it cannot leave a coroutine."""
         for part in parts:
             try:
-                value = self.context.run(eval, part, namespace)
+                value = self.evaluate(part, namespace)
                 if part.co_flags & _COROUTINE:
                     await _Steps(self.context, value)
             except StopIteration as e:

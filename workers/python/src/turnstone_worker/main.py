@@ -5,7 +5,6 @@ step that may fail: an asynchronous exception that escapes from a step ends in o
 which goes on from there.
 """
 import atexit
-import builtins
 import os
 import sys
 from _thread import get_ident
@@ -237,7 +236,6 @@ class Worker:
         try:
             self.interrupts.begin(turn.number)
             functions.host.refresh()
-            self.namespace.setdefault("__builtins__", builtins)  # otherwise it would get the worker's own
             self.streams.install()
             self.stdin.mend()
             self.interrupts.resume()
@@ -292,7 +290,7 @@ class Worker:
                 self.cells.report(e)
             self.streams.flush_others()
             self.streams.notice()
-            turn.prompt = str(getattr(sys, "ps1", ">>> "))
+            turn.prompt = _prompt()
             self.interrupts.running = False
 
     def close(self):
@@ -451,6 +449,13 @@ class Worker:
         except BaseException:
             pass  # as Python, which has shown it
         self.interrupts.running = False
+
+
+def _prompt():
+    try:
+        return str(getattr(sys, "ps1", ">>> "))
+    except Exception:
+        return ""  # as Python's own, which forgets the error
 
 
 def _fill(reserve):
