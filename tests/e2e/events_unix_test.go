@@ -3,7 +3,9 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
+	"strings"
 	"testing"
 )
 
@@ -27,5 +29,22 @@ func TestDaemon_EventsEndWithWhoeverReadsThem(t *testing.T) {
 	_ = r.Close()
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("it ended with %v", err)
+	}
+}
+
+func TestDaemon_SessionIsNotShownAtItsOwnTerminal(t *testing.T) {
+	t.Parallel()
+	h := daemonHome(t)
+	h.serve(t)
+	for _, args := range []string{"attach main", "attach --watch main", "events --follow main"} {
+		code := fmt.Sprintf("import subprocess; subprocess.run([%q] + %q.split()).returncode", binary(), args)
+		got := h.run(t, "", "exec", "main", "-e", code)
+		if !strings.Contains(got.stdout, "which cannot show itself") || !strings.HasSuffix(got.stdout, "\n2\n") {
+			t.Errorf("%s: got %v, want a refusal", args, got)
+		}
+	}
+	toFile := fmt.Sprintf("subprocess.run([%q, 'events', 'main'], stdout=subprocess.DEVNULL).returncode", binary())
+	if got := h.run(t, "", "exec", "main", "-e", toFile); got.stdout != "0\n" {
+		t.Errorf("events up to now: got %v", got)
 	}
 }

@@ -40,7 +40,7 @@ func attach(f *flag.FlagSet) action {
 		}
 		if *watch {
 			return r.use(func(ctx context.Context, c *client.Client) (int, error) {
-				return follow(ctx, s, c, given[0], 0, true, newEventPrinter())
+				return r.follow(ctx, s, c, given[0], 0, true, newEventPrinter())
 			})
 		}
 		if !terminal.Usable() {
@@ -52,6 +52,9 @@ func attach(f *flag.FlagSet) action {
 		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
 			now, err := c.Get(ctx, given[0])
 			if err != nil {
+				return statusFailed, err
+			}
+			if err := r.checkOutside(now); err != nil {
 				return statusFailed, err
 			}
 			if err := awaitPrepared(ctx, s.err, c.Session(now.Name), now); err != nil {
@@ -75,6 +78,15 @@ func attach(f *flag.FlagSet) action {
 		})
 	}
 
+}
+
+// checkOutside refuses to show a session at its own terminal: that would be output of the session,
+// to be shown again.
+func (r *daemonCommand) checkOutside(now session.Info) error {
+	if r.isAway() || !isWithin(now.PID) {
+		return nil
+	}
+	return misuse("this runs in session %s, which cannot show itself: use another terminal", now.Name)
 }
 
 // attached is a session of the daemon for the terminal. Text of others is cleaned of

@@ -30,7 +30,7 @@ func showEvents(f *flag.FlagSet) action {
 			if r.json {
 				show = func(w io.Writer, e timeline.Event) error { return json.NewEncoder(w).Encode(e) }
 			}
-			return follow(ctx, s, c, given[0], timeline.Seq(*after), *live, show)
+			return r.follow(ctx, s, c, given[0], timeline.Seq(*after), *live, show)
 		})
 	}
 
@@ -103,7 +103,16 @@ func printEvent(w io.Writer, e timeline.Event) error {
 }
 
 // follow shows a session's events after a cursor: past ones, and with live also new ones.
-func follow(ctx context.Context, s streams, c *client.Client, name string, after timeline.Seq, live bool, show eventPrinter) (int, error) {
+func (r *daemonCommand) follow(ctx context.Context, s streams, c *client.Client, name string, after timeline.Seq, live bool, show eventPrinter) (int, error) {
+	if live && isTerminal(s.out) {
+		now, err := c.Get(ctx, name)
+		if err == nil {
+			err = r.checkOutside(now)
+		}
+		if err != nil {
+			return statusFailed, err
+		}
+	}
 	ctx, unread := context.WithCancel(ctx)
 	defer unread()
 	if out, ok := s.out.(*os.File); ok && live {
