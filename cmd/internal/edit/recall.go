@@ -156,6 +156,7 @@ func (e *Editor) find(index, step int) {
 		e.save()
 		e.text = []rune(text)
 		e.at = len([]rune(text[:at]))
+		e.recall = recall{on: true, index: i, found: text, draft: string(s.before.text)} // goes on from here
 		s.index, s.fails = i, false
 		return
 	}

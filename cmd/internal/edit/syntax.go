@@ -1,6 +1,7 @@
 package edit
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -213,9 +214,13 @@ func (s *Syntax) indentAfter(text []rune) string {
 		return ""
 	}
 	comment := len(text) // where the one at the end begins
+	var quoted [][2]int  // strings over several lines
 	open, inString := s.scan(text, func(from, to int, style Style) {
-		if style == Comment && to == len(text) {
+		switch {
+		case style == Comment && to == len(text):
 			comment = from
+		case style == String && slices.Contains(text[from:to], '\n'):
+			quoted = append(quoted, [2]int{from, to})
 		}
 	})
 	if inString {
@@ -224,17 +229,47 @@ func (s *Syntax) indentAfter(text []rune) string {
 	if s.Bracket {
 		return strings.Repeat(" ", s.Indent*len(open))
 	}
-	begin := lineBegin(text, len(text))
-	word := strings.TrimLeft(string(text[begin:]), " \t")
-	indent := strings.TrimSuffix(string(text[begin:]), word)
-	line := strings.TrimRight(string(text[begin:max(begin, comment)]), " \t")
+	last := lineBegin(text, len(text))
+	begin := s.continued(text, last, open, quoted)
+	first := string(text[begin:lineEnd(text, begin)])
+	word := strings.TrimLeft(first, " \t")
+	indent := strings.TrimSuffix(first, word)
+	line := strings.TrimRight(string(text[last:max(last, comment)]), " \t")
 	switch {
-	case len(open) > 0 && open[len(open)-1] >= begin, s.Opens != 0 && strings.HasSuffix(line, string(s.Opens)):
+	case len(open) > 0 && open[len(open)-1] >= last, s.Opens != 0 && strings.HasSuffix(line, string(s.Opens)):
 		return indent + s.step(indent)
 	case len(open) == 0 && beginsWithWord(word, s.Leaves):
 		return indent[:max(0, len(indent)-len(s.step(indent)))]
 	}
 	return indent
+}
+
+// maxContinued bounds how often continued looks for a line further up.
+const maxContinued = 100
+
+// continued returns where the line begins that the one at begin goes on with: one ends a bracket or
+// a string of the other, or the one above ends in a backslash. open are the brackets that are open
+// at the end of text, and quoted its strings over several lines.
+func (s *Syntax) continued(text []rune, begin int, open []int, quoted [][2]int) int {
+	for range maxContinued {
+		i := slices.IndexFunc(quoted, func(q [2]int) bool { return q[0] < begin && begin < q[1] })
+		before, _ := s.scan(text[:begin], func(int, int, Style) {})
+		closed := 0
+		for closed < min(len(before), len(open)) && before[closed] == open[closed] {
+			closed++
+		}
+		switch {
+		case i >= 0:
+			begin = lineBegin(text, quoted[i][0])
+		case closed < len(before):
+			begin = lineBegin(text, before[closed])
+		case begin > 1 && text[begin-2] == '\\':
+			begin = lineBegin(text, begin-1)
+		default:
+			return begin
+		}
+	}
+	return begin
 }
 
 // step returns what one step adds to an indentation.

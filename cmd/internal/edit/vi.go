@@ -214,6 +214,7 @@ func (e *Editor) viInsert(r rune, count int) {
 		e.viRemove(e.at, lineEnd(e.text, e.at), false)
 	}
 	e.vi.insert = true
+	e.typed = false // what was inserted before is a step of its own to take back
 }
 
 // viFirst returns the first character of the line that is no blank.
