@@ -72,7 +72,7 @@ export interface WaitOptions {
 
 /** Connects to the daemon, within 5 s. */
 export async function connect(options: ConnectOptions = {}): Promise<Client> {
-  const client = new Client(options.socket ?? defaultSocket(), options.author ?? "");
+  const client = new Client(options.socket ?? (await defaultSocket()), options.author ?? "");
   await client.dial();
   return client;
 }

@@ -1,21 +1,26 @@
 // Where the daemon of this user listens, however the user has logged in. docs/daemon.md has the
 // order. The command and the other clients keep to the same one.
 import { closeSync, constants, fstatSync, openSync, readFileSync, readlinkSync, readSync, statSync, type Stats } from "node:fs";
+import { connect as dial } from "node:net";
 import { hostname, userInfo } from "node:os";
 import { dirname, isAbsolute, join } from "node:path";
 import { TurnstoneError } from "./error.ts";
 
 const maxPath = 107; // of a Unix socket, in bytes; the system's own bound may be lower
 const maxNote = 4 << 10; // of the daemon's note, in bytes
+const askTime = 1_000; // how long a socket has to answer, in milliseconds
 const bootLength = 8; // how much of the boot's name is in that of the note
 
 /** Where the daemon of this user listens, or where one would. On Windows REPL_SOCKET must name its pipe. */
-export function defaultSocket(): string {
+export async function defaultSocket(): Promise<string> {
   const named = process.env["REPL_SOCKET"];
   if (named) return named;
   if (process.platform === "win32") throw new TurnstoneError("unreachable", "on Windows, REPL_SOCKET must name the pipe of the daemon, which repl ctl status prints");
   const usual = [...loginSockets(), ...ownSockets()];
-  return noted() ?? usual.find(isOwnSocket) ?? usual[0]!;
+  const socket = noted();
+  if (socket) return socket;
+  for (const path of usual) if (await answers(path)) return path;
+  return usual[0]!;
 }
 
 function loginSockets(): string[] {
@@ -92,6 +97,17 @@ function begun(pid: number): number | undefined {
   const stat = readFileSync(`${directory}/stat`, "latin1");
   const fields = stat.slice(stat.lastIndexOf(")") + 1).trim().split(" "); // the state is field 3, and this field 22
   return isOwn(statSync(directory)) && fields[0] !== "Z" ? Number(fields[19]) : undefined;
+}
+
+/** Whether anybody listens at a socket of this user: a killed daemon leaves its own behind. */
+async function answers(path: string): Promise<boolean> {
+  if (!isOwnSocket(path)) return false;
+  const asked = dial(path);
+  return new Promise((resolve) => {
+    const told = (answer: boolean): void => (asked.destroy(), resolve(answer));
+    asked.setTimeout(askTime, () => told(false));
+    asked.once("connect", () => told(true)).once("error", () => told(false));
+  });
 }
 
 function isOwnSocket(path: string): boolean {

@@ -2,9 +2,10 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { EventEmitter, once } from "node:events";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { test } from "node:test";
 
@@ -293,19 +294,26 @@ test("the daemon is found from another login", { timeout: 60_000, concurrency: f
   const login = { XDG_RUNTIME_DIR: run, XDG_STATE_HOME: state, TMPDIR: tmp, REPL_SOCKET: undefined };
   const elsewhere = { ...login, XDG_RUNTIME_DIR: undefined, TMPDIR: other };
   const socket = join(run, "turnstone", "daemon.sock");
-  assert.equal(withLogin(login, defaultSocket), socket);
+  assert.equal(await withLogin(login, defaultSocket), socket);
   const daemon = withLogin(login, () => spawn(process.env.REPL, ["serve", "--quiet"], { stdio: "ignore" }));
   try {
-    while (withLogin(elsewhere, defaultSocket) !== socket) await pause(20);
-    const client = await connect({ socket: withLogin(elsewhere, defaultSocket) });
+    while ((await withLogin(elsewhere, defaultSocket)) !== socket) await pause(20);
+    const client = await connect({ socket: await withLogin(elsewhere, defaultSocket) });
     assert.deepEqual(await client.list(), []);
     await client.close();
   } finally {
     daemon.kill("SIGKILL");
     await once(daemon, "exit");
   }
-  assert.notEqual(withLogin(elsewhere, defaultSocket), socket); // the note of a dead one is not believed
+  assert.notEqual(await withLogin(elsewhere, defaultSocket), socket); // the note of a dead one is not believed
+  const living = join(tmp, `turnstone-${process.getuid()}`, "daemon.sock");
+  mkdirSync(dirname(living), { recursive: true, mode: 0o700 });
+  const listener = createServer().listen(living).unref();
+  await once(listener, "listening");
+  assert.ok(existsSync(socket)); // which it has left behind
+  assert.equal(await withLogin(login, defaultSocket), living);
+  await new Promise((closed) => listener.close(closed));
   const own = join(other, `turnstone-${process.getuid()}`, "daemon.sock");
-  assert.equal(withLogin({ ...elsewhere, XDG_RUNTIME_DIR: long, XDG_STATE_HOME: long }, defaultSocket), own);
+  assert.equal(await withLogin({ ...elsewhere, XDG_RUNTIME_DIR: long, XDG_STATE_HOME: long }, defaultSocket), own);
   rmSync(directory, { recursive: true, force: true });
 });
