@@ -84,6 +84,44 @@ class Faults(Case):
         self.assertEqual(k.ask(last)["content"]["status"], "ok")
         self.assertEqual(text(k.outputs(last)), "mine\n")
 
+    def test_a_worker_that_ends_between_cells_is_told_by_the_next_cell_which_does_not_run(self):
+        k = self.kernel()
+        pid = int(k.text("import os; print(os.getpid())"))
+        os.kill(pid, signal.SIGKILL)
+        eventually(lambda: "ended" in repl("list"))
+        reply, out = k.run("open('deployed', 'w')")
+        self.assertEqual((reply["status"], reply["ename"]), ("error", "NotExecuted"))
+        self.assertIn("its variables are gone: killed by SIGKILL", reply["evalue"])
+        self.assertEqual([m["content"]["evalue"] for m in out if m["msg_type"] == "error"], [reply["evalue"]])
+        self.assertEqual(k.text("import os; print(os.path.exists('deployed'))"), "False\n")
+
+    def test_a_session_that_ends_between_cells_is_told_by_the_next_cell_which_does_not_run(self):
+        k = self.kernel()
+        name = k.session
+        k.run("x = 1")
+        repl("close", name)
+        reply, _ = k.run("print('deploying')")
+        self.assertEqual((reply["status"], reply["ename"]), ("error", "NotExecuted"))
+        self.assertIn("its variables are gone", reply["evalue"])
+        self.assertEqual(k.text("print('x' in globals())"), "False\n")
+
+    def test_an_agent_whose_code_ends_the_worker_is_told_by_the_next_cell(self):
+        repl("jupyter", "install", "--session", "ends", "--lang", "python")
+        k = self.kernel("turnstone-ends")
+        k.run("x = 1")
+        repl("exec", "ends", "-e", "import os; os._exit(3)", check=False)
+        self.assertIn("its variables are gone: exit status 3", k.run("x")[0]["evalue"])
+        self.assertEqual(k.text("print('x' in globals())"), "False\n")
+
+    def test_a_reset_by_somebody_else_is_told_by_the_next_cell(self):
+        repl("jupyter", "install", "--session", "again", "--lang", "python")
+        k = self.kernel("turnstone-again")
+        k.run("x = 1")
+        repl("reset", "again")
+        reply, out = k.run("print('x' in globals())")
+        self.assertEqual(reply["status"], "ok")
+        self.assertEqual([(m["content"]["name"], m["content"]["text"]) for m in out], [("stderr", "[the worker has ended, and its variables are gone: reset]\n"), ("stdout", "False\n")])
+
     def test_a_daemon_that_ends_takes_the_cell_with_it_and_the_next_cell_works(self):
         k = self.kernel()
         msg_id = k.kc.execute("lost = 1\nprint('on', flush=True)\nimport time; time.sleep(600)")
@@ -93,12 +131,6 @@ class Faults(Case):
         self.assertEqual(reply["status"], "error")
         self.assertIn("ended", reply["evalue"])
         k.outputs(msg_id)
-        self.assertEqual(k.text("print('lost' in globals())"), "False\n")
-
-    def test_a_session_that_was_closed_is_made_anew_by_the_next_cell(self):
-        k = self.kernel()
-        k.run("lost = 1")
-        repl("close", k.session)
         self.assertEqual(k.text("print('lost' in globals())"), "False\n")
 
     def test_a_late_subscriber_gets_the_rest_of_a_turn(self):

@@ -28,6 +28,8 @@ type sessions struct {
 	mu      sync.Mutex
 	now     *life         // nil before the first
 	changed chan struct{} // closed when now is another one
+	used    bool          // code has run whose variables would be missed
+	loss    error         // how they were lost, which no cell has been told; nil if they were not
 }
 
 func (s *sessions) init(k *kernel) {
@@ -40,6 +42,32 @@ func (s *sessions) current() (*life, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.now, s.changed
+}
+
+// use notes that code runs whose variables are there from now on.
+func (s *sessions) use() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used = true
+}
+
+// lose notes how the variables were lost. The next cell is told, unless this one is.
+func (s *sessions) lose(how error, told bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.used && !told {
+		s.loss = how
+	}
+	s.used = false
+}
+
+// takeLoss returns how the variables were lost, for the cell that tells it.
+func (s *sessions) takeLoss() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	how := s.loss
+	s.loss = nil
+	return how
 }
 
 // get returns a session that lives, and opens one if need be.
@@ -222,6 +250,8 @@ func (l *life) end(why error) {
 		why = session.ErrClosed
 	}
 	l.over = fmt.Errorf("the session has ended, and its variables are gone: %w", why)
+	t := l.turns[l.latest]
+	l.k.sessions.lose(l.over, t != nil && t.request != nil && !t.over())
 	l.changedLocked()
 }
 
@@ -245,7 +275,9 @@ func (l *life) note(e timeline.Event) {
 		l.beginLocked(e, started)
 	} else if t := l.turns[e.Turn]; t != nil && (!e.Between || t.dying()) {
 		t.note(e)
+		l.loseLocked(e, t.request != nil)
 	} else {
+		l.loseLocked(e, false)
 		return // Nobody waits for it.
 	}
 	l.changedLocked()
@@ -261,6 +293,9 @@ func (l *life) beginLocked(e timeline.Event, started timeline.TurnStarted) {
 		l.generation, l.count = e.Generation, 0
 	}
 	t := l.countedLocked(turn{number: e.Turn, author: started.Author, request: j, silent: e.Silent, code: string(started.Input)})
+	if !t.silent {
+		l.k.sessions.use()
+	}
 	if j != nil {
 		t.parent = j.Header
 	} else {
@@ -269,6 +304,23 @@ func (l *life) beginLocked(e timeline.Event, started timeline.TurnStarted) {
 	l.turns[e.Turn], l.latest = t, e.Turn
 	delete(l.turns, e.Turn-maxTurns)
 }
+
+// loseLocked notes the end of a worker, which a cell tells that it ended.
+func (l *life) loseLocked(e timeline.Event, told bool) {
+	if died, ok := e.Body.(timeline.GenerationEnded); ok && !died.Unready {
+		l.k.sessions.lose(&lossError{died}, told)
+	}
+}
+
+// A lossError tells that a worker has ended.
+type lossError struct{ died timeline.GenerationEnded }
+
+func (e *lossError) Error() string {
+	return "the worker has ended, and its variables are gone: " + e.died.Why()
+}
+
+// onPurpose reports whether somebody has asked for the loss.
+func (e *lossError) onPurpose() bool { return e.died.Clean && e.died.Reason == "reset" }
 
 // countedLocked gives a turn its number. As in IPython, it gets one if it is to be found in the history.
 func (l *life) countedLocked(t turn) *turn {

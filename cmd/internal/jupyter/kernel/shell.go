@@ -345,6 +345,9 @@ func (k *kernel) start(ctx context.Context, j *job) (*life, uint64, error) {
 		if err != nil {
 			return nil, 0, err
 		}
+		if err := k.tellLoss(j); err != nil {
+			return nil, 0, err
+		}
 		_, _, changed, _ := l.state(0)
 		// An interrupt that comes now finds no turn: it cancels ctx, but the start goes on, so that
 		// nobody has to guess whether there is a turn.
@@ -371,6 +374,24 @@ func (k *kernel) start(ctx context.Context, j *job) (*life, uint64, error) {
 			return nil, 0, ctx.Err()
 		}
 	}
+}
+
+// tellLoss tells the first cell after it that the variables were lost. A cell counts on those of the
+// ones before, so it does not run, unless somebody has asked for the loss.
+func (k *kernel) tellLoss(j *job) error {
+	if j.execute.Silent {
+		return nil
+	}
+	how := k.sessions.takeLoss()
+	if how == nil {
+		return nil
+	}
+	if loss, ok := errors.AsType[*lossError](how); ok && loss.onPurpose() {
+		k.announce(j)
+		k.subs.tell(&j.Header, "stream", streamOf("stderr", "["+how.Error()+"]\n"))
+		return nil
+	}
+	return fmt.Errorf("%w. This cell was not run; the next one starts anew", how)
 }
 
 // mayPass reports whether a later try may succeed, once what is under way is over.
