@@ -244,6 +244,29 @@ func TestDaemon_AStuckOneIsUnreachableInPlainWords(t *testing.T) {
 	}
 }
 
+func TestAttach_TheWidthOfRIsThatOfTheLatestTerminal(t *testing.T) {
+	t.Parallel()
+	h := newRHome(t)
+	h.env = append(h.env, "REPL_SOCKET="+socketName(t))
+	h.serve(t)
+	width := func() string { return h.run(t, "", "exec", "main", "--lang", "r", "-e", "cat(getOption('width'))").stdout }
+	if got := width(); got != "80" {
+		t.Errorf("nobody looks: got %s, want 80", got)
+	}
+	p := h.start(t, "attach", "main")
+	p.sees("> ")
+	p.types("getOption('width')\r")
+	p.sees("[1] 100\r\n")
+	if err := pty.Setsize(p.tty, &pty.Winsize{Rows: 30, Cols: 70}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it has the new width", func() bool { return width() == "70" })
+	h.run(t, "", "reset", "main")
+	if got := width(); got != "70" {
+		t.Errorf("after a reset: got %s, want 70", got)
+	}
+}
+
 func TestAttach_TheSessionHasTheSizeOfTheLatestTerminal(t *testing.T) {
 	t.Parallel()
 	h := daemonHome(t)

@@ -149,7 +149,7 @@ hear <- function(e)
   if (inherits(e, "error")) # and not what it then raises without a message
     shim("turnstone_error", tryCatch(gsub("\033\\[[0-9;]*m", "", enc2utf8(as.character(conditionMessage(e))[1L])), error = function(e) ""))
 
-# The width of R's output is that of the user's terminal, and follows it. At first one that the
+# The width of R's output is that of the terminal that somebody looks at, and follows it. At first one that the
 # user's profile has set counts.
 follow_width <- local({
   first <- TRUE

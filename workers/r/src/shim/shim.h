@@ -150,7 +150,7 @@ const char *r_take_over(const calls *c, const char *home, void (**clean_up)(int,
 /* ---- terminal.c, windows.c: text and markers */
 
 bool terminal_is_fence(void);
-int terminal_width(void);  /* in columns, of a user's terminal; or 0 */
+int terminal_width(void);  /* in columns, of a terminal that somebody looks at; or 0 */
 bool terminal_hides(void); /* typed text is not shown: the echo is switched off */
 void terminal_marker(uint64_t mark);
 void terminal_text(const char *text, size_t n);  /* standard output */

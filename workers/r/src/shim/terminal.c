@@ -62,13 +62,17 @@ bool terminal_open(const char *nonce) {
 bool terminal_is_fence(void) { return terminal >= 0; }
 
 int terminal_width(void) {
-	static int users = -1;
-	if (users < 0) {
+	enum { NOBODYS_ROWS = 40, NOBODYS_COLUMNS = 120 }; /* as the supervisor makes a terminal that no person looks at */
+	static int seen = -1;
+	if (seen < 0) {
 		const char *kind = getenv("TERM");
-		users = kind != NULL && strcmp(kind, "dumb") != 0;
+		seen = kind != NULL && strcmp(kind, "dumb") != 0;
 	}
 	struct winsize size;
-	return users && terminal >= 0 && ioctl(terminal, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+	if (terminal < 0 || ioctl(terminal, TIOCGWINSZ, &size) != 0)
+		return 0;
+	seen = seen || size.ws_row != NOBODYS_ROWS || size.ws_col != NOBODYS_COLUMNS;
+	return seen ? size.ws_col : 0;
 }
 
 /* terminal_waits ends what a child has left: output would be cut, and readers fail. */
