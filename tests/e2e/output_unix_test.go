@@ -170,3 +170,16 @@ func TestExec_MakesNoSessionInADirectoryThatIsGone(t *testing.T) {
 		t.Errorf("in a session that is there, got %q", got)
 	}
 }
+
+func TestTemp_OneThatCannotBeWrittenIsLeftOutAsByPython(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	file := filepath.Join(h.dir, "file")
+	if err := os.WriteFile(file, nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{filepath.Join(h.dir, "gone"), file} {
+		h.env = append(h.env, "TMPDIR="+dir)
+		want(t, h.run(t, "", "-e", "import os, tempfile; print(os.environ.get('TMPDIR'), tempfile.gettempdir())"), result{"None /tmp\n", "", 0})
+	}
+}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // startDetached starts this program again as a process that outlives this one. It has a
@@ -55,6 +57,15 @@ func openFiles() (all []int) {
 
 // maxLooked bounds the numbers of files that are tried.
 const maxLooked = 1 << 16
+
+// leaveUnusableTemp has this program and all that it starts use the usual directory for temporary files where the
+// one that is named cannot be written, as Python, R and tmux do: it is another user's after su or sudo, or went with a
+// job or a shell that made it.
+func leaveUnusableTemp() {
+	if dir := os.Getenv("TMPDIR"); dir != "" && unix.Faccessat(unix.AT_FDCWD, dir+"/.", unix.W_OK|unix.X_OK, unix.AT_EACCESS) != nil {
+		_ = os.Unsetenv("TMPDIR")
+	}
+}
 
 // transientFile makes a file that is removed when the last program closes it.
 func transientFile() (*os.File, error) {

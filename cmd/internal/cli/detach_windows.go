@@ -54,3 +54,6 @@ func controllingTerminal() *os.File {
 	}
 	return f
 }
+
+// leaveUnusableTemp does nothing: the system itself chooses the directory for temporary files.
+func leaveUnusableTemp() {}
