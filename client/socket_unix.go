@@ -3,9 +3,11 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/registry"
@@ -22,7 +24,7 @@ const (
 func defaultSocket(getenv func(string) string) string { return registry.Find(getenv) }
 
 func connect(ctx context.Context, socket string) (net.Conn, error) {
-	if err := registry.CheckPath(socket); err != nil {
+	if err := cmp.Or(registry.CheckPath(socket), registry.CheckOwner(socket, os.Geteuid())); err != nil {
 		return nil, &session.Error{Kind: KindUnreachable, Message: err.Error()}
 	}
 	var d net.Dialer

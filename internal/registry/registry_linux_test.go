@@ -49,6 +49,24 @@ func TestSockets_ThoseWithTooLongAPathAreLeftOut(t *testing.T) {
 	}
 }
 
+func TestCheckOwner_TheSocketOfAnotherUserIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "daemon.sock")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	owner := os.Geteuid()
+	other := owner + 1
+	for user, refused := range map[int]bool{owner: false, 0: false, other: owner != 0} {
+		if err := registry.CheckOwner(path, user); (err != nil) != refused {
+			t.Errorf("user %d, socket of %d: got %v", user, owner, err)
+		}
+	}
+	owners.GiveAway(t, path)
+	if err := registry.CheckOwner(path, other); err == nil || !strings.Contains(err.Error(), "another user's") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestStateDir_IsOfThisUserWhateverTheVariablesSay(t *testing.T) {
 	usual := registry.StateDir(variables{}.get)
 	for name, v := range map[string]variables{

@@ -3,7 +3,9 @@
 package registry
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/user"
@@ -56,6 +58,22 @@ const maxPath = len(syscall.RawSockaddrUnix{}.Path) - 1
 func CheckPath(path string) error {
 	if len(path) > maxPath {
 		return fmt.Errorf("the path of the socket is %d bytes long, and the system allows %d: %s (name a shorter one, as with REPL_SOCKET)", len(path), maxPath, path)
+	}
+	return nil
+}
+
+// CheckOwner refuses a user the socket of another one, whose daemon serves nobody else. One of root's
+// may be a socket that systemd has made.
+func CheckOwner(path string, user int) error {
+	i, err := os.Stat(path)
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%s is closed to you, as another user's: %w", path, errors.Unwrap(err))
+	}
+	if err != nil {
+		return nil // who connects says why it cannot
+	}
+	if owner, ok := i.Sys().(*syscall.Stat_t); ok && user != 0 && owner.Uid != 0 && int(owner.Uid) != user {
+		return fmt.Errorf("the daemon at %s is another user's (uid %d), and serves nobody else", path, owner.Uid)
 	}
 	return nil
 }
