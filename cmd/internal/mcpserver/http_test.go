@@ -171,7 +171,7 @@ func TestStream(t *testing.T) {
 func TestVersionHeader(t *testing.T) {
 	t.Parallel()
 	w := serveWeb(t, nil, 0)
-	for _, version := range []string{"not-a-version", "1.0", "2026-7-28", "draft"} {
+	for _, version := range []string{"not-a-version", "1.0", "2026-7-28", "draft", "2099-01-01"} {
 		for _, method := range []string{"POST", "GET"} {
 			status, text, _ := w.caller(version).do(method, `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`, nil)
 			if status != http.StatusBadRequest || !strings.Contains(text, "MCP-Protocol-Version") || !strings.Contains(text, version) {
@@ -183,6 +183,15 @@ func TestVersionHeader(t *testing.T) {
 		status, text, _ := w.caller(version).do("POST", body, map[string]string{"Mcp-Method": "tools/list"})
 		if status != http.StatusBadRequest || !strings.Contains(text, "supported") || !strings.Contains(text, "2025-11-25") {
 			t.Errorf("%s: got %d %s, want 400 and the versions that are supported", version, status, text)
+		}
+	}
+
+	// A gateway may drop or change the header of a request that names its version itself.
+	body := `{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
+	for _, version := range []string{"", "2025-11-25", "2099-01-01"} {
+		status, text, _ := w.modern().do("POST", body, map[string]string{"Mcp-Method": "tools/list", "MCP-Protocol-Version": version})
+		if status != http.StatusBadRequest || !strings.Contains(text, `"code":-32020`) {
+			t.Errorf("%q: got %d %s, want 400 and the error about headers", version, status, text)
 		}
 	}
 }

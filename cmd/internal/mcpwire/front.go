@@ -112,7 +112,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.refuse(problem.ID, problem.Code, problem.Text)
 		return
 	}
-	if m.Method == methodInitialize && !saysVersion(m.Params) { // it asks for a version, and a session, itself
+	if m.Method == methodInitialize && versionSaid(m.Params) == "" { // it asks for a version, and a session, itself
 		r.Header.Del(versionHeader)
 		r.Header.Del(sessionHeader)
 	}
@@ -124,16 +124,16 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		takeName(r.Header)
 	}
 	version := r.Header.Get(versionHeader)
-	odd := version != "" && !isVersion(version)
+	odd := version != "" && (!isVersion(version) || version > StatelessVersion)
 	wrong := wrongParams(m)
 	switch {
 	case m.ID != nil && wrong != "":
 		x.refuse(m.ID, jsonline.CodeInvalidParams, wrong)
-	case odd && !saysVersion(m.Params):
-		x.refuse(m.ID, jsonline.CodeInvalidRequest, fmt.Sprintf("the header %s has %q, which is no version of the protocol: they are dates, such as %s", versionHeader, firstBytes(version), StatelessVersion))
+	case odd && versionSaid(m.Params) == "":
+		x.refuse(m.ID, jsonline.CodeInvalidRequest, fmt.Sprintf("the header %s has %q, which is no version of the protocol that is spoken here: the newest is %s", versionHeader, firstBytes(version), StatelessVersion))
 	case m.Method != "" && m.ID == nil && !isKnown(m.Method):
 		x.WriteHeader(http.StatusAccepted)
-	case odd || version >= StatelessVersion:
+	case odd || version >= StatelessVersion, r.Header.Get(sessionHeader) == "" && versionSaid(m.Params) >= StatelessVersion:
 		f.serveStateless(x, r, m, body)
 	default:
 		f.serveInSession(x, r, m, body)
@@ -146,15 +146,16 @@ func isVersion(s string) bool {
 	return err == nil
 }
 
-// saysVersion reports whether a request names its version itself, as those of StatelessVersion do. The SDK then
-// answers with the versions that there are.
-func saysVersion(params json.RawMessage) bool {
+// versionSaid returns the version that a request names itself, as those of StatelessVersion do; "" if it names
+// none. The SDK compares it with the header, and answers with the versions that there are.
+func versionSaid(params json.RawMessage) string {
 	var p struct {
 		Meta struct {
 			Version string `json:"io.modelcontextprotocol/protocolVersion"`
 		} `json:"_meta"`
 	}
-	return json.Unmarshal(params, &p) == nil && p.Meta.Version != ""
+	_ = json.Unmarshal(params, &p) // an error leaves what there was
+	return p.Meta.Version
 }
 
 // firstBytes returns a text that a client chose for a message, bounded.
