@@ -149,12 +149,13 @@ func memoryBytes(b Body) int64 { return memoryOverheadBytes + payloadBytes(b) }
 
 // cost returns the part of a Window's budget that an event uses. A picture counts less
 // than its bytes, so that it is shown whole beside long text. Of another display only the text
-// is shown. An input counts nothing: it is not shown, so a long one must not use up the budget.
+// is shown. An input and the message of an error count nothing: the one is not shown, and the other is in
+// the output, so a long one must not use up the budget.
 func cost(b Body) int64 {
 	switch b := b.(type) {
 	case Display:
 		return windowOverheadBytes + displayCost(b)
-	case TurnStarted:
+	case TurnStarted, TurnEnded:
 		return windowOverheadBytes
 	}
 	return windowOverheadBytes + payloadBytes(b)

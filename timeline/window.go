@@ -18,7 +18,8 @@ const (
 
 // Window returns the events after the cursor, about headBytes of the oldest and
 // tailBytes of the newest. An event counts 16 bytes more than it has; a picture
-// counts 2 KiB and a 64th of its size, and is never cut. Inputs count nothing.
+// counts 2 KiB and a 64th of its size, and is never cut. Inputs and
+// the messages of errors count nothing.
 //
 // The events between them become one Elided, and one Gap for those that are not in the
 // files. Text is cut at the end of a line if there is one nearby. The newest 200

@@ -191,6 +191,20 @@ func TestWindow_OneLongLineIsCutBetweenCharacters(t *testing.T) {
 	}
 }
 
+// The output has the message, too, and ends with it.
+func TestWindow_LongMessageOfAnErrorLeavesTheEndOfTheOutput(t *testing.T) {
+	l := newLog(t, &timeline.Options{Dir: t.TempDir()})
+	message := strings.Repeat("m", 60<<10)
+	l.Append(text([]byte("Error: " + strings.Repeat("m", 140<<10) + "the end\n")))
+	l.Append(timeline.Event{Turn: 1, Body: timeline.TurnEnded{Outcome: timeline.OutcomeError, Name: "Error", Message: message}})
+	l.Sync() // Window itself waits only so long
+	_, _, tail := elided(t, l.Window(0, 64<<10, 64<<10))
+	got, _ := content(tail)
+	if !strings.HasSuffix(string(got), "the end\n") || len(got) < 60<<10 {
+		t.Errorf("got %d bytes of the end", len(got))
+	}
+}
+
 func TestRender_ElisionOfALogNamesTheLinesThatHoldIt(t *testing.T) {
 	l := newLog(t, &timeline.Options{Dir: t.TempDir()})
 	for _, n := range []int{2000, 100_000} { // within the window, and beyond
