@@ -31,7 +31,7 @@ func TestManners_HostileToolsAreCalledOrLeftOut(t *testing.T) {
 
 func TestManners_ServersThatAreOddLeaveTheSessionUsable(t *testing.T) {
 	t.Parallel()
-	s := rudeSet(t, Options{Allow: []string{"*"}}, "storm", "hasty", "ancient", "endless", "toolless", "twisted", "closing")
+	s := rudeSet(t, Options{Allow: []string{"*"}}, "storm", "hasty", "ancient", "endless", "toolless", "twisted", "closing", "texts")
 	s.limits = limits{start: time.Minute, discover: time.Second, write: writeLimit}
 	r := openWith(t, s)
 	says(t, r, "import turnstone; from turnstone.tools import storm; storm.do(), storm.do()", "('after the storm', 'after the storm')")
@@ -46,7 +46,12 @@ func TestManners_ServersThatAreOddLeaveTheSessionUsable(t *testing.T) {
 	says(t, r, "closing.do()", "ConnectionError", "closing")
 	says(t, r, "from turnstone.tools import twisted\nfor text in '''null\n7\n[]\n{}\n{\"content\":null}\n{\"content\":\"text\"}\n{\"content\":[{\"type\":\"text\"}]}\n{\"content\":[{\"type\":\"nonsense\",\"x\":1}]}\n{\"content\":[{\"type\":\"image\",\"data\":\"%%%\",\"mimeType\":\"image/png\"}]}\n{\"content\":[{\"type\":\"resource\"}]}\n{\"content\":[],\"structuredContent\":{\"n\":1},\"_meta\":null}\n{\"content\":[],\"structuredContent\":[1e400]}\n{\"content\":[],\"structuredContent\":null}\n{\"isError\":true}\n{\"isError\":true,\"content\":[{\"type\":\"image\",\"data\":\"\",\"mimeType\":\"\"}]}'''.split('\\n'):\n    try: print(text, '->', twisted.do(text=text))\n    except (turnstone.CallError, ConnectionError) as e: print(text, '-> error:', type(e).__name__, e)",
 		`{"content":[],"structuredContent":{"n":1},"_meta":null} -> {'n': 1}`, `{"isError":true} -> error: ToolError the tool failed, and says nothing about it`)
+	says(t, r, "for text in '''{\"content\":\"text\"}\n{\"content\":[{\"type\":\"nonsense\"}]}\n{\"content\":[{\"type\":\"image\",\"data\":\"%%%\",\"mimeType\":\"image/png\"}]}'''.split('\\n'):\n    try: twisted.do(text=text)\n    except turnstone.ToolError as e: print(e)",
+		"the server twisted did do, but its answer cannot be used: something in it has the wrong type\n",
+		"its answer cannot be used: it has content of the unknown type \"nonsense\"\n",
+		"its answer cannot be used: its data is not base64\n")
 	says(t, r, "twisted.do(text='{\"content\":[]}')", "")
+	says(t, r, "from turnstone.tools import texts; texts.do()", "ran do")
 	says(t, r, "1 + 1", "2")
 }
 

@@ -52,6 +52,9 @@ func hostileTools() string {
 // odd is a server with a manner of its own.
 func odd(manner string) {
 	r := &rudeServer{out: bufio.NewWriter(os.Stdout)}
+	if manner == "texts" {
+		r.begins, r.textIDs = "\ufeff", true
+	}
 	if manner == "hasty" { // it answers before it is asked
 		for i := range 20 {
 			r.result(json.RawMessage(fmt.Sprint(i)), said("too early"))

@@ -1,7 +1,9 @@
 package tools
 
 import (
+	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -82,4 +84,19 @@ func textOf(content []mcp.Content) string {
 		return "the tool failed, and says nothing about it"
 	}
 	return strings.Join(all, "\n")
+}
+
+// wrongResult says why the SDK could not read what a tool returned; "" if err is about something else. Its
+// connection goes on. The SDK's own words name its types.
+func wrongResult(err error) string {
+	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return "something in it has the wrong type"
+	}
+	if _, ok := errors.AsType[base64.CorruptInputError](err); ok {
+		return "its data is not base64"
+	}
+	if _, kind, ok := strings.Cut(err.Error(), "unrecognized content type "); ok {
+		return "it has content of the unknown type " + kind
+	}
+	return ""
 }

@@ -46,16 +46,22 @@ type request struct {
 // A rudeServer speaks MCP in raw lines.
 type rudeServer struct {
 	out     *bufio.Writer
+	begins  string // what comes before the first line
+	textIDs bool   // the ids of answers are texts
 	changed bool
 	asks    json.RawMessage // the call that waits for an answer to a question
 }
 
 func (r *rudeServer) line(format string, args ...any) {
-	fmt.Fprintf(r.out, format+"\n", args...)
+	fmt.Fprintf(r.out, r.begins+format+"\n", args...)
+	r.begins = ""
 	r.out.Flush()
 }
 
 func (r *rudeServer) result(id json.RawMessage, result string) {
+	if r.textIDs {
+		id = json.RawMessage(`"` + string(id) + `"`)
+	}
 	r.line(`{"jsonrpc":"2.0","result":%s,"id":%s}`, result, id)
 }
 
@@ -67,7 +73,7 @@ func rude(manner string) {
 		os.Exit(3)
 	case "silent":
 		programs.Forever()
-	case "hostile", "storm", "hasty", "ancient", "endless", "toolless", "twisted", "closing", "unread":
+	case "hostile", "storm", "hasty", "ancient", "endless", "toolless", "twisted", "closing", "unread", "texts":
 		odd(manner)
 		return
 	case "polite", "older":

@@ -316,6 +316,9 @@ func (s *server) call(ctx context.Context, caller supervisor.Caller, tool string
 		}
 		return nil, &supervisor.CallError{Name: "ToolError", Message: told.Message}
 	}
+	if wrong := wrongResult(err); wrong != "" {
+		return nil, &supervisor.CallError{Name: "ToolError", Message: fmt.Sprintf("the server %s did %s, but its answer cannot be used: %s", s.Name, tool, wrong)}
+	}
 	return nil, &supervisor.CallError{Name: "ConnectionError", Message: fmt.Sprintf(
 		"the connection to the server %s ended during %s, which may have been done: %v", s.Name, tool, c.explain(err))}
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"strconv"
 	"sync"
 	"time"
 
@@ -23,6 +24,9 @@ const (
 	writeLimit    = 30 * time.Second // for a server to read a message
 	maxJunk       = 200              // bytes of the first line of junk that are kept
 )
+
+// byteOrderMark is what some servers begin with.
+var byteOrderMark = []byte("\ufeff")
 
 // elicitation is the question to a person.
 const elicitation = "elicitation/create"
@@ -181,7 +185,7 @@ func (l *lines) next() (jsonrpc.Message, error) {
 	if !whole {
 		return failedCall(line, fmt.Sprintf("the server's answer is longer than %d MiB", maxLine>>20)), nil
 	}
-	line = bytes.TrimSpace(line)
+	line = bytes.TrimSpace(bytes.TrimPrefix(line, byteOrderMark))
 	if len(line) == 0 {
 		return nil, nil
 	}
@@ -194,6 +198,7 @@ func (l *lines) next() (jsonrpc.Message, error) {
 		return nil, nil
 	}
 	if r, ok := m.(*jsonrpc.Response); ok {
+		r.ID = asAsked(r.ID)
 		if !l.expected(r.ID) {
 			return nil, nil
 		}
@@ -203,6 +208,20 @@ func (l *lines) next() (jsonrpc.Message, error) {
 		q.Params = withRaw(q.Params, "requestedSchema", schemaKey)
 	}
 	return m, nil
+}
+
+// asAsked returns the id of an answer as the SDK asks, which is a number. Some servers make a text of it.
+func asAsked(id jsonrpc.ID) jsonrpc.ID {
+	text, _ := id.Raw().(string)
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		return id
+	}
+	number, err := jsonrpc.MakeID(float64(n))
+	if err != nil {
+		return id
+	}
+	return number
 }
 
 // told takes what a server only tells, so that a flood of it costs little: progress, and the log,
