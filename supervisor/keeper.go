@@ -70,6 +70,7 @@ type ward struct {
 	w        *worker
 	limits   workers.Limits
 	noMemory []string               // words of an error
+	enough   []string               // words of one that means something else
 	used     atomic.Pointer[amount] // when it was looked at last, for the total; nil before
 	stirred  atomic.Bool            // a turn has begun since then, which may be over already
 	ended    atomic.Bool            // its worker has said so, perhaps before the session knows
@@ -100,7 +101,7 @@ func (k *keeper) keep(w *worker) {
 	if !w.proc.staged || k.all == (amount{}) && l.Memory == 0 && l.Processes == 0 {
 		return
 	}
-	w.ward = &ward{w: w, limits: l, noMemory: w.s.spec.NoMemory}
+	w.ward = &ward{w: w, limits: l, noMemory: w.s.spec.NoMemory, enough: w.s.spec.EnoughMemory}
 	k.mu.Lock()
 	k.wards = append(k.wards, w.ward)
 	k.mu.Unlock()
@@ -365,9 +366,7 @@ func (w *worker) rests(e *ipc.RuntimeError) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ended.Store(true)
-	lacked := e != nil && slices.ContainsFunc(d.noMemory, func(words string) bool {
-		return strings.Contains(e.Name, words) || strings.Contains(e.Message, words)
-	})
+	lacked := e != nil && says(e, d.noMemory) && !says(e, d.enough)
 	if !lacked && !d.near && !d.full {
 		return
 	}
@@ -376,6 +375,13 @@ func (w *worker) rests(e *ipc.RuntimeError) {
 	if bound := w.s.keeper.mostMemory(d.limits); lacked && bound > 0 {
 		w.met(timeline.Limit{What: timeline.LimitMemory, Used: d.peak, Max: bound, All: bound != d.limits.Memory, Did: timeline.LimitRefused})
 	}
+}
+
+// says reports whether an error has any of these words.
+func says(e *ipc.RuntimeError, words []string) bool {
+	return slices.ContainsFunc(words, func(w string) bool {
+		return strings.Contains(e.Name, w) || strings.Contains(e.Message, w)
+	})
 }
 
 // ready bounds a worker that has started by what it uses now. The timer alone would be too late: on

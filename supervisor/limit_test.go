@@ -111,7 +111,7 @@ func TestTurnLimit_TheTimeOfAWaitDoesNotCount(t *testing.T) {
 
 const gigabyte = 1 << 30
 
-var oneGigabyte = workers.Spec{Limits: workers.Limits{Memory: gigabyte}, NoMemory: []string{"MemoryError"}}
+var oneGigabyte = workers.Spec{Limits: workers.Limits{Memory: gigabyte}, NoMemory: []string{"MemoryError"}, EnoughMemory: []string{"Parser"}}
 
 // uses sets the memory that the worker uses.
 func (p *fakeProcess) uses(bytes int64) { p.change(func() { p.usage.Memory = bytes }) }
@@ -225,8 +225,10 @@ func TestMemoryLimit_TheReplyToALackOfMemoryNamesItWithThePeak(t *testing.T) {
 		turn := submit(t, s, "grow")
 		p.uses(gigabyte / 2)
 		p.say(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeError, Error: &ipc.RuntimeError{Name: "ArrayMemoryError"}})
-		turn = submit(t, s, "1/0")
-		p.say(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeError, Error: &ipc.RuntimeError{Name: "ZeroDivisionError"}})
+		for _, e := range []ipc.RuntimeError{{Name: "ZeroDivisionError"}, {Name: "MemoryError", Message: "Parser stack overflowed"}} {
+			turn = submit(t, s, "1/0")
+			p.say(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeError, Error: &e})
+		}
 		want := []string{"memory: the limit of this session is 1024 MiB; this turn used up to 512"}
 		if got := limitsMet(s); !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)

@@ -77,6 +77,9 @@ type Spec struct {
 	// got no memory. Then the reply names the limit of memory, if there is one.
 	NoMemory []string
 
+	// EnoughMemory are words of errors that look like those of NoMemory and have another cause.
+	EnoughMemory []string
+
 	// Why says in one line how Path was chosen, for a person ("active VIRTUAL_ENV").
 	Why string
 

@@ -88,6 +88,7 @@ func Spec(o Options) workers.Spec {
 		return s
 	}
 	s.NoMemory = []string{"MemoryError", "Cannot allocate memory"}
+	s.EnoughMemory = []string{"Parser stack overflowed"}
 	// With PYTHONINSPECT set, Python would show its own prompt after an exit.
 	s.Env = slices.Insert(s.Env, 0, "PYTHONINSPECT")
 	files, err := modules()

@@ -82,6 +82,28 @@ func TestTurn_APromptThatCannotBeShownIsNoError(t *testing.T) {
 	})
 }
 
+// Python says so itself from 3.12 on. It is no lack of memory.
+func TestTurn_CodeThatIsTooDeepIsNamedAsThat(t *testing.T) {
+	t.Parallel()
+	const deep = "MemoryError: Parser stack overflowed - Python source too complex to parse\n"
+	eachPython(t, func(t *testing.T, s setup) {
+		s.Dir = t.TempDir()
+		w := start(t, s)
+		w.Run("_ = open('deep.py', 'w').write('x = ' + '-' * 100000 + '1')")
+		for code, want := range map[string]string{
+			"eval('-' * 100000 + '1')":                 deep,
+			"import ast; ast.parse('-' * 100000)":      deep,
+			"import deep":                              deep,
+			"x = " + strings.Repeat("-", 100000) + "1": deep,
+			"import sys; [0] * (1 << 60)":              "MemoryError\n",
+		} {
+			if r := w.Run(code); !strings.HasSuffix(r.Out(), want) {
+				t.Errorf("%.30q: got %.1000q", code, r.Out())
+			}
+		}
+	})
+}
+
 func TestTurn_GoesOnAfterMemoryHasRunOut(t *testing.T) {
 	t.Parallel()
 	fills := map[string]string{

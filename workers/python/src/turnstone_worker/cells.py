@@ -348,6 +348,30 @@ class _Collector:
         self.stream.flush()
 
 
+def explain(error):
+    """Gives an error of the parser, which has no place for code that is nested too deeply, the message that
+    Python 3.12 and newer give it: it looks as if there were no memory."""
+    tb = error.__traceback__
+    if type(error) is not MemoryError or error.args or tb is None or sys.version_info >= (3, 12):
+        return
+    while tb.tb_next is not None:
+        tb = tb.tb_next
+    if _compiles(tb):
+        error.args = ("Parser stack overflowed - Python source too complex to parse",)
+
+
+def _compiles(tb):
+    """Reports whether what failed at the end of a traceback is likely to be Python's compiler."""
+    frame = tb.tb_frame
+    code = frame.f_code
+    if is_ours(frame):
+        return code.co_name.startswith("_compile")
+    operation = imports.quietly("opcode").opname[code.co_code[tb.tb_lasti]]
+    line = imports.quietly("linecache").getline(code.co_filename, tb.tb_lineno, frame.f_globals)
+    called = "CALL" in operation and imports.quietly("re").search(r"\b(eval|exec|compile)\b", line)
+    return operation == "IMPORT_NAME" or bool(called)
+
+
 def summary(error):
     """An error in the form of the idle frame."""
     kind = type(error)

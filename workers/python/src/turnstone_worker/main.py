@@ -11,7 +11,7 @@ from _thread import get_ident
 
 from turnstone_worker import cache, functions, hooks, imports, system
 from turnstone_worker.calls import Calls
-from turnstone_worker.cells import Cells, exit_text, summary
+from turnstone_worker.cells import Cells, exit_text, explain, summary
 from turnstone_worker.channel import Channel, Gone
 from turnstone_worker.codec import text
 from turnstone_worker.display import Display
@@ -260,6 +260,7 @@ class Worker:
         self.interrupts.running = True
         writers, thread = self.channel.writers, get_ident()
         try:
+            explain(error)
             self.turn.failure = summary(error)
             self.streams.flush_others()  # the output of the cell comes before its error
             writers[thread] = "traceback"
