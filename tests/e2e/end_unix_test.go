@@ -240,17 +240,23 @@ func TestTerminal_LargeInputIsRecalledInItsSession(t *testing.T) {
 	p.shows("# the end")
 }
 
-func TestTerminal_PathIsThereOnce(t *testing.T) {
-	t.Parallel()
+// itselfOf returns the python3 on PATH, or what it leads to: it may be a shim.
+func itselfOf(t *testing.T) string {
+	t.Helper()
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("python3 is not installed")
 	}
-	itself, err := exec.Command(python, "-c", "import sys; print(sys.executable, end='')").Output() // it may be a shim
+	itself, err := exec.Command(python, "-c", "import sys; print(sys.executable, end='')").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	python = string(itself)
+	return string(itself)
+}
+
+func TestTerminal_PathIsThereOnce(t *testing.T) {
+	t.Parallel()
+	python := itselfOf(t)
 	p := newHome(t).start(t, "--python", python)
 	if greeting := p.sees("Tab completes"); !strings.Contains(greeting, python+" (named)") {
 		t.Errorf("got %q", greeting)
@@ -269,18 +275,19 @@ func TestDaemon_ExecKeepsPictures(t *testing.T) {
 	}
 }
 
-// A program's questions are answered by whoever runs it, and never by its own lines.
+// A program's questions are answered by whoever runs it, and never by its own lines. A file is
+// Rscript's, where nobody is asked.
 func TestR_ProgramAsksItsUser(t *testing.T) {
 	t.Parallel()
 	h := newRHome(t)
 	path := h.file(t, "asks.R", "n <- readline('n? ')\nprint(n)\nx <- readLines(stdin(), 1)\nof the file\nprint(x)\ncat(menu(c('a', 'b')), 'end\\n')\n")
 	wanted := "[1] \"bob\"\n[1] \"of the file\"\n\n1: a\n2: b\n\n2 end\n"
-	want(t, h.run(t, "bob\n2\n", path), result{wanted, "", 0})
+	want(t, h.run(t, "bob\n2\n", "--turn-limit", "1h", path), result{wanted, "", 0})
 	want(t, h.run(t, "bob\n", "--lang", "r", "-e", "n <- readline('n? ')", "-e", "n"), result{"[1] \"bob\"\n", "", 0})
 	want(t, h.run(t, "n <- readline('n? ')\nn\n", "--lang", "r"), result{"[1] \"\"\n", "", 0})
 	t.Run("at a terminal", func(t *testing.T) {
 		t.Parallel()
-		p := h.start(t, path)
+		p := h.start(t, "--turn-limit", "1h", path)
 		p.sees("n? ")
 		p.types("eve\r")
 		p.sees("[1] \"eve\"\r\n")
@@ -319,10 +326,7 @@ func TestProgram_RunsWhatPythonRuns(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	h.env = append(h.env, "NO_COLOR=1")
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("python3 is not installed")
-	}
+	python := itselfOf(t)
 	main := "import sys\nprint(__name__, sys.argv[1:], sys.path[0] == sys.argv[0])\n"
 	var archive bytes.Buffer
 	archive.WriteString("#!/usr/bin/env python3\n")
@@ -346,7 +350,7 @@ func TestProgram_RunsWhatPythonRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, script := range map[string]string{
+	inBoth := map[string]string{ // as a process of its own, and in a session
 		"a directory":            `"$0" dir a -b`,
 		"a zip file":             `"$0" app.pyz a -b`,
 		"a byte order mark":      `"$0" bom.py`,
@@ -354,7 +358,6 @@ func TestProgram_RunsWhatPythonRuns(t *testing.T) {
 		"another encoding":       `"$0" latin.py`,
 		"a pipe":                 `mkfifo "$$.pipe"; echo 'print("pipe")' > "$$.pipe" & "$0" "$$.pipe"`,
 		"a descriptor":           `"$0" /dev/fd/3 3<bom.py; "$0" /dev/fd/3 3<latin.py; "$0" - <latin.py; "$0" - x <bom.py`,
-		"standard input":         `echo 'print(5)' | "$0" /dev/stdin`,
 		"a module's error":       `"$0" -m no_such_module`,
 		"a link":                 `mkdir -p links; ln -sf ../chdir.py links/chdir.py; "$0" links/chdir.py`,
 		"a module that leaves":   `"$0" -m chdir`,
@@ -368,18 +371,57 @@ func TestProgram_RunsWhatPythonRuns(t *testing.T) {
 		"another program":        `"$0" -c 'import os; os.execv("/bin/echo", ["echo", "hi"])'`,
 		"an end without words":   `"$0" -c 'import os; os._exit(0)'`,
 		"a fork":                 "\"$0\" -c 'import atexit, os\natexit.register(print, \"bye\")\nif os.fork(): os.wait()'",
-	} {
+	}
+	alone := map[string]string{ // a session is a terminal, and has an environment of its own
+		"standard input":            `echo 'print(5)' | "$0" /dev/stdin`,
+		"the errors of a child":     `"$0" -c 'import subprocess; subprocess.run("echo o; echo e >&2", shell=True)'`,
+		"no terminal":               `echo hi | "$0" -c 'import sys; print(sys.stdin.isatty(), sys.stdout.isatty(), sys.stderr.isatty())'`,
+		"an encoding":               `PYTHONIOENCODING=latin-1 "$0" -c 'print("\xe9")' | od -c`,
+		"no UTF-8":                  `PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 LC_ALL=C "$0" -c 'import sys; print(sys.flags.utf8_mode, sys.stdout.encoding)'`,
+		"a start-up file":           `PYTHONSTARTUP=no_such_file "$0" -c 'print(2)'`,
+		"a look at what it left":    `echo 'print(x)' | PYTHONINSPECT=1 "$0" -c 'x = 1'`,
+		"a reader that leaves":      `"$0" -c 'for i in range(100000): print(i)' | head -1`,
+		"a full disk":               `test -c /dev/full || exit 0; "$0" -c 'print(1)' >/dev/full; echo $?`,
+		"a signal of its own":       `"$0" -c 'import os; os.kill(os.getpid(), 15)'; echo $?`,
+		"a crash":                   `ulimit -c 0; "$0" -c 'import os; os.abort()'; echo $?`,
+		"a large status":            `"$0" -c 'import sys; sys.exit(300)'; echo $?; "$0" -c 'import sys; sys.exit(-1)'; echo $?`,
+		"an interrupt":              `"$0" -c 'import os, signal; os.kill(os.getpid(), signal.SIGINT)'; echo $?`,
+		"three interrupts":          `"$0" -c 'import os, signal; signal.signal(2, lambda *a: print("handled")); [os.kill(os.getpid(), 2) for _ in range(3)]'`,
+		"signals that are ignored":  `trap '' HUP INT; "$0" -c 'import signal; print(signal.getsignal(signal.SIGHUP), signal.getsignal(signal.SIGINT))'`,
+		"a job in the background":   `"$0" -c 'import signal; print(signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGQUIT))' & wait`,
+		"few files":                 `ulimit -Sn 200; "$0" -c 'import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])'`,
+		"a descriptor more":         `"$0" -c 'import os; print(os.read(7, 9))' 7<bom.py`,
+		"input that is left over":   `printf 'a\nb\n' | ("$0" -c 'import os; os.read(0, 2)'; cat)`,
+		"its place in the tree":     `"$0" -c 'import os; print(os.getppid(), os.getpgrp(), os.getsid(0))' | sed "s/^$$ /the shell /"`,
+		"the module that it is":     `"$0" bom.py; "$0" -c 'import __main__; print(type(__main__.__loader__), sorted(vars(__main__)))'`,
+		"words of the command line": `"$0" -c 'import sys; print(ascii(sys.argv))' "$(printf 'a\377')" '' 'a b' -c x -m y --version -h`,
+		"a name like an option":     `cp bom.py ./-x.py; "$0" -- -x.py a`,
+		"a name that is not text":   `n="$(printf 'm\377.py')"; cp bom.py "$n" 2>/dev/null || exit 0; "$0" "$n"`,
+		"other processes":           "\"$0\" -c 'import multiprocessing as m\nif __name__ == \"__main__\":\n  with m.get_context(\"spawn\").Pool(2) as p: print(p.map(abs, [-1, 2]))'",
+		"a debugger":                `printf 'p 6 * 7\nc\n' | "$0" -c 'breakpoint(); print("end")'`,
+	}
+	judge := func(t *testing.T, script, options string) {
+		of := func(program string) result {
+			var stdout, stderr strings.Builder
+			cmd := h.command(t)
+			cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", strings.ReplaceAll(script, `"$0"`, program), program}
+			cmd.Stdout, cmd.Stderr = &stdout, &stderr
+			_ = cmd.Run()
+			return result{stdout.String(), stderr.String(), status(t, cmd)}
+		}
+		want(t, of(`"`+binary()+`" --python "`+python+`"`+options), of(`"`+python+`"`))
+	}
+	for name, script := range inBoth {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			of := func(program string) result {
-				var stdout, stderr strings.Builder
-				cmd := h.command(t)
-				cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", script, program}
-				cmd.Stdout, cmd.Stderr = &stdout, &stderr
-				_ = cmd.Run()
-				return result{stdout.String(), stderr.String(), status(t, cmd)}
-			}
-			want(t, of(binary()), of(python))
+			judge(t, script, "")
+			judge(t, script, " --turn-limit 1h")
+		})
+	}
+	for name, script := range alone {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			judge(t, script, "")
 		})
 	}
 }

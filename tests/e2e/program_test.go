@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -121,6 +122,46 @@ func TestProgram_FileRunsAsAProgramOfItsOwn(t *testing.T) {
 	if got := h.run(t, "", "bad.py"); got.status != 1 || !strings.Contains(got.stderr, bad+`", line 2, in f`) {
 		t.Errorf("got %v, want status 1 and a traceback into the file", got)
 	}
+}
+
+// The terminal, its keys and its signals are the program's: nobody is between them.
+func TestProgram_AtATerminalHasItWhole(t *testing.T) {
+	t.Parallel()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("bash is not installed")
+	}
+	h := newHome(t)
+	code := `import os, signal, sys
+met = []
+signal.signal(signal.SIGINT, lambda *_: met.append(print("met", len(met) + 1, flush=True)))
+print([s.isatty() for s in (sys.stdin, sys.stdout, sys.stderr)], os.getpgrp() == os.getpid() == os.tcgetpgrp(0), flush=True)
+while len(met) < 3: signal.pause()
+raise SystemExit(7)
+`
+	if err := os.WriteFile(filepath.Join(h.dir, "keys.py"), []byte(code), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.env = append(h.env, "PS1=$ ")
+	p := h.startProgram(t, exec.CommandContext(t.Context(), bash, "--norc", "--noprofile", "-i"))
+	p.sees("$ ")
+	p.enters(binary() + " keys.py")
+	p.sees("[True, True, True] True\r\n")
+	p.types(ctrlC)
+	p.sees("met 1\r\n")
+	p.types(ctrlC)
+	p.sees("met 2\r\n")
+	p.types("\x1a")
+	p.sees("Stopped")
+	p.sees("$ ")
+	p.enters("fg")
+	p.types(ctrlC)
+	p.sees("met 3\r\n")
+	p.sees("$ ")
+	p.enters("echo $?")
+	p.sees("\r\n7\r\n")
+	p.types("exit\r")
+	p.leaves(0)
 }
 
 // badPython is a program that can be named as an interpreter and is none.

@@ -95,14 +95,44 @@ func TestR_GivesWhatTheCodeWroteAndItsStatus(t *testing.T) {
 func TestR_FileRunsAsWithRscript(t *testing.T) {
 	t.Parallel()
 	h := newRHome(t)
-	path := h.file(t, "a script.R", "#!/usr/bin/env Rscript\ncommandArgs(trailingOnly = TRUE)\nx <- 1\nx\nf <- function(n) {\n  n + 1\n}\nprint(f(x))\nreadLines(stdin(), 1)\nwhat it reads\nwarning('careful')\nquit(status = 4)\n")
-	args := []string{path, "a", "b c", "--lang", "", "-e"}
-	got := h.run(t, "", append([]string{"--lang", "r"}, args...)...)
-	rscript := h.command(t)
-	rscript.Path, rscript.Args = filepath.Join(rHome(t), "bin", "Rscript"), append([]string{"Rscript"}, args...)
-	out, _ := rscript.Output()
-	if got.stdout != string(out) || got.status != status(t, rscript) || !strings.Contains(got.stderr, "careful") {
-		t.Errorf("got %v, want what Rscript prints: %q, status %d", got, out, status(t, rscript))
+	rscript := filepath.Join(rHome(t), "bin", "Rscript")
+	for name, c := range map[string]struct {
+		code   string
+		script string // "$0" is Rscript, or what ours is in its place
+	}{
+		"its arguments":         {"#!/usr/bin/env Rscript\ncommandArgs(trailingOnly = TRUE)\ncommandArgs()[-1]\n", `"$0" s.R a "b c" --lang "" -e -g Tk --args x --version`},
+		"what is printed":       {"x <- 1\nx\nf <- function(n) {\n  n + 1\n}\nprint(f(x))\nwarning('careful')\nf <- function() warning('again'); f(); message('m')\n", `"$0" s.R`},
+		"a status":              {"quit(status = 4)\n", `"$0" s.R`},
+		"an error":              {"f <- function() stop('deep'); f()\ncat('never')\n", `"$0" s.R; echo $?`},
+		"what does not parse":   {"x <- 1\nif )\n", `"$0" s.R; echo $?`},
+		"its own lines":         {"readLines(stdin(), 1)\nwhat it reads\nscan(quiet = TRUE)\n1 2\n\n", `"$0" s.R`},
+		"standard input":        {"readLines('stdin')\n", `printf 'a\nb' | "$0" s.R`},
+		"questions":             {"x <- readline('q? ')\nx\ninteractive()\nmenu(c('a', 'b'))\n", `echo 1 | "$0" s.R; echo $?`},
+		"a child's errors":      {"invisible(system('echo o; echo e >&2'))\n", `"$0" s.R 2>/dev/null`},
+		"a reader that leaves":  {"for (i in 1:100000) cat(i, '\\n')\n", `"$0" s.R | head -1`},
+		"a signal":              {"tools::pskill(Sys.getpid(), 15); Sys.sleep(1000)\n", `"$0" s.R; echo $?`},
+		"an interrupt":          {"tools::pskill(Sys.getpid(), 2); Sys.sleep(1000)\n", `"$0" s.R; echo $?`},
+		"a plot":                {"plot(1)\ndev.cur()\n", `"$0" s.R; ls *.pdf`},
+		"its own variables":     {"Sys.getenv(c('R_HOME', 'R_PROFILE_USER', 'LC_CTYPE', 'TERM', 'TMPDIR'))\n", `"$0" s.R`},
+		"an end":                {".Last <- function() cat('last\\n')\n1\n", `"$0" s.R`},
+		"a name with a blank":   {"1\n", `mv s.R 's 2.R'; "$0" 's 2.R'`},
+		"a name of a directory": {"sub('--file=', '', grep('--file=', commandArgs(), value = TRUE))\n", `mkdir -p d; mv s.R d; "$0" ./d/s.R`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			of := func(program string) result {
+				h := h
+				h.dir = t.TempDir()
+				h.file(t, "s.R", c.code)
+				var stdout, stderr strings.Builder
+				cmd := h.command(t)
+				cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", c.script, program}
+				cmd.Stdout, cmd.Stderr = &stdout, &stderr
+				_ = cmd.Run()
+				return result{stdout.String(), stderr.String(), status(t, cmd)}
+			}
+			want(t, of(binary()), of(rscript))
+		})
 	}
 }
 
