@@ -833,3 +833,31 @@ func TestTerminal_CommandOfTheShellHasCtrlCUntilItEnds(t *testing.T) {
 	p.types(ctrlD)
 	p.leaves(0)
 }
+
+// It would show them as text, as Emacs does in M-x shell.
+func TestTerminal_DumbOneGetsNoControlSequences(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.env = append(h.env, "TERM=dumb")
+	p := h.sitDown(t)
+	p.enters("for i in [41]:")
+	p.sees("... ")
+	p.enters("    print(i + 1)")
+	p.sees("... ")
+	p.types("\r")
+	p.sees("\r\n42\r\n")
+	p.sees(">>> ")
+	p.enters("input('Who' + '? ')")
+	p.sees("Who? ")
+	p.enters("Ann")
+	p.sees("'Ann'")
+	p.sees(">>> ")
+	p.enters("1/0")
+	p.sees("ZeroDivisionError")
+	p.sees(">>> ")
+	p.types(ctrlD)
+	p.leaves(0)
+	if strings.ContainsAny(p.raw, "\x1b\a") {
+		t.Errorf("got %q", p.raw)
+	}
+}

@@ -37,12 +37,18 @@ func (a *atTerminal) check() error {
 // the session; "" means the current one.
 func (a *atTerminal) options(lang language, dir string) *terminal.Options {
 	dumb := isDumb()
+	syntax := lang.syntax
+	if dumb && syntax != nil { // it could not show that an indentation goes again
+		plain := *syntax
+		plain.Indent = 0
+		syntax = &plain
+	}
 	return &terminal.Options{
 		Continuation: lang.continuation,
 		HistoryPath:  a.historyPath(lang.name, dir),
 		Graphics:     terminal.DetectGraphics(os.Getenv),
 		Plain:        dumb,
-		Syntax:       lang.syntax,
+		Syntax:       syntax,
 		Habits:       lang.habits,
 		Quit:         lang.quit,
 		Colour:       !dumb && os.Getenv("NO_COLOR") == "",

@@ -13,6 +13,7 @@ import (
 type Painter struct {
 	Out  io.Writer
 	Size func() (cols, rows int) // of the terminal
+	Dumb bool                    // it knows no control sequences: text is only added, or taken back
 
 	view     View
 	on       bool
@@ -73,6 +74,9 @@ func (p *Painter) Erase() {
 	if !p.on {
 		return
 	}
+	if p.Dumb {
+		p.b.WriteString("\r\n")
+	}
 	p.move(0, p.start)
 	p.eraseBelow(len(p.rows) > 1)
 	p.flush()
@@ -109,6 +113,10 @@ func (p *Painter) Resized() {
 	}
 	cols, height := p.Size()
 	cols = max(1, cols)
+	if p.Dumb {
+		p.cols = cols
+		return
+	}
 	rows := slices.Clone(p.scrolled)
 	for _, r := range p.rows {
 		rows = append(rows, extent{r.end(), r.soft})
@@ -164,6 +172,9 @@ func wrapped(rows []extent, cols int) []extent {
 // screen in its history that is erased from its first cell on, and shows it again in a larger window:
 // so the row of the cursor is erased apart.
 func (p *Painter) eraseBelow(more bool) {
+	if p.Dumb {
+		return
+	}
 	p.b.WriteString("\x1b[K")
 	if more {
 		fmt.Fprintf(&p.b, "\x1b[B\x1b[1G\x1b[J\x1b[A\x1b[%dG", p.x+1)
@@ -172,7 +183,11 @@ func (p *Painter) eraseBelow(more bool) {
 
 // Clear draws the view at the top of an empty screen.
 func (p *Painter) Clear() {
-	p.b.WriteString("\x1b[H\x1b[2J")
+	if p.Dumb {
+		p.b.WriteString("\r\n")
+	} else {
+		p.b.WriteString("\x1b[H\x1b[2J")
+	}
 	p.flush()
 	v := p.view
 	p.on = false
@@ -184,6 +199,10 @@ func (p *Painter) change(rows []row, colour bool) {
 	i, j := difference(p.rows, rows)
 	if i < 0 {
 		p.rows = rows
+		return
+	}
+	if p.Dumb {
+		p.add(rows, i, j)
 		return
 	}
 	if j > 0 && j < len(p.rows[i].cells) && p.rows[i].cells[j].width == 0 {
@@ -206,6 +225,26 @@ func (p *Painter) change(rows []row, colour bool) {
 	p.y, p.x = len(rows)-1, rows[len(rows)-1].end()
 }
 
+// add is change for a dumb terminal. Its cursor is always behind the last cell. Rows that end stay there;
+// where more than the last row is another one, all of it is written again, below.
+func (p *Painter) add(rows []row, i, j int) {
+	last := len(p.rows) - 1
+	switch old := p.rows[i]; {
+	case j == len(old.cells) && (i == last || i == len(rows)-1 && j == len(rows[i].cells)):
+		if i < last {
+			p.rows = rows
+			return
+		}
+	case i == last:
+		p.b.WriteString(strings.Repeat("\b \b", old.end()-row{old.start, old.cells[:j], false}.end()))
+	default:
+		p.b.WriteString("\r\n")
+		i, j = 0, 0
+	}
+	p.write(rows, i, j, false)
+	p.rows = rows
+}
+
 // write writes rows from one cell on.
 func (p *Painter) write(rows []row, i, j int, colour bool) {
 	for ; i < len(rows); i, j = i+1, 0 {
@@ -217,7 +256,7 @@ func (p *Painter) write(rows []row, i, j int, colour bool) {
 				p.style(Plain)
 			}
 			p.b.WriteString(c.text)
-			if column += c.width; c.isDisputed() && column < p.cols {
+			if column += c.width; c.isDisputed() && column < p.cols && !p.Dumb {
 				fmt.Fprintf(&p.b, "\x1b[%dG", column+1)
 			}
 		}
@@ -238,7 +277,7 @@ func (p *Painter) write(rows []row, i, j int, colour bool) {
 
 // style sets the style of what is written next.
 func (p *Painter) style(s Style) {
-	if s == p.coloured {
+	if s == p.coloured || p.Dumb {
 		return
 	}
 	if p.coloured != Plain {
@@ -274,12 +313,13 @@ func difference(a, b []row) (i, j int) {
 // move puts the cursor into a row and column of the view.
 func (p *Painter) move(y, x int) {
 	switch {
+	case p.Dumb:
 	case y < p.y:
 		fmt.Fprintf(&p.b, "\x1b[%dA", p.y-y)
 	case y > p.y:
 		fmt.Fprintf(&p.b, "\x1b[%dB", y-p.y)
 	}
-	if x != p.x || p.x >= p.cols {
+	if !p.Dumb && (x != p.x || p.x >= p.cols) {
 		fmt.Fprintf(&p.b, "\x1b[%dG", x+1)
 	}
 	p.y, p.x = y, x

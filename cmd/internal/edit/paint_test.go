@@ -38,6 +38,45 @@ func TestPainter_ShowsBlocksHintsListsAndSearches(t *testing.T) {
 	}
 }
 
+func TestPainter_DumbOneOnlyAddsAndTakesBack(t *testing.T) {
+	for _, test := range []struct{ keys, shows string }{
+		{"abc\x7fd", ">>> abc\b \bd"},
+		{"ab" + kLeft + "中", ">>> ab\b \b中b"},
+		{"ab" + kLeft + "\r", ">>> ab\r\n"},
+		{"if x:\r", ">>> if x:\r\n... "},
+		{"if x:\r    y\r\r", ">>> if x:\r\n...     y\r\n... \r\n"},
+		{"if x:\ry" + kUp + "z", ">>> if x:\r\n... y\r\n>>> izf x:\r\n... y"},
+		{kUp, ">>> import os"},
+		{"al\t\x03", ">>> alpha^C\r\n"},
+	} {
+		var b strings.Builder
+		o := inPython()
+		o.Colour, o.Syntax = false, nil
+		s := &sitting{T: t, history: NewHistory(100, "import os"), o: o}
+		p := Painter{Out: &b, Size: func() (int, int) { return 40, 12 }, Dumb: true}
+		s.editor.Begin(o, s.history)
+		p.Begin(s.editor.View(), 0)
+		keys := scriptSource{&keySource{runes: []rune(test.keys)}}
+		for {
+			key, err := ReadKey(keys, false)
+			if err != nil {
+				break
+			}
+			out := s.editor.Press(key)
+			p.Draw(s.editor.View())
+			switch out {
+			case Accepted:
+				p.Finish("")
+			case Interrupted:
+				p.Finish("^C")
+			}
+		}
+		if got := b.String(); got != test.shows {
+			t.Errorf("%q: got %q, want %q", test.keys, got, test.shows)
+		}
+	}
+}
+
 func TestPainter_RowsThatAreExactlyFull(t *testing.T) {
 	for _, n := range []int{35, 36, 37, 75, 76, 77} {
 		s := sit(t, inPython())

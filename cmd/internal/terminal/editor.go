@@ -32,7 +32,7 @@ const maxQuestions = 200
 type editor struct {
 	keys     *keyboard
 	mode     *mode
-	plain    bool     // the terminal knows no bracketed paste
+	plain    bool     // the terminal knows no control sequences
 	program  string   // edits a text on Ctrl-X Ctrl-E; "" is none
 	programs Programs // may take the keys; nil: none can
 	repaint  func()   // lets a program draw its screen anew; mu is held
@@ -87,7 +87,7 @@ func newEditor(ctx context.Context, o *Options, interrupt, quit func()) (*editor
 		wrote:    make(chan struct{}, 1),
 		closed:   make(chan struct{}),
 	}
-	e.painter = &edit.Painter{Out: os.Stdout, Size: func() (cols, rows int) {
+	e.painter = &edit.Painter{Out: os.Stdout, Dumb: o.Plain, Size: func() (cols, rows int) {
 		s := WindowSize()
 		return int(s.Cols), int(s.Rows)
 	}}

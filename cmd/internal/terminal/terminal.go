@@ -48,7 +48,7 @@ type Options struct {
 	// Graphics says how to show pictures. They are always kept as files, too.
 	Graphics Graphics
 
-	// Plain means a terminal without bracketed paste.
+	// Plain means a terminal that knows no control sequences.
 	Plain bool
 
 	// Self is the author of input at this terminal, and Replay the last event before it.
