@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -92,7 +93,8 @@ func (r repl) rest(turn uint64, after timeline.Seq) (string, session.Reply) {
 	if err != nil {
 		r.Fatal(err)
 	}
-	return script(reply.Events), reply
+	ofBefore := func(e timeline.Event) bool { return e.Generation < reply.Generation } // a reply may begin with its end
+	return script(slices.DeleteFunc(slices.Clone(reply.Events), ofBefore)), reply
 }
 
 // script writes events down: text as it is, the rest in brackets.
