@@ -44,6 +44,43 @@ func (p *person) defines(code string) {
 	p.sees(">>> ")
 }
 
+// The usual recipe for one key reads sys.stdin.
+func TestScreen_StandardInputGivesEachKeyInTheModeForThat(t *testing.T) {
+	t.Parallel()
+	p := withPrograms(t, newHome(t))
+	p.defines(`
+def key(change="setcbreak", stream="sys.stdin"):
+    import sys, termios, tty
+    before = termios.tcgetattr(0)
+    getattr(tty, change)(0)
+    print("re" + "ady", end="", flush=True)
+    try:
+        got = eval(stream).read(1)
+    finally:
+        termios.tcsetattr(0, termios.TCSADRAIN, before)
+    return got
+`)
+	for call, want := range map[string]string{"key()": "'x'", "key('setraw')": "'x'", "key(stream='sys.stdin.buffer')": "b'x'"} {
+		p.enters(call)
+		p.sees("ready")
+		p.types("x")
+		p.sees(want)
+		p.sees(">>> ")
+	}
+	p.enters("key()")
+	p.sees("ready")
+	p.types(ctrlC)
+	p.sees("KeyboardInterrupt")
+	p.sees(">>> ")
+	p.enters("input('Who' + '? ')")
+	p.sees("Who? ")
+	p.enters("Ann")
+	p.sees("'Ann'")
+	p.sees(">>> ")
+	p.types(ctrlD)
+	p.leaves(0)
+}
+
 func TestScreen_AProgramGetsEachKeyAndWritesToTheTerminalAsItIs(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)

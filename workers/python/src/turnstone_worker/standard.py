@@ -15,6 +15,7 @@ from select import select
 from turnstone_worker.codec import text
 from turnstone_worker.frames import native_getframe
 from turnstone_worker.natives import replace
+from turnstone_worker.system import takes_keys
 from turnstone_worker.terminal import is_lost, replace_stream
 
 _native_input = builtins.input
@@ -75,6 +76,7 @@ class Stdin:
         self.kind = "line"
         self.turnstile = RLock()  # of input(): a prompt belongs to its reader
         self.text = None
+        self.personal = os.environ.get("TERM", "dumb") != "dumb"  # a person is at the terminal
 
     def mend(self):
         """Makes the stream, and replaces one that user code has closed or detached."""
@@ -168,7 +170,8 @@ class Stdin:
 
     def _is_elsewhere(self):
         """Reports whether the next bytes come from fd 0 itself: in a forked child, when user
-        code redirected it, and when it holds bytes that were meant for a reader of the terminal."""
+        code redirected it, when it holds bytes that were meant for a reader of the terminal, and
+        when a person types each key for the code, which has set the terminal's mode for that."""
         channel = self.channel
         if channel.forked:
             return True
@@ -176,7 +179,7 @@ class Stdin:
             return False
         if not channel.fence.is_terminal(0):
             return channel.fence.is_redirected(0)
-        return bool(select((0,), (), (), 0)[0])
+        return bool(select((0,), (), (), 0)[0]) or self.personal and takes_keys(0)
 
     def _next(self, want):
         if self.eof:

@@ -16,6 +16,7 @@ if os.name == "nt":
         open_channel,
         out_of_the_way,
         take_signals,
+        takes_keys,
     )
 else:
     from turnstone_worker.unix import (
@@ -32,4 +33,5 @@ else:
         open_channel,
         out_of_the_way,
         take_signals,
+        takes_keys,
     )

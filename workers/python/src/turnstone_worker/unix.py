@@ -8,6 +8,8 @@ from fcntl import F_DUPFD_CLOEXEC, fcntl as _fcntl, ioctl as _ioctl
 from select import POLLIN, poll
 from time import sleep as _sleep
 
+from turnstone_worker.imports import quietly
+
 FORKS = True
 LATE_SIGNALS = False  # a signal that was sent has arrived
 KEEPS_MARKERS = True  # a terminal passes on output unchanged
@@ -135,3 +137,12 @@ def end_within(seconds):
     """Ends the process after that time, whatever it does."""
     _signal.setitimer(_signal.ITIMER_REAL, seconds)
     _signal.signal(_signal.SIGALRM, _signal.SIG_DFL)
+
+
+def takes_keys(fd):
+    """Reports whether a terminal delivers each key, and not lines."""
+    try:
+        termios = quietly("termios")
+        return not termios.tcgetattr(fd)[3] & termios.ICANON
+    except Exception:
+        return False

@@ -175,3 +175,8 @@ def end_within(seconds):
         os._exit(0)
 
     start_new_thread(end, ())
+
+
+def takes_keys(fd):
+    """On Windows the console delivers keys in a way of its own (msvcrt)."""
+    return False
