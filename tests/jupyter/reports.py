@@ -200,6 +200,14 @@ class Python(Case):
             "from IPython.display import display, publish_display_data\ndisplay(A(), B(), include={'text/latex', 'image/png'})",
             "display({'text/plain': 'p'}, raw=True, metadata={'scrapbook': {'name': 'n'}})\npublish_display_data({'text/plain': 'q'}, metadata={'scrapbook': {'name': 'n'}})",
             "h = display(A(), display_id='i', include=['image/png'])\nh.update(B(), include=['text/html'])",
+            "class C:\n"
+            "    def _repr_pretty_(self, p, cycle):\n"
+            "        with p.group(2, 'C(', ')'):\n"
+            "            p.pretty([1]); p.text(','); p.breakable(); p.pretty('x')\n"
+            "    def __repr__(self): return 'not this'\n"
+            "display(C(), [1])\n"
+            "C()",
+            "from IPython.display import Code, Pretty\ndisplay(Pretty('as it is'))\nCode('x = 1', language='python')",
             "display({'audio/wav': base64.b64encode(b'RIFF').decode(), 'application/x-c': 'ü', 'text/plain': 'c'}, raw=True)",
         ):
             (reply, ours), (_, theirs) = self.k.run(code), other.run(code)

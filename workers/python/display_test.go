@@ -25,6 +25,8 @@ func TestDisplay_ShowsWhatValuesOfferForIt(t *testing.T) {
 		{"Offers(_repr_mimebundle_={'image/png': PNG, 'text/plain': 'no'})", "[result: image/png text/plain]\n"},
 		{"Offers(_repr_mimebundle_=({'image/png': base64.b64encode(PNG).decode()}, {}))", named},
 		{"Offers(_repr_mimebundle_={'text/html': '<p>', 'text/plain': 'plain'})", "plain\n[result: text/html text/plain]\n"},
+		{"class Pretty:\n    def _repr_pretty_(self, p, cycle): p.text('pretty')\n    def __repr__(self): return 'not this'\nPretty()", "pretty\n"},
+		{"class Needs:\n    def _repr_pretty_(self, p, cycle): p.none()\n    def __repr__(self): return 'its repr'\nNeeds()", "its repr\n"},
 		{"Offers(_repr_mimebundle_={'text/html': '<p>'})", "an Offers\n[result: text/html text/plain]\n"},
 		{"Silent(_repr_mimebundle_={'text/html': '<p>'})", "[result: text/html]\n"},
 		{"Offers(_repr_mimebundle_={}, _repr_png_=PNG)", named},

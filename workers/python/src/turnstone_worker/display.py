@@ -17,6 +17,7 @@ from time import sleep
 from turnstone_worker import bundles, imports
 from turnstone_worker.bundles import Bundle
 from turnstone_worker.codec import text
+from turnstone_worker.formatters import printed
 from turnstone_worker.natives import resemble
 
 # Values of these types have their repr and nothing else, so nothing is asked for.
@@ -170,6 +171,8 @@ class Display:
                 return None
         else:
             self._catch(bundle, self._pictures, bundle, value)
+            if shown is None and "text/plain" not in bundle.data and bundles.has(value, "_repr_pretty_"):
+                shown = self._catch(bundle, printed, type(value)._repr_pretty_, value)
             if bundle.has_picture():
                 if shown is None and _has_text(value):
                     shown = self._catch(bundle, bundle.guarded, "__repr__()", repr, value)
@@ -434,8 +437,8 @@ class Display:
 
 def _has_text(value):
     """Reports whether the text of a value says anything beside what the value shows."""
-    kind = type(value)
-    return kind.__repr__ is not object.__repr__ and not str(kind.__module__).startswith("IPython.")
+    method = type(value).__repr__
+    return method is not object.__repr__ and getattr(method, "__qualname__", "") != "DisplayObject.__repr__"  # IPython's own
 
 
 def _is_figure(value):

@@ -1,4 +1,7 @@
-"""Functions that show values of a type, as IPython keeps them. Libraries such as sympy register there what they show."""
+"""Functions that show values of a type, as IPython keeps them. Libraries such as sympy register there what they show.
+
+_repr_pretty_ is the method of a value for the same: it writes its text to a printer.
+"""
 
 
 class _Formatter:
@@ -44,17 +47,61 @@ class Shell:
         function = self.formatters["text/plain"].lookup(value)
         if function is None:
             return None
-        text = _Text()
-        try:
-            function(value, text, False)
-        except Exception:
-            return None  # one that needs IPython for it
-        return "".join(text.parts)
+        return printed(function, value)
 
 
-class _Text:
-    """The printer that a function for text writes to."""
+def printed(function, value):
+    """The text that a function writes of a value; None if it needs more of IPython than there is."""
+    printer = _Printer()
+    try:
+        function(value, printer, False)
+        return "".join(printer.parts)
+    except Exception:
+        return None
+
+
+class _Group:
+    """What is printed within a with statement."""
+
+    def __init__(self, printer, indent, open, close):
+        self.printer, self.indentation, self.open, self.close = printer, indent, open, close
+
+    def __enter__(self):
+        self.printer.begin_group(self.indentation, self.open)
+
+    def __exit__(self, *error):
+        self.printer.end_group(self.indentation, self.close)
+
+
+class _Printer:
+    """The printer that a function for text writes to: IPython's, with lines of any length."""
 
     def __init__(self):
         self.parts = []
         self.text = self.parts.append
+        self.indentation = 0
+
+    def breakable(self, sep=" "):
+        self.text(sep)
+
+    def break_(self):
+        self.text("\n" + " " * self.indentation)
+
+    def begin_group(self, indent=0, open=""):
+        self.text(open)
+        self.indentation += indent
+
+    def end_group(self, dedent=0, close=""):
+        self.indentation -= dedent
+        self.text(close)
+
+    def group(self, indent=0, open="", close=""):
+        return _Group(self, indent, open, close)
+
+    def indent(self, indent):
+        return self.group(indent)
+
+    def pretty(self, value):
+        function = getattr(type(value), "_repr_pretty_", None)
+        text = printed(function, value) if function is not None else None
+        self.text(repr(value) if text is None else text)
