@@ -132,11 +132,12 @@ func TestProgram_AtATerminalHasItWhole(t *testing.T) {
 		t.Skip("bash is not installed")
 	}
 	h := newHome(t)
-	code := `import os, signal, sys
+	code := `import os, signal, sys, time
 met = []
 signal.signal(signal.SIGINT, lambda *_: met.append(print("met", len(met) + 1, flush=True)))
+signal.signal(signal.SIGCONT, lambda *_: print("goes", "on", flush=True))
 print([s.isatty() for s in (sys.stdin, sys.stdout, sys.stderr)], os.getpgrp() == os.getpid() == os.tcgetpgrp(0), flush=True)
-while len(met) < 3: signal.pause()
+while len(met) < 3: time.sleep(.01)
 raise SystemExit(7)
 `
 	if err := os.WriteFile(filepath.Join(h.dir, "keys.py"), []byte(code), 0o600); err != nil {
@@ -155,11 +156,12 @@ raise SystemExit(7)
 	p.sees("Stopped")
 	p.sees("$ ")
 	p.enters("fg")
+	p.sees("goes on\r\n")
 	p.types(ctrlC)
 	p.sees("met 3\r\n")
 	p.sees("$ ")
-	p.enters("echo $?")
-	p.sees("\r\n7\r\n")
+	p.enters("echo status $?")
+	p.sees("status 7\r\n")
 	p.types("exit\r")
 	p.leaves(0)
 }
