@@ -137,6 +137,7 @@ func (m *Idle) fields(w *walk) {
 	}
 	w.uint("turn", &m.Turn, required, 0)
 	w.text("prompt", &m.Prompt, required, MaxTextBytes)
+	w.text("continuation", &m.Continuation, optional, MaxTextBytes)
 	enum(w, "outcome", &m.Outcome, OutcomeOK, OutcomeError, OutcomeInterrupted)
 	objectOrNil(w, "error", &m.Error, failure)
 	w.uint("unrun", &m.Unrun, failure, 0)

@@ -149,12 +149,13 @@ type (
 
 	// Idle ends a turn; turn 0 is the first readiness.
 	Idle struct {
-		Turn    uint64
-		Prompt  string
-		Outcome Outcome
-		Error   *RuntimeError // nil unless Outcome is OutcomeError or OutcomeInterrupted
-		Unrun   uint64        // lines of the input that were not run because of Outcome; 0 when it is OutcomeOK
-		Mark    uint64
+		Turn         uint64
+		Prompt       string
+		Continuation string // the prompt of the further lines of an input; "" is the language's usual one
+		Outcome      Outcome
+		Error        *RuntimeError // nil unless Outcome is OutcomeError or OutcomeInterrupted
+		Unrun        uint64        // lines of the input that were not run because of Outcome; 0 when it is OutcomeOK
+		Mark         uint64
 	}
 
 	// InterruptAck says that an interrupt was delivered, not that it took effect.

@@ -343,7 +343,7 @@ func structMeaning(v reflect.Value) map[string]any {
 // leftOut says which fields are absent when zero.
 func leftOut(v reflect.Value, name string) bool {
 	switch name {
-	case "Mark", "Source", "Title", "Start", "Matches", "Unrun", "Variables", "Functions", "Shape", "Bytes", "Line", "Silent", "NoExit", "Display", "Meta":
+	case "Mark", "Source", "Title", "Start", "Matches", "Unrun", "Variables", "Functions", "Shape", "Bytes", "Line", "Silent", "NoExit", "Display", "Meta", "Continuation":
 		return true
 	case "ID":
 		return v.Type() == reflect.TypeFor[ipc.Display]()

@@ -38,6 +38,10 @@ type Info struct {
 	LastSeq     timeline.Seq  `json:"last_seq"`
 	Watchers    int           `json:"watchers"`         // in a daemon
 	Writer      string        `json:"writer,omitempty"` // the holder of the keyboard, in a daemon
+
+	// Continuation is the prompt for the further lines of an input, where it is not the usual one of
+	// the language.
+	Continuation string `json:"continuation,omitempty"`
 }
 
 // Confinement says in a few words what confines the session: "full" when nothing does.

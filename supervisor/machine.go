@@ -52,7 +52,8 @@ type machine struct {
 	generation uint64
 	rung       string // the rung of the stop ladder that ended the last worker
 	prompt     string
-	life       // of the current worker; zero without a worker
+	more       string // the prompt of an input's further lines, where it is not the usual one
+	life              // of the current worker; zero without a worker
 
 	lastTurn uint64
 	fresh    bool             // no turn has begun in this generation
@@ -474,7 +475,7 @@ func (m *machine) idle(f ipc.Idle) error {
 	if m.turn == nil || m.turn.id != f.Turn {
 		return fmt.Errorf("idle names turn %d, which is not active", f.Turn)
 	}
-	m.prompt = m.log.Hidden(f.Prompt)
+	m.prompt, m.more = m.log.Hidden(f.Prompt), m.log.Hidden(f.Continuation)
 	if f.Unrun > 0 {
 		m.notice("%s", unrun(f))
 	}
@@ -593,7 +594,7 @@ func (m *machine) exited(report timeline.GenerationEnded) timeline.GenerationEnd
 	}
 	m.dropHeld(timeline.OutcomeEnded)
 	m.fresh = false
-	m.life, m.known, m.prompt, m.due = life{}, nil, "", time.Time{}
+	m.life, m.known, m.prompt, m.more, m.due = life{}, nil, "", "", time.Time{}
 	m.move(next)
 	return report
 }

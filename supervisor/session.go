@@ -95,6 +95,8 @@ func (s *Session) Info(context.Context) (session.Info, error) {
 		Dir:        s.spec.Dir,
 		Limits:     s.spec.Limits.String(),
 		LastSeq:    s.log.Last(),
+
+		Continuation: s.m.more,
 	}
 	if s.failure != nil {
 		i.Failure = s.failure.Error()

@@ -834,6 +834,31 @@ func TestTerminal_CommandOfTheShellHasCtrlCUntilItEnds(t *testing.T) {
 	p.leaves(0)
 }
 
+func TestTerminal_PromptsAreThoseOfTheRuntime(t *testing.T) {
+	t.Parallel()
+	p := newHome(t).sitDown(t)
+	p.enters("import sys; sys.ps1, sys.ps2 = 'one> ', 'more> '")
+	p.sees("one> ")
+	p.enters("if True:")
+	p.sees("more>     ")
+	p.types("print(40 + 2)\r\r")
+	p.sees("\r\n42\r\n")
+	p.sees("one> ")
+	p.types("\x1b[200~if True:\n    print(43)\n\x1b[201~")
+	p.sees("more>     print(43)")
+	p.types("\r")
+	p.sees("\r\n43\r\n")
+	p.sees("one> ")
+	p.enters("sys.ps2 = '... '")
+	p.sees("one> ")
+	p.enters("if True:")
+	p.sees("... ")
+	p.types(ctrlC)
+	p.sees("one> ")
+	p.types(ctrlD)
+	p.leaves(0)
+}
+
 // It would show them as text, as Emacs does in M-x shell.
 func TestTerminal_DumbOneGetsNoControlSequences(t *testing.T) {
 	t.Parallel()

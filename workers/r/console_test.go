@@ -196,8 +196,14 @@ func TestTurn_IncompleteInputIsRsOwnError(t *testing.T) {
 func TestPrompt_IsTheOption(t *testing.T) {
 	t.Parallel()
 	w := start(t, setup{})
-	if r := w.Run("options(prompt = 'R! ')"); r.Idle.Prompt != "R! " {
-		t.Errorf("got %q", r.Idle.Prompt)
+	if r := w.Run("options(prompt = 'R! ')"); r.Idle.Prompt != "R! " || r.Idle.Continuation != "" {
+		t.Errorf("got %q, and %q for further lines", r.Idle.Prompt, r.Idle.Continuation)
+	}
+	for _, more := range []string{"é. ", "+ "} {
+		want := strings.TrimPrefix(more, "+ ")
+		if r := w.Run("options(continue = '" + more + "')"); r.Idle.Continuation != want {
+			t.Errorf("got %q for further lines, want %q", r.Idle.Continuation, want)
+		}
 	}
 	for _, both := range []string{"same> ", "> ", "Browse[1]> "} {
 		w.Run("options(prompt = '" + both + "', continue = '" + both + "')")

@@ -790,6 +790,7 @@ class Session(_Session, total=False):
     output_path: str  # the rendered transcript; "" when there is none
     lost: str  # the transcript of an earlier session of this name whose program was killed
     writer: str  # the holder of the keyboard, in a daemon
+    continuation: str  # Continuation is the prompt for the further lines of an input, where it is not the usual one of the language.
     provisional: bool  # State is StatePreparing
     running_ms: int
 

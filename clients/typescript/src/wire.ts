@@ -683,6 +683,8 @@ export interface Session {
   watchers: number;
   /** the holder of the keyboard, in a daemon */
   writer?: string;
+  /** Continuation is the prompt for the further lines of an input, where it is not the usual one of the language. */
+  continuation?: string;
   /** State is StatePreparing */
   provisional?: boolean;
   running_ms?: number;

@@ -138,7 +138,7 @@ func (a attached) Events(ctx context.Context, after timeline.Seq) iter.Seq2[time
 // Info returns the session's info in a form for a terminal.
 func (a attached) Info(ctx context.Context) (session.Info, error) {
 	i, err := a.Session.Info(ctx)
-	i.Prompt, i.Wait = plainText(i.Prompt), plainWait(i.Wait)
+	i.Prompt, i.Continuation, i.Wait = plainText(i.Prompt), plainText(i.Continuation), plainWait(i.Wait)
 	return i, err
 }
 

@@ -172,7 +172,7 @@ func (c *conversation) input(ctx context.Context) (string, error) {
 		c.editor.freshLine()
 		code, err := c.editor.code(edit.Options{
 			Prompt:       c.prompt,
-			Continuation: c.o.Continuation,
+			Continuation: cmp.Or(c.info(ctx).Continuation, c.o.Continuation),
 			Whole:        func(text string) bool { return c.whole(ctx, text) },
 			Complete:     func(text string, cursor int) edit.Completion { return c.complete(ctx, text, cursor) },
 		})

@@ -23,7 +23,7 @@ const quitStatus = 128 + 3
 
 // Options adapt Run to its terminal. The zero value is for a plain one.
 type Options struct {
-	// Continuation is the prompt for the further lines of an input. "" means "... ".
+	// Continuation is the usual prompt for the further lines of an input. "" means "... ".
 	Continuation string
 
 	// HistoryPath is a file for typed inputs, of mode 0600. "" means no history beyond Run.

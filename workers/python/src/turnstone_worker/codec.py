@@ -22,7 +22,7 @@ class ProtocolError(Exception):
 
 def frame(message):
     """The message as one frame: its length, then a map."""
-    if len(message) == 5 and message["type"] == "idle" and message["outcome"] == "ok":
+    if len(message) == 5 and message["type"] == "idle" and message["outcome"] == "ok" and "mark" in message:
         return _idle(message)
     if message["type"] == "call":
         return _call(message)

@@ -34,7 +34,7 @@ class Turn:
         self.no_exit = no_exit  # SystemExit is an error like others
         self.error = None
         self.failure = None  # the error as the idle frame has it
-        self.prompt = ">>> "
+        self.prompt, self.continuation = ">>> ", "... "
         self.farewell = None  # the idle frame, prepared
 
     def exits(self):
@@ -291,7 +291,8 @@ class Worker:
                 self.cells.report(e)
             self.streams.flush_others()
             self.streams.notice()
-            turn.prompt = _prompt()
+            turn.prompt = _prompt("ps1", ">>> ")
+            turn.continuation = _prompt("ps2", "... ")
             self.interrupts.running = False
 
     def close(self):
@@ -325,6 +326,8 @@ class Worker:
     def _bid_farewell(self, turn):
         if turn.farewell is None:
             idle = {"type": "idle", "turn": turn.number, "prompt": text(turn.prompt), "outcome": "ok"}
+            if turn.continuation != "... ":
+                idle["continuation"] = text(turn.continuation)
             if turn.error is not None:
                 interrupted = isinstance(turn.error, (KeyboardInterrupt, TurnAborted)) or (
                     self.interrupts.honoured and type(turn.error).__name__ == "CancelledError"  # asyncio.run's way
@@ -452,9 +455,9 @@ class Worker:
         self.interrupts.running = False
 
 
-def _prompt():
+def _prompt(name, default):
     try:
-        return str(getattr(sys, "ps1", ">>> "))
+        return str(getattr(sys, name, default))
     except Exception:
         return ""  # as Python's own, which forgets the error
 

@@ -414,9 +414,13 @@ static void finish(void) {
 	leave(&state.lock);
 
 	reset = signalled = false;
-	frame *f = send_begin("idle", 3 + failed + (unrun > 0), true);
+	const char *more = option("continue");
+	bool unusual = *more != 0 && strcmp(more, "+ ") != 0;
+	frame *f = send_begin("idle", 3 + unusual + failed + (unrun > 0), true);
 	put_uint(f, "turn", turn);
 	put_text(f, "prompt", option("prompt"));
+	if (unusual)
+		put_text(f, "continuation", more);
 	put_text(f, "outcome", failed ? "error" : cut_short ? "interrupted" : "ok");
 	if (failed && own && *said != 0)
 		put_error(f, "Error", 5, said, strlen(said));
