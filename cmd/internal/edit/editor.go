@@ -98,7 +98,7 @@ func (e *Editor) Begin(o Options, history *History) {
 	if e.commands == nil {
 		e.commands = emacs()
 	}
-	e.vi.insert = true
+	e.vi.insert, e.vi.keys = true, []Key{{Text: "i"}} // as if by that command
 }
 
 // Text returns the text.

@@ -45,6 +45,9 @@ func (e *Editor) inVi(k Key) (Outcome, bool) {
 	if end := lineEnd(e.text, e.at); done && !v.insert && v.operator == 0 && e.at == end && end > lineBegin(e.text, e.at) {
 		e.at = clusterBegin(e.text, end) // there is no place behind the last character
 	}
+	if !v.insert && !v.pending() && !slices.Equal(v.before, e.text) && v.command() != "u" {
+		e.oneStep(v.before)
+	}
 	if !v.insert && !v.pending() && !slices.Equal(v.before, e.text) && strings.Contains(repeatable, v.command()) {
 		v.change = v.keys
 	}
@@ -73,6 +76,16 @@ func (e *Editor) viRepeat() {
 		e.Press(k)
 	}
 	e.vi.repeating = false
+}
+
+// oneStep makes one step, to take back, of all since the text was before.
+func (e *Editor) oneStep(before []rune) {
+	for i, s := range slices.Backward(e.undo) {
+		if slices.Equal(s.text, before) {
+			e.undo = e.undo[:i+1]
+			return
+		}
+	}
 }
 
 func (e *Editor) viKey(k Key) (Outcome, bool) {
@@ -214,7 +227,7 @@ func (e *Editor) viInsert(r rune, count int) {
 		e.viRemove(e.at, lineEnd(e.text, e.at), false)
 	}
 	e.vi.insert = true
-	e.typed = false // what was inserted before is a step of its own to take back
+	e.typed = false
 }
 
 // viFirst returns the first character of the line that is no blank.
