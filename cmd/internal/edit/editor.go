@@ -272,6 +272,9 @@ func (e *Editor) dedent(typed rune) {
 		return
 	}
 	indent := strings.TrimSuffix(line, word)
+	if above, ok := strings.CutPrefix(string(e.text[lineBegin(e.text, max(0, begin-1)):begin]), indent); !closes && ok && beginsWithWord(above, s.Leads) {
+		return
+	}
 	n := min(len(s.step(indent)), len(indent))
 	at := e.at - n
 	e.text = slices.Delete(e.text, begin, begin+n)

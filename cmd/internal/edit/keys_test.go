@@ -62,6 +62,8 @@ var scripts = []struct {
 	{"a block within a block", "P I: the same", "def f():\rif x:\rpass\r", "def f():\n    if x:\n        pass\n    ", Continues},
 	{"return ends its block", "P: keeps the indentation; I: goes back", "if x:\rif y:\rreturn\r", "if x:\n    if y:\n        return\n    ", Continues},
 	{"else goes back by its colon", "P I: by hand", "if x:\rpass\relse:\r", "if x:\n    pass\nelse:\n    ", Continues},
+	{"except belongs to the line above", "P I: by hand", "while x:\rtry: a\rexcept b: c\r", "while x:\n    try: a\n    except b: c\n    ", Continues},
+	{"else of the block above one line", "P I: by hand", "if x:\ra = b\relse: c\r", "if x:\n    a = b\nelse: c\n", Continues},
 	{"else with Backspace, as in the peers", "P I: the same", "if x:\rx\r\x7felse:\r", "if x:\n    x\nelse:\n    ", Continues},
 	{"lines that a program types keep their own indentation", "P I: twice indented", "if x:\r    a\r    b\r", "if x:\n    a\n    b\n    ", Continues},
 	{"brackets indent", "I: the same", "f(\r1,\r", "f(\n    1,\n    ", Continues},

@@ -20,7 +20,8 @@ type Syntax struct {
 	Indent   int      // the columns of one step; 0 means that lines are not indented
 	Opens    rune     // a line that ends in it opens a block, beside the brackets
 	Leaves   []string // a line that begins with one is the last of its block
-	Dedents  []string // a line that begins with one goes back a step
+	Dedents  []string // a line that begins with one goes back a step,
+	Leads    []string // unless the line above has the same indentation, and begins with one of these
 	Bracket  bool     // a block is between brackets, so it goes on until its bracket is closed
 	Prompt   string   // of the language's own REPL,
 	Further  string   // and before further lines
@@ -72,6 +73,7 @@ var Python = &Syntax{
 	Opens:    ':',
 	Leaves:   []string{"return", "pass", "break", "continue", "raise"},
 	Dedents:  []string{"else", "elif", "except", "finally"},
+	Leads:    []string{"if", "elif", "for", "while", "try", "except", "else", "async"},
 	Prompt:   ">>>",
 	Further:  "...",
 	Filename: "input.py",
