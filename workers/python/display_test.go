@@ -283,6 +283,10 @@ func TestInspect_DescribesWithoutRunningCode(t *testing.T) {
 		{"f|", []string{"Signature: f(a, b=2, *rest, c, d=…, **more)\nType: function\nFile: <cell 1>, line 1\n\nDoes f.\n\nMore.\n"}},
 		{"x = f(1, g(2), |", []string{"Signature: f(a, b=2"}},
 		{"C.m|ethod(", []string{"Signature: C.method(self, x)\n"}},
+		{"c.m|ethod(", []string{"Signature: c.method(x)\nType: method\nFile: <cell 1>, line 9\n"}},
+		{"c.made(|", []string{"Signature: c.made(x)\nType: method\n"}},
+		{"C.made|", []string{"Signature: C.made(x)\nType: method\n"}},
+		{"C.free|", []string{"Signature: C.free(x)\nType: function\n"}},
 		{"C|", []string{"Signature: C(x=1)\nType: type\n\nThe class C.\n"}},
 		{"len|", []string{"Signature: len(obj)\nType: builtin_function_or_method\n", "Signature: len(obj, /)\n"}},
 		{"n|", []string{"Type: int\nValue: 7\n"}},
@@ -306,6 +310,11 @@ class C:
     "The class C."
     def __init__(self, x=1): pass
     def method(self, x): pass
+    @classmethod
+    def made(cls, x): pass
+    @staticmethod
+    def free(x): pass
+c = C()
 ran = []
 class Trap:
     "A trap."

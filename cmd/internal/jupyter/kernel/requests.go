@@ -80,6 +80,7 @@ func (k *kernel) controlRequest(r *request) error {
 	case "connect_request":
 		c := &k.o.Connection
 		k.answer(r, "connect_reply", map[string]any{
+			"status":     "ok",
 			"shell_port": c.Shell, "iopub_port": c.IOPub, "stdin_port": c.Stdin, "control_port": c.Control, "hb_port": c.Heartbeat,
 		})
 	default: // Front ends that send more than we know wait for no answer, but for the statuses.

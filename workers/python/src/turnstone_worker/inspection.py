@@ -54,8 +54,8 @@ def _told(name, value):
         file = vars(value).get("__file__")
         if type(file) is str:
             lines.append("File: %s" % file)
-    elif kind is FunctionType:
-        code = value.__code__
+    elif kind is FunctionType or kind is MethodType and type(value.__func__) is FunctionType:
+        code = value.__code__ if kind is FunctionType else value.__func__.__code__
         lines.append("File: %s, line %d" % (code.co_filename, code.co_firstlineno))
     elif kind in _PLAIN:
         shown = repr(value)

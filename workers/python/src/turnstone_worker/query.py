@@ -1,7 +1,7 @@
 """Queries while no turn runs: completions, whether a text is complete, and variables."""
 import builtins
 import sys
-from types import BuiltinFunctionType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
+from types import BuiltinFunctionType, FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
 
 from turnstone_worker.codec import text
 
@@ -83,6 +83,11 @@ def _attribute(value, name):
             return found.__get__(value, kind)
         except AttributeError:
             return _MISSING
+    if type(found) in (staticmethod, classmethod):
+        found, bound = found.__func__, type(found) is classmethod
+        return MethodType(found, value if issubclass(kind, type) else kind) if bound and callable(found) else found
+    if type(found) is FunctionType and not issubclass(kind, type):
+        return MethodType(found, value)
     if _look_up(_mro_of(type(found)), "__get__") is not _MISSING and not callable(found):
         return _MISSING  # a property or similar
     return found
