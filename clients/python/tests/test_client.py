@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -303,6 +304,33 @@ class Promises(unittest.TestCase):
             with self.assertRaises(ValueError):
                 await asyncio.wait_for(call, 10)
         self.assertEqual(text((await session.run("'\U0001f600'"))["events"]), "'\U0001f600'\n")
+
+    @with_daemon
+    async def test_code_that_is_no_string_is_refused_and_not_taken_for_an_empty_one(self, client, daemon):
+        session = await client.create()
+        for call in (session.run(None), session.run(5), session.start(None)):
+            with self.assertRaises(TypeError):
+                await call
+
+    def test_a_client_in_another_event_loop_is_an_error_and_not_a_hang(self):
+        with tempfile.TemporaryDirectory() as directory:
+            daemon = Daemon(directory)
+            loop = asyncio.new_event_loop()
+            try:
+                client = loop.run_until_complete(reached(daemon))
+                for call in (client.list, client.close):
+                    with self.assertRaisesRegex(RuntimeError, "another event loop"):
+                        asyncio.run(asyncio.wait_for(call(), DEADLINE))
+                self.assertEqual(loop.run_until_complete(client.list()), [])
+                loop.run_until_complete(client.close())
+            finally:
+                loop.close()
+                daemon.stop()
+            asyncio.run(asyncio.wait_for(client.close(), DEADLINE))  # its loop is closed, and with it all there was
+
+    def test_an_error_goes_through_pickle(self):
+        error = pickle.loads(pickle.dumps(TurnstoneError("busy", "turn 1 runs", {"turn": 1})))
+        self.assertEqual((type(error), error.kind, str(error), error.data), (TurnstoneError, "busy", "turn 1 runs", {"turn": 1}))
 
     @with_daemon
     async def test_what_waits_for_a_reader_that_stands_still_is_bounded(self, client, daemon):

@@ -39,6 +39,9 @@ class TurnstoneError(Exception):
         self.kind = kind
         self.data = data or {}
 
+    def __reduce__(self) -> Any:
+        return type(self), (self.kind, str(self), self.data)  # pickle gives a pool's error to its parent
+
 
 def text(events: Iterable[wire.Event], *, missing: Optional[str] = None) -> str:
     """Return the text that events have written, of both streams in their order.
@@ -85,6 +88,7 @@ class Client:
     def __init__(self, socket: str, author: str = ""):
         self.socket = socket
         self.author = author
+        self._loop: Optional[asyncio.AbstractEventLoop] = None
         self._writer: Optional[asyncio.StreamWriter] = None
         self._reading: Optional["asyncio.Task[None]"] = None
         self._calls: Dict[int, Tuple[str, "asyncio.Future[Any]"]] = {}
@@ -102,6 +106,11 @@ class Client:
 
     async def close(self) -> None:
         """End the connection. The sessions live on, and events() that is being read ends with an error."""
+        if self._loop is None or not self._loop.is_closed():  # with which the connection ends
+            self._check_loop()
+            await self._hang_up()
+
+    async def _hang_up(self) -> None:
         self._closed = True
         for other in list(self._others):
             await other.close()
@@ -112,7 +121,13 @@ class Client:
         if self._reading is not None:
             await asyncio.wait([self._reading])
 
+    def _check_loop(self) -> None:
+        """Refuse a call in another event loop, which would never be answered."""
+        if self._loop not in (None, asyncio.get_running_loop()):
+            raise RuntimeError("this client was connected in another event loop, or thread: connect in this one, too")
+
     async def _dial(self) -> None:
+        self._loop = asyncio.get_running_loop()
         if sys.platform == "win32":
             raise TurnstoneError("unsupported", "this client speaks over Unix sockets, and the daemon on Windows listens at a named pipe: use the client for TypeScript or Go there")
         try:
@@ -143,6 +158,7 @@ class Client:
         and the call ends with it, or after 5 s. progress gets the seconds and a message while a long
         call runs; if it raises, the call ends with that error, and the work goes on.
         """
+        self._check_loop()
         self._last_id += 1
         number = self._last_id
         request: Dict[str, Any] = {"jsonrpc": "2.0", "id": number, "method": method, "params": dict(params or {})}
@@ -346,11 +362,11 @@ class Session:
         turn, with up to 64 MiB of output; of more it has the beginning and the end, and an "elided"
         that names the events between.
         """
-        return await self._whole(await self._call("turn/start", {"input": code, "wait_ms": _milliseconds(timeout), **self._author()}, progress))
+        return await self._whole(await self._call("turn/start", {"input": _checked(code), "wait_ms": _milliseconds(timeout), **self._author()}, progress))
 
     async def start(self, code: str, *, silent: bool = False) -> int:
         """Start a turn and return its number. Readers who show a session skip a silent one."""
-        params: Dict[str, Any] = {"input": code, **self._author()}
+        params: Dict[str, Any] = {"input": _checked(code), **self._author()}
         if silent:
             params["silent"] = True
         return (await self._call("turn/start", params))["turn"]
@@ -528,6 +544,12 @@ async def _dial_again(lost: Client) -> Client:
                 raise
         await asyncio.sleep(RECONNECT_PAUSES[min(attempt, len(RECONNECT_PAUSES) - 1)])
         attempt += 1
+
+
+def _checked(code: str) -> str:
+    if not isinstance(code, str):  # None would be an empty input
+        raise TypeError("code is of type %s, not str" % type(code).__name__)
+    return code
 
 
 def _milliseconds(timeout: Optional[float]) -> int:

@@ -367,12 +367,12 @@ export class Session {
    * the events between.
    */
   async run(code: string, options: WaitOptions = {}): Promise<Reply> {
-    return this.whole(await this.client.call("turn/start", { session: this.name, input: code, wait_ms: milliseconds(options), ...this.client.signed() }, options));
+    return this.whole(await this.client.call("turn/start", { session: this.name, input: checked(code), wait_ms: milliseconds(options), ...this.client.signed() }, options));
   }
 
   /** Starts a turn and returns its number. Readers who show a session skip a silent one. */
   async start(code: string, options: { silent?: boolean } = {}): Promise<number> {
-    return (await this.client.call("turn/start", { session: this.name, input: code, ...(options.silent ? { silent: true } : {}), ...this.client.signed() })).turn;
+    return (await this.client.call("turn/start", { session: this.name, input: checked(code), ...(options.silent ? { silent: true } : {}), ...this.client.signed() })).turn;
   }
 
   /** Waits until a turn is over or asks for input; 0 is the active one. The reply is as that of run(). */
@@ -526,6 +526,11 @@ async function dialAgain(lost: Client, signal?: AbortSignal): Promise<Client> {
     signal?.throwIfAborted();
     await pause(reconnectPauses[Math.min(attempt, reconnectPauses.length - 1)]!);
   }
+}
+
+function checked(code: string): string {
+  if (typeof code !== "string") throw new TypeError(`code is ${code === null ? "null" : `of type ${typeof code}`}, not a string`); // which would be an empty input
+  return code;
 }
 
 function milliseconds(options: WaitOptions): number {

@@ -120,6 +120,14 @@ promise("a reader of events ends with its client, or by its signal", async (clie
   await ended;
 });
 
+promise("code that is no string is refused, not taken for an empty one", async (client) => {
+  const session = await client.create();
+  for (const code of [undefined, null, 5]) {
+    await assert.rejects(session.run(code), TypeError);
+    await assert.rejects(session.start(code), TypeError);
+  }
+});
+
 promise("an error of the caller's own ends its call, and nothing else", async (client) => {
   const session = await client.create({ language: "python" });
   await assert.rejects(session.run("import time; time.sleep(60)", { progress: () => { throw new Error("mine"); } }), { message: "mine" });
