@@ -25,6 +25,8 @@ type webServer struct {
 	mu      sync.Mutex
 	running *http.Server
 	headers []string // Authorization of each request
+
+	forgotten string // the body of the answer to a request of an unknown session; "" for the SDK's
 }
 
 // atAddress returns a server of these tools, reached in the older way if sse.
@@ -68,8 +70,37 @@ func (w *webServer) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 		http.Error(out, "who are you?", http.StatusUnauthorized)
 		return
 	}
+	if w.forgotten != "" {
+		out = &forgetful{out, w.forgotten, false}
+	}
 	handler.ServeHTTP(out, r)
 }
+
+// forgetful is a response that has another body if its status is 404.
+type forgetful struct {
+	http.ResponseWriter
+	body  string
+	wrote bool
+}
+
+func (f *forgetful) WriteHeader(status int) {
+	if f.wrote = status == http.StatusNotFound; f.wrote {
+		f.Header().Set("Content-Type", "application/json")
+	}
+	f.ResponseWriter.WriteHeader(status)
+	if f.wrote {
+		_, _ = f.ResponseWriter.Write([]byte(f.body))
+	}
+}
+
+func (f *forgetful) Write(text []byte) (int, error) {
+	if f.wrote {
+		return len(text), nil
+	}
+	return f.ResponseWriter.Write(text)
+}
+
+func (f *forgetful) Unwrap() http.ResponseWriter { return f.ResponseWriter }
 
 func (w *webServer) serve(listener net.Listener) {
 	one := &http.Server{Handler: w}
@@ -141,6 +172,31 @@ func TestHTTP_AServerAtAnAddressIsLikeAnyOther(t *testing.T) {
 				if h != "Bearer t0" && h != "Bearer x" {
 					t.Errorf("a request came without its header: %q", h)
 				}
+			}
+		})
+	}
+}
+
+// A server that was started anew, or has ended an idle session, refuses the next call before it begins,
+// most of them with an error for it.
+func TestHTTP_ASessionThatTheServerForgot(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]string{
+		"of the Python SDK":     `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Session not found"}}`,
+		"of the TypeScript SDK": `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`,
+		"of others":             `gone`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := atAddress(t, false, true)
+			w.forgotten = body
+			s := New(Options{Allow: []string{"*"}, Servers: []Config{w.config("web", "Bearer t0", false)}})
+			t.Cleanup(s.Close)
+			r := openWith(t, s)
+			says(t, r, "from turnstone.tools import web; web.hello()", `"hello"`)
+			for range 2 {
+				w.renew(false, true)
+				says(t, r, "print([web.hello() for _ in range(2)])", `['"hello"', '"hello"']`)
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -230,8 +231,26 @@ func (t *withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
 			r.Header.Set(name, value)
 		}
 	}
-	return t.next.RoundTrip(r)
+	response, err := t.next.RoundTrip(r)
+	if err == nil && response.StatusCode == http.StatusNotFound && r.Header.Get("Mcp-Session-Id") != "" {
+		forget(r, response)
+	}
+	return response, err
 }
+
+// forget leaves of an answer only that the server does not know our session any more: it was started
+// anew, or has ended the session. The SDK would take an error in it, which most servers send, for the
+// answer to the call, and would keep the session for ever. The call has not begun.
+func forget(r *http.Request, response *http.Response) {
+	_ = response.Body.Close()
+	response.Body, response.ContentLength = http.NoBody, 0
+	if refused, ok := r.Context().Value(refusedKey{}).(*atomic.Bool); ok {
+		refused.Store(true)
+	}
+}
+
+// refusedKey is the context key of what forget sets for a call.
+type refusedKey struct{}
 
 // list returns the tools of a server, as many as we take.
 func list(ctx context.Context, session *mcp.ClientSession) (all []*mcp.Tool, err error) {
@@ -289,22 +308,20 @@ func (s *server) call(ctx context.Context, caller supervisor.Caller, tool string
 	if err != nil {
 		return nil, &supervisor.CallError{Name: "TypeError", Message: fmt.Sprintf("%s: the arguments cannot be sent as JSON: %v", caller.Function, err)}
 	}
-	c, err := s.connected(ctx)
-	if err != nil {
-		return nil, err
-	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop() // withdraws what the server asks
 	token := s.begin(ctx, caller)
 	defer s.finish(token)
 	params := &mcp.CallToolParams{Name: tool, Arguments: json.RawMessage(text)}
 	params.SetProgressToken(token)
-	result, err := c.session.CallTool(ctx, params)
-	if err == nil {
+	c, result, err := s.send(ctx, params)
+	switch {
+	case err == nil:
 		return value(result)
-	}
-	if ctx.Err() != nil {
+	case ctx.Err() != nil:
 		return nil, ctx.Err()
+	case c == nil:
+		return nil, err
 	}
 	if told, ok := errors.AsType[*jsonrpc.Error](err); ok && !errors.Is(err, mcp.ErrConnectionClosed) {
 		switch {
@@ -321,6 +338,26 @@ func (s *server) call(ctx context.Context, caller supervisor.Caller, tool string
 	}
 	return nil, &supervisor.CallError{Name: "ConnectionError", Message: fmt.Sprintf(
 		"the connection to the server %s ended during %s, which may have been done: %v", s.Name, tool, c.explain(err))}
+}
+
+// send sends a call, and once more if the server does not know our session any more. Without a connection
+// it returns a nil one.
+func (s *server) send(ctx context.Context, params *mcp.CallToolParams) (c *connection, result *mcp.CallToolResult, err error) {
+	for again := false; ; again = true {
+		if c, err = s.connected(ctx); err != nil {
+			return nil, nil, err
+		}
+		refused := new(atomic.Bool)
+		result, err = c.session.CallTool(context.WithValue(ctx, refusedKey{}, refused), params)
+		if err == nil || again || !refused.Load() {
+			return c, result, err
+		}
+		select {
+		case <-c.ended: // so the next one is new
+		case <-ctx.Done():
+			return c, nil, err
+		}
+	}
 }
 
 // notSent is in the SDK's error for a message to an address that did not go through, while the
