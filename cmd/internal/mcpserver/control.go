@@ -59,6 +59,7 @@ func (s *server) reset(ctx context.Context, r *request, arguments json.RawMessag
 		return failure(err)
 	}
 	a.view.expectCode()
+	a.restarted = true
 	return a.poll(ctx)
 }
 

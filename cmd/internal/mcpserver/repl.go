@@ -117,6 +117,7 @@ type sessionCall struct {
 	decision *personsDecision // nil when no answer of a person came with the call
 	denied   int              // number of reads that got end of file, because answers are not allowed
 
+	restarted  bool // the call has restarted the interpreter
 	found      bool // the line that the call waits for has come
 	wrote      bool // there is output in the reply, be it a drawing that is not shown
 	fullScreen bool // the terminal is on its alternate screen where the reply begins, and then where it ends

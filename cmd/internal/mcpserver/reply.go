@@ -61,6 +61,8 @@ func (a *sessionCall) render(ctx context.Context, r session.Reply) *mcp.CallTool
 	case len(c.blocks) > 0:
 	case a.ran, r.Outcome != "" && tells[timeline.TurnEnded](r): // clients and models mishandle an empty result
 		c.line("[" + doneText(r) + ", no output]")
+	case a.restarted: // the call behind it was faster
+		c.line("[session restarted: state lost; the reply to another call tells it, too]")
 	default:
 		c.line("[" + r.State.String() + ", nothing new]")
 	}

@@ -287,6 +287,19 @@ func TestOutput_UntilALineMatches(t *testing.T) {
 	wantText(t, until("never").text(), "[idle, nothing new]")
 }
 
+// What is new is in one of the replies, and each says what came of its call.
+func TestReset_SaysSoBesideAnotherCall(t *testing.T) {
+	t.Parallel()
+	c := greet(t, nil)
+	c.repl("print begun")
+	for range 10 {
+		reset := c.startCall("repl_reset", nil)
+		next := c.startCall("repl", map[string]any{"input": "print 1"})
+		wantPart(t, c.resultOf(reset).text(), "session restarted: ")
+		wantPart(t, c.resultOf(next).text(), "1")
+	}
+}
+
 func TestReset_CloseEndsASessionForGood(t *testing.T) {
 	t.Parallel()
 	c := greet(t, &setup{sup: supervisor.Options{MaxSessions: 2}})
