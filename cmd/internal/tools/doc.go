@@ -13,7 +13,7 @@
 // # Bounds
 //
 //	servers            100
-//	start of a server  40 s; server/discover 10 s of it, then it is spoken to in the older way
+//	start of a server  2 min; server/discover 10 s of it, then it is spoken to in the older way
 //	failed starts      a pause of 1, 2, 4, … s, up to 30 s, in which a use fails at once
 //	tools of a server  1000, in at most 100 pages
 //	to read a message  30 s; then the server is ended

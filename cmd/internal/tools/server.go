@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	startLimit  = 40 * time.Second // of a server, with the list of its tools
+	startLimit  = 2 * time.Minute  // of a server, with the list of its tools: npx and uvx may download it first
 	maxPause    = 30 * time.Second // between starts that fail
 	maxTools    = 1000             // of one server
 	maxPages    = 100              // of its list
