@@ -287,7 +287,7 @@ func TestOutput_UntilALineMatches(t *testing.T) {
 	wantText(t, until("never").text(), "[idle, nothing new]")
 }
 
-// What is new is in one of the replies, and each says what came of its call.
+// One of the replies has the news, and each says how its call went.
 func TestReset_SaysSoBesideAnotherCall(t *testing.T) {
 	t.Parallel()
 	c := greet(t, nil)

@@ -118,7 +118,7 @@ func (x *exchange) takeAccept(h http.Header) {
 
 // takeName decodes the name that the header repeats from the body. A client encodes one that is not
 // plain ASCII, or looks encoded, and may encode any. The SDK decodes only headers of arguments.
-// What cannot be decoded stays as it is, so the SDK refuses it.
+// One that cannot be decoded stays as it is, so the SDK refuses it.
 func takeName(h http.Header) {
 	encoded, begins := strings.CutPrefix(h.Get(nameHeader), "=?base64?")
 	encoded, ends := strings.CutSuffix(encoded, "?=")
