@@ -89,8 +89,11 @@ func TestHTTP_RefusesWhatItCannotServe(t *testing.T) {
 	}
 	lost := w.caller("2025-11-25")
 	lost.session = "unknown"
-	if status, text, _ := lost.do("POST", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, nil); status != http.StatusNotFound || !strings.Contains(text, "initialize") {
-		t.Errorf("an unknown MCP session: got %d %s", status, text)
+	for _, method := range []string{"POST", "GET", "DELETE"} { // Claude Code looks for this body, too
+		status, text, _ := lost.do(method, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, nil)
+		if status != http.StatusNotFound || !strings.HasPrefix(text, `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found: `) || !strings.Contains(text, "initialize") {
+			t.Errorf("%s of a lost session: got %d %s", method, status, text)
+		}
 	}
 	elsewhere := w.modern()
 	elsewhere.url = strings.TrimSuffix(w.url, "/mcp") + "/.well-known/oauth-protected-resource"

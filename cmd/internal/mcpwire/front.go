@@ -27,6 +27,11 @@ const (
 
 	lastEventHeader = "Last-Event-ID"
 
+	// codeNoSession is the code with which the TypeScript SDK says that it does not know a session. With
+	// another body, Claude Code takes the status for that of a wrong address, and begins no new
+	// session. The id is null, as there: the Go SDK takes an error with an id for the answer to the call.
+	codeNoSession = -32001
+
 	// maxClients bounds the MCP sessions. For one more, the client that has been away for
 	// longest ends.
 	maxClients = 32
@@ -223,7 +228,7 @@ func (f *front) serveInSession(x *exchange, r *http.Request, m *jsonline.Message
 		http.Error(x, err.Error(), http.StatusServiceUnavailable)
 		return
 	case c == nil:
-		http.Error(x, "there is no such MCP session: it has ended, or was never there; initialize a new one", http.StatusNotFound)
+		x.answer(http.StatusNotFound, failure(nil, &jsonline.Error{Code: codeNoSession, Message: "Session not found: it has ended, or was never there; initialize a new one"}))
 		return
 	}
 	defer c.release()
