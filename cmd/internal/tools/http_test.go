@@ -26,7 +26,12 @@ type webServer struct {
 	running *http.Server
 	headers []string // Authorization of each request
 
-	forgotten string // the body of the answer to a request of an unknown session; "" for the SDK's
+	forgotten forgotten // the answer to a request of an unknown session; the zero value for the SDK's
+}
+
+type forgotten struct {
+	status int
+	body   string
 }
 
 // atAddress returns a server of these tools, reached in the older way if sse.
@@ -70,26 +75,27 @@ func (w *webServer) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 		http.Error(out, "who are you?", http.StatusUnauthorized)
 		return
 	}
-	if w.forgotten != "" {
+	if w.forgotten.status != 0 {
 		out = &forgetful{out, w.forgotten, false}
 	}
 	handler.ServeHTTP(out, r)
 }
 
-// forgetful is a response that has another body if its status is 404.
+// forgetful is a response that is another one if its status is 404.
 type forgetful struct {
 	http.ResponseWriter
-	body  string
-	wrote bool
+	answer forgotten
+	wrote  bool
 }
 
 func (f *forgetful) WriteHeader(status int) {
 	if f.wrote = status == http.StatusNotFound; f.wrote {
 		f.Header().Set("Content-Type", "application/json")
+		status = f.answer.status
 	}
 	f.ResponseWriter.WriteHeader(status)
 	if f.wrote {
-		_, _ = f.ResponseWriter.Write([]byte(f.body))
+		_, _ = f.ResponseWriter.Write([]byte(f.answer.body))
 	}
 }
 
@@ -181,15 +187,16 @@ func TestHTTP_AServerAtAnAddressIsLikeAnyOther(t *testing.T) {
 // most of them with an error for it.
 func TestHTTP_ASessionThatTheServerForgot(t *testing.T) {
 	t.Parallel()
-	for name, body := range map[string]string{
-		"of the Python SDK":     `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Session not found"}}`,
-		"of the TypeScript SDK": `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`,
-		"of others":             `gone`,
+	for name, answer := range map[string]forgotten{
+		"of the Python SDK":           {404, `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Session not found"}}`},
+		"of the TypeScript SDK":       {404, `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`},
+		"of the TypeScript reference": {400, `{"jsonrpc":"2.0","id":7,"error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}`},
+		"of others":                   {404, `gone`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := atAddress(t, false, true)
-			w.forgotten = body
+			w.forgotten = answer
 			s := New(Options{Allow: []string{"*"}, Servers: []Config{w.config("web", "Bearer t0", false)}})
 			t.Cleanup(s.Close)
 			r := openWith(t, s)

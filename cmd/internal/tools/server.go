@@ -1,10 +1,12 @@
 package tools
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -232,10 +234,30 @@ func (t *withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	response, err := t.next.RoundTrip(r)
-	if err == nil && response.StatusCode == http.StatusNotFound && r.Header.Get("Mcp-Session-Id") != "" {
+	if err == nil && r.Header.Get("Mcp-Session-Id") != "" && isForgotten(response) {
 		forget(r, response)
 	}
 	return response, err
+}
+
+// isForgotten reports whether an answer says that the server does not know our session. The protocol has
+// the status 404 for that; the reference server in TypeScript, and all that were made after it, answer
+// 400 with words about the session.
+func isForgotten(response *http.Response) bool {
+	const enough = 4 << 10 // bytes of words
+	switch response.StatusCode {
+	case http.StatusNotFound:
+		return true
+	case http.StatusBadRequest:
+		words, err := io.ReadAll(io.LimitReader(response.Body, enough))
+		rest := response.Body
+		response.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(bytes.NewReader(words), rest), rest}
+		return err == nil && bytes.Contains(bytes.ToLower(words), []byte("session"))
+	}
+	return false
 }
 
 // forget leaves of an answer only that the server does not know our session any more: it was started
@@ -243,7 +265,7 @@ func (t *withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
 // answer to the call, and would keep the session for ever. The call has not begun.
 func forget(r *http.Request, response *http.Response) {
 	_ = response.Body.Close()
-	response.Body, response.ContentLength = http.NoBody, 0
+	response.StatusCode, response.Body, response.ContentLength = http.StatusNotFound, http.NoBody, 0
 	if refused, ok := r.Context().Value(refusedKey{}).(*atomic.Bool); ok {
 		refused.Store(true)
 	}
