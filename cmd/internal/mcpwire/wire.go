@@ -496,7 +496,7 @@ func (w *wire) writeLine(text []byte) error {
 	defer func() { <-w.writing }()
 	jsonline.Log(w.logger, "line sent", text)
 	if _, err := w.out.Write(append(text, '\n')); err != nil {
-		return fmt.Errorf("mcpwire: cannot write to the client: %w", err)
+		return fmt.Errorf("cannot write to the client: %w", err)
 	}
 	return nil
 }
