@@ -98,6 +98,28 @@ func TestInputs_AnErrorAtTheEndOfALineHasAMark(t *testing.T) {
 	})
 }
 
+// Code and the hooks of libraries call Python's own hook.
+func TestInputs_TheNativeHookShowsLinesOfInputs(t *testing.T) {
+	t.Parallel()
+	eachPython(t, func(t *testing.T, s setup) {
+		w := start(t, s)
+		w.Run("import sys\ndef f(): return 1/0\ndef hook(*args): native(*args)\nnative = sys.excepthook")
+		for _, code := range []string{
+			"try: f()\nexcept ZeroDivisionError: sys.excepthook(*sys.exc_info())",
+			"try: f()\nexcept ZeroDivisionError: sys.__excepthook__(*sys.exc_info())",
+			"sys.excepthook = hook; f()",
+			"sys.excepthook = native; f()",
+		} {
+			if r := w.Run(code); strings.Count(r.ErrText(), "    def f(): return 1/0\n") != 1 {
+				t.Errorf("%q: got %q", code, r.ErrText())
+			}
+		}
+		w.Run("sys.excepthook, sys.excepthook is sys.__excepthook__").Wants(t, "(<built-in function excepthook>, True)\n")
+		w.Run("sys.excepthook(ValueError, ValueError('x'), None)")
+		w.Run("sys.stderr = None; sys.excepthook(ValueError, ValueError('x'), None); sys.stderr = sys.__stderr__").Wants(t, "")
+	})
+}
+
 // Every Python from 3.10 on guesses the name that may be meant: at its own prompt, and in a thread.
 func TestInputs_ErrorsGuessNames(t *testing.T) {
 	t.Parallel()

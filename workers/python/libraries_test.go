@@ -21,6 +21,10 @@ func TestLibraries(t *testing.T) {
 			"try: f()\nexcept ZeroDivisionError:\n    c = rich.console.Console(file=io.StringIO()); c.print_exception(); print(c.file.getvalue())",
 		}, []string{"❱ 3 │   return 1 / 0", "❱ 1 try: f()"}},
 		"pysnooper": {[]string{"import io, pysnooper\no = io.StringIO()\n@pysnooper.snoop(o)\ndef f(x):\n    return x + 1", "_ = f(1); print(o.getvalue())"}, []string{"return x + 1"}},
+		"loguru": {[]string{
+			"import loguru, sys; loguru.logger.remove(); _ = loguru.logger.add(sys.stdout, colorize=False)",
+			"def f(): return 1 / 0\ntry: f()\nexcept ZeroDivisionError: loguru.logger.exception('said')",
+		}, []string{"said\nTraceback (most recent call last):\n\n> File \"<cell 3>\", line 2, in <module>\n"}},
 		"numba": {[]string{
 			"import os, tempfile; os.environ['XDG_CACHE_HOME'] = tempfile.mkdtemp(dir='.')\nimport numba",
 			"@numba.njit(cache=True)\ndef f(x):\n    return x + 1",
@@ -62,4 +66,21 @@ func TestLibraries(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An event loop without frames of Python is interrupted as asyncio's own.
+func TestLibraries_AnInterruptOfUvloopShowsTheInput(t *testing.T) {
+	t.Parallel()
+	s := setup{python: withResults()}
+	w := start(t, s)
+	if w.Run("import asyncio, uvloop; uvloop.install()").Idle.Outcome != ipc.OutcomeOK {
+		t.Skip(s.python + " has no uvloop: scripts/setup-dev installs it")
+	}
+	w.Begin("asyncio.get_running_loop().call_later(0.01, print, 'up')\nawait asyncio.sleep(100)")
+	w.Await("up")
+	r := w.insist(1, 1, nil)
+	if r.Idle == nil || r.Idle.Outcome != ipc.OutcomeInterrupted || !strings.Contains(r.ErrText(), "line 2, in <module>\n    await asyncio.sleep(100)\n") || strings.Contains(r.ErrText(), "uvloop") {
+		t.Errorf("got %+v %q", r.Idle, r.ErrText())
+	}
+	w.Run("await asyncio.sleep(0, 'after')").Wants(t, "'after'\n")
 }

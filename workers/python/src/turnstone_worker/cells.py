@@ -15,7 +15,7 @@ from turnstone_worker.changes import Imported
 from turnstone_worker.codec import text
 from turnstone_worker.frames import entry, is_ours, is_program
 from turnstone_worker.loops import RUN_IN_LOOP, Loops, is_of_loop
-from turnstone_worker.natives import resemble
+from turnstone_worker.natives import builtin, resemble
 
 _ONLY_AST = _ast.PyCF_ONLY_AST
 _AWAIT = _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
@@ -24,6 +24,7 @@ _FUTURE = 0
 for _name in __future__.all_feature_names:
     _FUTURE |= getattr(__future__, _name).compiler_flag
 
+_excepthook = sys.__excepthook__
 _settrace = sys.settrace  # a debugger that puts its own in this place warns of calls
 _SOURCES_BYTES = 32 << 20  # of memory for sources; the oldest are dropped first, and tracebacks no longer show their lines
 _DEEP = 2000  # frames from which on a traceback is cut: traceback takes 0.1 ms for each
@@ -279,6 +280,22 @@ class Cells:
         sys.last_exc = error
         sys.stderr.write("%s%s%s\n%s\n" % (said["name"], ": " if said["message"] else "", said["message"], _EXIT))
 
+    def teach_excepthook(self):
+        """Before Python 3.13 the native sys.excepthook, which code and the hooks of libraries call, does not
+        find the sources of cells."""
+
+        def excepthook(exctype, value, traceback, /):
+            if not isinstance(value, BaseException) or getattr(sys, "stderr", None) is None:
+                return _excepthook(exctype, value, traceback)
+            imports.for_errors()
+            self.fill(sys.modules["linecache"])
+            sys.stderr.write("".join(imports.library_first(_traceback, value, traceback)))
+
+        replaced = builtin(_excepthook, excepthook)
+        if sys.excepthook is _excepthook:
+            sys.excepthook = replaced
+        sys.__excepthook__ = replaced
+
     def report_thread(self, args):
         """threading.excepthook: the native one does not find the sources of cells."""
         if args.exc_type is SystemExit or sys.stderr is None:
@@ -325,7 +342,7 @@ def _guess(error):
         tb = tb.tb_next
     kept, sys.stderr = sys.stderr, _Collector(sys.stderr)
     try:
-        sys.__excepthook__(type(copy), copy.with_traceback(tb), tb)
+        _excepthook(type(copy), copy.with_traceback(tb), tb)
         said = "".join(sys.stderr.said)
     finally:
         sys.stderr = kept

@@ -45,6 +45,8 @@ def install(worker):
     imports.when("inspect", worker.cells.teach)
     imports.when("threading", lambda threading: _threading(threading, worker.cells.report_thread))
     libraries.install(worker.cells.sources)
+    if sys.version_info < (3, 13):
+        worker.cells.teach_excepthook()
     imports.when("bdb", frames.teach_bdb)
     imports.when("traceback", frames.teach_traceback)
     imports.when("inspect", frames.teach_inspect)

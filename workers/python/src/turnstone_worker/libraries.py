@@ -12,6 +12,7 @@ def install(sources):
         ("dill.source", _dill),
         ("joblib.func_inspect", _joblib),
         ("line_profiler.line_profiler", _line_profiler),
+        ("loguru._better_exceptions", _loguru),
         ("numba.core.caching", _numba),
         ("pysnooper.tracer", _pysnooper),
         ("rich.traceback", _rich),
@@ -84,6 +85,18 @@ def _pysnooper(module, sources):
         return name, [line.rstrip("\n") for line in sources[name][2]]
 
     module.get_path_and_source_from_frame = resemble(get_path_and_source_from_frame, native)
+
+
+def _loguru(module, sources):
+    """It shows the whole stack above the code that logs an error, and so frames of the worker."""
+    native = module.ExceptionFormatter._extract_frames
+
+    def extract(self, *args, **options):
+        frames, source = native(self, *args, **options)
+        below = max((i + 1 for i, frame in enumerate(frames) if frame[0].startswith("<turnstone_worker/")), default=0)
+        return frames[below:], source
+
+    module.ExceptionFormatter._extract_frames = resemble(extract, native)
 
 
 class _Name(str):

@@ -163,7 +163,8 @@ class Loops:
         def cancel(frame):
             """Cancels the task as asyncio does. Raising in the loop itself would leave its state inconsistent."""
             nonlocal asked, late
-            if asked or self.task is None or not is_of_loop(frame):
+            in_c = loop.is_running() and (frame is None or frame.f_back is None)  # a loop without frames, such as uvloop's
+            if asked or self.task is None or not (in_c or is_of_loop(frame)):
                 return False
             asked, late = True, not self.task.cancel()
             loop.call_soon_threadsafe(int)  # wakes it up
