@@ -17,6 +17,10 @@ func TestInputs(t *testing.T) {
 				{"f(); f()", "<cell 1>:2: UserWarning: careful\n  def f(): warnings.warn('careful')\n"},
 				{"f()", "<cell 1>:2: UserWarning: careful\n  def f(): warnings.warn('careful')\n"},
 			},
+			"a file that goes with the value before is of the line that shows another": {
+				{"import io, os, warnings\nwarnings.simplefilter('always')\nio.FileIO(os.devnull)", "<_io.FileIO name='/dev/null' mode='rb' closefd=True>\n"},
+				{"5", "5\n<cell 2>:1: ResourceWarning: unclosed file <_io.FileIO name='/dev/null' mode='rb' closefd=True>\n  5\nResourceWarning: Enable tracemalloc to get the object allocation traceback\n"},
+			},
 			"indented code": {
 				{"    x = 1\n    print(x)", "1\n"},
 				{"  2", "2\n"},

@@ -85,7 +85,9 @@ class Display:
         """sys.displayhook."""
         if value is None or self.silent:
             return
-        builtins._ = None  # like the native hook, so that a failing repr leaves no stale value
+        # Like the native hook, so that a failing repr leaves no stale value. The one before goes with this
+        # frame: what it warns of as it goes, such as a file that was left open, belongs to the input's line.
+        _last, builtins._ = getattr(builtins, "_", None), None
         if type(value) in _PLAIN and not self._is_mixed(value) or self.channel.forked:
             self._echo(repr(value))
         else:
