@@ -17,6 +17,9 @@ func TestInputs(t *testing.T) {
 				{"f(); f()", "<cell 1>:2: UserWarning: careful\n  def f(): warnings.warn('careful')\n"},
 				{"f()", "<cell 1>:2: UserWarning: careful\n  def f(): warnings.warn('careful')\n"},
 			},
+			"a warning of the compiler shows its line": {
+				{"x = lambda: ()()", "<cell 1>:1: SyntaxWarning: 'tuple' object is not callable; perhaps you missed a comma?\n  x = lambda: ()()\n"},
+			},
 			"a file that goes with the value before is of the line that shows another": {
 				{"import io, os, warnings\nwarnings.simplefilter('always')\nio.FileIO(os.devnull)", "<_io.FileIO name='/dev/null' mode='rb' closefd=True>\n"},
 				{"5", "5\n<cell 2>:1: ResourceWarning: unclosed file <_io.FileIO name='/dev/null' mode='rb' closefd=True>\n  5\nResourceWarning: Enable tracemalloc to get the object allocation traceback\n"},

@@ -94,6 +94,7 @@ class Worker:
         self.stdin.install()
         self.display.install()
         hooks.install(self)
+        imports.if_there("warnings")  # without it, a warning of the compiler would not show its line
         functions.install(self.channel, self.channel.calls, self.display.functions)
         self.interrupts.install()
         try:
