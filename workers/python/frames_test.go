@@ -5,6 +5,8 @@ package python_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/ipc"
 )
 
 // Nothing of the worker is seen by code that looks at frames.
@@ -83,5 +85,18 @@ def caller(*what, **how): print(*what, **how)
 				}
 			}
 		})
+	})
+}
+
+// A step beyond the last line of an input with an await ends the input.
+func TestDebugger_StepsOutOfAnInputWithAnAwait(t *testing.T) {
+	t.Parallel()
+	eachPython(t, func(t *testing.T, s setup) {
+		w := start(t, s)
+		w.Run("import asyncio")
+		r := w.Run("breakpoint(); await asyncio.sleep(0)", "n", "n", "n", "n", "n")
+		if r.Idle == nil || r.Idle.Outcome != ipc.OutcomeOK || strings.Contains(r.Out(), "Internal") {
+			t.Errorf("got %q %+v", r.Script(), r.Idle)
+		}
 	})
 }

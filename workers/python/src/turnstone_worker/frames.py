@@ -102,7 +102,7 @@ def _filter(inspect, name):
 
 def teach_bdb(bdb):
     """Makes debuggers neither stop in nor show the worker's frames, and the loop's below an input that awaits."""
-    native_stop_here, native_get_stack = bdb.Bdb.stop_here, bdb.Bdb.get_stack
+    native_stop_here, native_get_stack, native_exception = bdb.Bdb.stop_here, bdb.Bdb.get_stack, bdb.Bdb.dispatch_exception
 
     def stop_here(self, frame):
         return not is_ours(frame) and native_stop_here(self, frame) and not _is_below(frame)
@@ -113,6 +113,14 @@ def teach_bdb(bdb):
         kept = [i for i, (f, _) in enumerate(stack) if i >= below and not is_ours(f)]
         return [stack[i] for i in kept], max(0, sum(i <= current for i in kept) - 1)
 
+    def dispatch_exception(self, frame, arg):
+        """It also stops at the StopIteration by which a coroutine returns to its caller."""
+        if is_ours(frame) or _is_below(frame):
+            return self.trace_dispatch
+        return native_exception(self, frame, arg)
+
+    resemble(dispatch_exception, native_exception)
+    bdb.Bdb.dispatch_exception = dispatch_exception
     resemble(stop_here, native_stop_here)
     resemble(get_stack, native_get_stack)
     bdb.Bdb.stop_here, bdb.Bdb.get_stack = stop_here, get_stack
