@@ -398,6 +398,7 @@ func TestProgram_RunsWhatPythonRuns(t *testing.T) {
 		"a name like an option":     `cp bom.py ./-x.py; "$0" -- -x.py a`,
 		"a name that is not text":   `n="$(printf 'm\377.py')"; cp bom.py "$n" 2>/dev/null || exit 0; "$0" "$n"`,
 		"other processes":           "\"$0\" -c 'import multiprocessing as m\nif __name__ == \"__main__\":\n  with m.get_context(\"spawn\").Pool(2) as p: print(p.map(abs, [-1, 2]))'",
+		"a directory that is gone":  `mkdir "gone.$$"; cd "gone.$$"; rmdir "../gone.$$"; "$0" -c 'print(1)'`,
 		"a debugger":                `printf 'p 6 * 7\nc\n' | "$0" -c 'breakpoint(); print("end")'`,
 	}
 	judge := func(t *testing.T, script, options string) {

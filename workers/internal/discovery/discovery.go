@@ -31,6 +31,9 @@ func NewSurroundings(dir string, environ []string) (Surroundings, error) {
 		environ = os.Environ()
 	}
 	dir, err := filepath.Abs(dir)
+	if errors.Is(err, fs.ErrNotExist) { // it was removed, and a program can still run in it
+		dir, err = filepath.Abs(string(filepath.Separator))
+	}
 	if err != nil {
 		return Surroundings{}, fmt.Errorf("the working directory is gone or closed to you: %w (go to another one)", err)
 	}

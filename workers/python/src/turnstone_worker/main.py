@@ -60,7 +60,8 @@ class Worker:
             except OSError:
                 pass  # no terminal: frames are handled in order of arrival
         system.listen(setting[2])
-        self.streams = Streams(self.channel)
+        self.program = "program" in options
+        self.streams = Streams(self.channel, self.program)
         self.stdin = Stdin(self.channel, self.streams)
         self.reserve = []  # of memory, to be released
         self.cells = Cells(self.namespace, options.get("show") == "all", self.interrupts, self.reserve.clear)
@@ -72,7 +73,6 @@ class Worker:
         _fill(self.reserve)
         self.status = 0  # of the process
         self.ended = None  # the session_end frame's fields
-        self.program = "program" in options
         self._prepare(path, setting[2])
 
     def _prepare(self, path, nonce):

@@ -197,8 +197,9 @@ def replace_stream(name, old, new):
 class Streams:
     """sys.stdout and sys.stderr as this worker made them."""
 
-    def __init__(self, channel):
+    def __init__(self, channel, program):
         self.channel = channel
+        self.program = program  # it has nobody to be told, and may close what it likes
         self.out = self.err = None
         self.away = set()  # descriptors that a file of user code has got
         self.hiding = None  # the id of the last stream in the place of ours that was looked at
@@ -244,7 +245,7 @@ class Streams:
         if not _is_there(fence.fd):
             fence.open(2)
         notices = [notice for notice in map(self._mend, (0, 1, 2)) if notice]
-        for notice in notices:
+        for notice in notices if not self.program else ():
             sys.stderr.write("[%s]\n" % notice)
 
     def _mend(self, fd):
