@@ -31,9 +31,13 @@ func TestProgram_OnWindows(t *testing.T) {
 		"an expression":     {"", []string{"-e", "print(6 * 7, 'größer')"}, "42 größer\n", "", 0},
 		"an error":          {"", []string{"-e", "1/0"}, "", "ZeroDivisionError", 1},
 		"an exit":           {"", []string{"-e", "import sys; sys.exit(3)"}, "", "", 3},
-		"a file":            {"", []string{file}, "file []\n", "", 4},
+		"a file":            {"", []string{file}, "file []", "", 4},
 		"a pipe":            {"x = 20\nprint(x * 2)\n", nil, "40\n", "", 0},
 		"a child's output":  {"", []string{"-e", "import os; _ = os.system('echo child')"}, "child", "", 0},
+		"code":              {"", []string{"-c", "import sys; print(sys.argv, sys.stdout.isatty())", "a b", "-e"}, "['-c', 'a b', '-e'] False\r\n", "", 0},
+		"a piped program":   {"import sys; print(sys.argv); sys.exit(5)\n", []string{"-", "x"}, "['-', 'x']\r\n", "", 5},
+		"errors of a child": {"", []string{"-c", "import subprocess; subprocess.run('echo e>&2', shell=True)"}, "", "e", 0},
+		"input of a child":  {"hello\n", []string{"-c", "import subprocess; subprocess.run(['findstr', 'h'])"}, "hello", "", 0},
 		"a file and a pipe": {"Ada\n", []string{"-e", "print('hello', input())"}, "hello Ada\n", "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -140,8 +144,10 @@ func TestProgram_ExitStatusOnWindows(t *testing.T) {
 	for _, status := range []uint32{256, 3010, 0xc0000005, 0xffffffff} {
 		for _, exit := range []string{"sys.exit", "os._exit"} {
 			code := fmt.Sprintf("import os, sys; %s(%d)", exit, int32(status))
-			if r := newHome(t).run(t, "", "--lang", "python", "-e", code); uint32(r.status) != status {
-				t.Errorf("%s: got %d, want %d", code, uint32(r.status), status)
+			for _, option := range []string{"-e", "-c"} {
+				if r := newHome(t).run(t, "", "--lang", "python", option, code); uint32(r.status) != status {
+					t.Errorf("%s %s: got %d, want %d", option, code, uint32(r.status), status)
+				}
 			}
 		}
 	}
@@ -178,7 +184,7 @@ func TestR_OnWindows(t *testing.T) {
 		"values":             {"", []string{"-e", "6 * 7; 'größer'"}, "[1] 42\n[1] \"größer\"\n", "", 0},
 		"an error":           {"", []string{"-e", "stop('no')"}, "", "Error: no\n", 1},
 		"an exit":            {"", []string{"-e", "quit(status = 3)"}, "", "", 3},
-		"a file":             {"", []string{file, "a", "b c"}, "file a b c \n", "", 4},
+		"a file":             {"", []string{file, "a", "b c"}, "file a b c ", "", 4},
 		"a pipe":             {"x <- 20\nx * 2\n", nil, "[1] 40\n", "", 0},
 		"a child's output":   {"", []string{"-e", "invisible(system('cmd /c echo child'))"}, "child", "", 0},
 		"a child's input":    {"ab\nc\n", []string{"-e", "invisible(system('cmd /c findstr b'))"}, "ab", "", 0},
