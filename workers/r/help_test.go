@@ -138,6 +138,40 @@ func TestHelp_ViewIsText(t *testing.T) {
 	}
 }
 
+// The viewer of PDFs prints where they are, and ends before the turn does.
+func TestRShowDoc(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	w.Run("lib <- tempfile(); dir.create(d <- file.path(lib, 'fake', 'doc'), recursive = TRUE); .libPaths(lib)")
+	w.Run("writeLines(c('Package: fake', 'Version: 1.0'), file.path(lib, 'fake', 'DESCRIPTION')); x <- file.create(file.path(d, 'x.pdf'))")
+	where := w.Run("cat(file.path(d, 'x.pdf'), '\n', sep = '')").Out()
+	for range 20 {
+		w.Run("RShowDoc('x', 'pdf', 'fake')").Wants(t, where)
+	}
+}
+
+// The worker's own task callback takes no number from the user's.
+func TestTaskCallbacks(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	for _, c := range []struct{ code, want string }{
+		{"addTaskCallback(function(...) TRUE)", "1 \n1 \n"},
+		{"addTaskCallback(function(expr, value, ok, visible, data) { cat('data', data, '\\n'); TRUE }, data = 5, name = 'mine')", "mine \n   2 \ndata 5 \n"},
+		{"getTaskCallbackNames()", "[1] \"1\"    \"mine\"\ndata 5 \n"},
+		{"removeTaskCallback(2)", "[1] TRUE\n"},
+		{"addTaskCallback(1)", "<err>Error in addTaskCallback(1) : handler must be a function\n</err>"},
+		{"removeTaskCallback(1); removeTaskCallback(1)", "[1] TRUE\n[1] FALSE\n"},
+		{"getTaskCallbackNames()", "character(0)\n"},
+	} {
+		if got := w.Run(c.code).Script(); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.code, got, c.want)
+		}
+	}
+	if got := displays(w.Run("women")); len(got) != 1 {
+		t.Errorf("a table is shown %d times", len(got))
+	}
+}
+
 // The worker's R code is nowhere that a user looks or trips over.
 func TestCode_IsNowhereToBeSeen(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package r_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -41,4 +42,42 @@ func TestInterrupt_EndsReadsBeforeItIsAcknowledged(t *testing.T) {
 		}
 		w.Run("invisible(gc())")
 	}
+}
+
+// As at a terminal, a child has one SIGINT. The turn goes on if the child handles it; lines that
+// were sent ahead are dropped either way.
+func TestInterrupt_OfAChildThatHandlesIt(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	handles := func(how string) string { // not one long sleep: the shell may take SIGINT before it begins that
+		return "trap 'n=1; " + how + "' INT; echo up >&2; until [ $n ]; do sleep 0.1; done; "
+	}
+	for _, c := range []struct{ name, script, call, out, outcome string }{
+		{"goes on to its end", handles("echo caught") + "sleep 2; echo end", "system(%q); cat('behind\\n')", "caught\nend\nbehind", "ok"},
+		{"drops later lines", handles("echo caught") + "exit 3", "{ cat(system(%q), '\\n') }\n'not run'", "caught\n3", "interrupted, 1 unrun"},
+		{"ends as interrupted", handles("exit 130"), "system(%q); cat('behind\\n')", "", "interrupted"},
+		{"is captured", handles("echo caught >&2") + "sleep 2", "x <- system(%q, intern = TRUE); cat('behind\\n')", "caught", "interrupted"},
+		{"ignores it", "trap '' INT; echo up; cat <'" + fifo + "'", "system(%q); cat('behind\\n')", "end", "interrupted"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w.Begin(fmt.Sprintf(c.call, c.script))
+			w.Await("up")
+			w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 1})
+			if strings.Contains(c.script, fifo) {
+				for acked := false; !acked; {
+					_, acked = w.Next().(ipc.InterruptAck)
+				}
+				write(t, fifo, "end\n")
+			}
+			r := w.Finish()
+			if strings.TrimSpace(r.Out()) != c.out || outcome(r) != c.outcome {
+				t.Errorf("got %q, %s; want %q, %s", r.Script(), outcome(r), c.out, c.outcome)
+			}
+		})
+	}
+	w.Run("'next'").Wants(t, "[1] \"next\"\n")
 }

@@ -103,6 +103,10 @@ replace_utils <- function(...) {
       if (!is.function(editor)) help$no_editor()
       invisible(editor(name = name, file = file, title = if (is.null(title)) deparse1(substitute(name)) else title))
     })
+  # The viewer only prints the path of the file: within the turn, as R waits for it.
+  ours$RShowDoc <- utils$RShowDoc
+  environment(ours$RShowDoc) <- list2env(
+    list(system2 = function(command, ..., wait) base::system2(command, ..., wait = identical(command, "echo"))), parent = utils)
   replace_in("utils", ours)
 
   registerS3method("edit", "data.frame", ours$edit.data.frame, envir = utils)
@@ -126,8 +130,28 @@ replace_in <- function(package, ours) {
   put(where, ours[intersect(names(ours), names(where))])
 }
 
+# A task callback of the shim's comes before all others. The user's have the numbers that they would
+# have without it.
+replace_callbacks <- function() {
+  add <- addTaskCallback
+  remove <- removeTaskCallback
+  names <- getTaskCallbackNames
+  ahead <- function() as.integer(identical(names()[1L], "turnstone"))
+  replace_in("base", list(
+    addTaskCallback = function(f, data = NULL, name = character()) {
+      if (!is.function(f)) stop("handler must be a function")
+      hidden <- ahead()
+      if (!length(name)) name <- length(names()) - hidden + 1L
+      number <- if (missing(data)) add(f, name = name) else add(f, data, name)
+      structure(number - hidden, names = name)
+    },
+    removeTaskCallback = function(id) remove(if (is.character(id)) id else as.integer(id) + ahead()),
+    getTaskCallbackNames = function() names()[seq_along(names()) > ahead()]))
+}
+
 set_device()
 replace_programs()
+replace_callbacks()
 setHook("reticulate::matplotlib.pyplot::load", function(...) plots$show_matplotlib())
 replace_all <- function(...) {
   replace_utils()

@@ -4,9 +4,11 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #ifdef __linux__
@@ -69,16 +71,21 @@ static pid_t hardened[256]; /* thread numbers, used in turn; only the reader thr
 static size_t next_hardened;
 enum { HARDEN_EVERY = 20000, HARDEN_TRIES = 2500 }; /* ns: 50 ms in all, for threads that get no processor */
 
+/* has_sigint reports whether SIGINT is in a set of signals of a file "status" below /proc. */
+static bool has_sigint(const char *status, const char *set) {
+	const char *mask = strstr(status, set);
+	if (mask == NULL)
+		return false;
+	mask += strlen(set) + 8; /* the lower half of its digits */
+	return number(&mask, 16) >> (SIGINT - 1) & 1;
+}
+
 /* blocks_it reports whether a thread blocks SIGINT already. */
 static bool blocks_it(pid_t thread) {
 	char path[64], status[4096];
 	snprintf(path, sizeof path, "/proc/self/task/%d/status", (int)thread);
 	read_file(path, status, sizeof status);
-	const char *mask = strstr(status, "\nSigBlk:\t");
-	if (mask == NULL)
-		return false;
-	mask += strlen("\nSigBlk:\t") + 8; /* the lower half of its digits */
-	return number(&mask, 16) >> (SIGINT - 1) & 1;
+	return has_sigint(status, "\nSigBlk:\t");
 }
 
 static void block_in_context(int sig, siginfo_t *info, void *context) {
@@ -139,25 +146,32 @@ static void harden(void) {}
  *  - A read() of the terminal or a pipe is begun again behind R's handler.
  *  - It waits for a child that SIGINT does not reach.
  *
- * So the reader thread looks again until R has taken it, for a while. */
+ * So the reader thread looks again until R has taken it, for a while. A child gets SIGINT
+ * once: it may handle it. */
 enum { CHASE_EVERY = 5, CHASE_FOR = 3000, CHASE_DOUBT = 100, CHASE_AGAIN = 500 }; /* ms; DOUBT: R may not have run since */
 
 static int chases;            /* left; only the reader thread uses it, as all below */
 static bool spared;           /* R itself has not had SIGINT yet */
-static char children[1024];   /* that had SIGINT, as the kernel lists them */
-static long awaited;          /* the child that had one of its own */
+static bool lists;            /* the kernel lists children */
+static char children[1024];   /* that had SIGINT, as it lists them */
 static char main_state[64];   /* paths below /proc of the main thread */
 static char main_children[64];
 
-/* remember notes an interrupt for when R is back, if SIGINT is ignored: R waits for a child
- * in system(). */
-static void remember(void) {
+/* in_system reports whether SIGINT is ignored: R waits for a child in system(). */
+static bool in_system(void) {
 	struct sigaction now;
-	if (sigaction(SIGINT, NULL, &now) == 0 && now.sa_handler == SIG_IGN)
+	return sigaction(SIGINT, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+/* remember notes an interrupt for when R is back from system(). */
+static void remember(void) {
+	if (in_system())
 		R_interrupts_pending = 1;
 }
 
 #ifdef __linux__
+enum { START_TICKS = 5, START_TRIES = 25000 }; /* tries of HARDEN_EVERY: 500 ms, for children that get no processor */
+
 static void nothing(int sig) { (void)sig; }
 
 /* sits_in reports whether the main thread sits in that system call. argument becomes its
@@ -177,14 +191,177 @@ static bool is_reading(void) {
 	return sits_in(SYS_read, &fd);
 }
 
+/* catches reports whether the child may have had SIGINT and live. */
+static bool catches(pid_t child) {
+	char path[64], status[4096];
+	snprintf(path, sizeof path, "/proc/%d/status", (int)child);
+	read_file(path, status, sizeof status);
+	return has_sigint(status, "\nSigCgt:\t");
+}
+
+/* begins reports whether a process has hardly begun: it has not blocked yet, nor used the processor
+ * for some ticks. */
+static bool begins(pid_t process) {
+	char path[64], stat[1024];
+	snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
+	read_file(path, stat, sizeof stat);
+	const char *at = strrchr(stat, ')');
+	if (at == NULL || (strncmp(at, ") R", 3) != 0 && strncmp(at, ") D", 3) != 0))
+		return false;
+	at += 3;
+	long fields[12] = {0}; /* the last two: user and system time */
+	for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+		at += strspn(at, " -");
+		fields[i] = number(&at, 10);
+	}
+	return fields[10] + fields[11] < START_TICKS;
+}
+
+/* next_child moves on in a list of children; 0: there are no more. */
+static pid_t next_child(const char **list) {
+	*list += strspn(*list, " ");
+	long child = number(list, 10);
+	return child > 0 && **list == ' ' ? (pid_t)child : 0; /* the last one may be cut */
+}
+
+static const char *children_of(pid_t process, char to[static sizeof children]) {
+	char path[64];
+	snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)process, (int)process);
+	read_file(path, to, sizeof children);
+	return to;
+}
+
+/* starts reports whether a child, or what it runs, begins. A shell holds a SIGINT of that moment back
+ * until its command has ended, and the fork for the command loses it. */
+static bool starts(pid_t child) {
+	char own[sizeof children];
+	if (begins(child))
+		return true;
+	const char *at = children_of(child, own);
+	for (pid_t its; (its = next_child(&at)) > 0;)
+		if (begins(its))
+			return true;
+	return false;
+}
+
+/* strike sends SIGINT to a child and what it runs, as to both of them at a terminal: a shell waits for
+ * its command. */
+static void strike(pid_t child) {
+	char own[sizeof children];
+	if (getpgid(child) == child) {
+		kill(-child, SIGINT);
+		return;
+	}
+	const char *at = children_of(child, own);
+	kill(child, SIGINT);
+	for (pid_t its; (its = next_child(&at)) > 0;)
+		if (getpgid(its) == getpid())
+			kill(its, SIGINT);
+}
+
+/* let_start waits until no child is starting. */
+static void let_start(void) {
+	char now[sizeof children];
+	for (int i = 0; i < START_TRIES; i++) {
+		bool any = false;
+		read_file(main_children, now, sizeof now);
+		const char *at = now;
+		for (pid_t child; !any && (child = next_child(&at)) > 0;)
+			any = starts(child);
+		if (!any)
+			return;
+		struct timespec moment = {0, HARDEN_EVERY};
+		nanosleep(&moment, NULL);
+	}
+}
+
+/* list_children notes who gets SIGINT now, and will feel it. */
+static void list_children(void) {
+	char now[sizeof children];
+	read_file(main_children, now, sizeof now);
+	const char *at = now;
+	size_t n = 0;
+	for (pid_t child; (child = next_child(&at)) > 0;)
+		if (!starts(child))
+			n += (size_t)sprintf(children + n, "%d ", (int)child); /* no more than there were */
+	children[n] = 0;
+}
+
+/* signal_child sends SIGINT to a child that lacks it, and returns false as long as that starts. One
+ * that would have died of it lacks it: it was a fork of R, whose handler took it, until it became a
+ * program. */
+static bool signal_child(pid_t child) {
+	char all[sizeof children + 1], one[24];
+	snprintf(all, sizeof all, " %s", children);
+	snprintf(one, sizeof one, " %d ", (int)child);
+	bool had = strstr(all, one) != NULL;
+	if (had && catches(child))
+		return true;
+	if (starts(child))
+		return false;
+	strike(child);
+	if (!had && strlen(children) + strlen(one) <= sizeof children)
+		strcat(children, one + 1);
+	return true;
+}
+
 /* signal_awaited interrupts the child whose end R awaits, if the SIGINT for the group did
  * not reach it: children of pipe() have a group of their own. */
-static void signal_awaited(void) {
+static bool signal_awaited(void) {
 	long child;
-	if (!sits_in(SYS_wait4, &child) || child <= 0 || child == awaited || getpgid((pid_t)child) != child)
+	return !sits_in(SYS_wait4, &child) || child <= 0 || getpgrp() != getpid() || signal_child((pid_t)child);
+}
+
+/* signal_rest interrupts children of the group that were not there yet. */
+static void signal_rest(void) {
+	char now[sizeof children];
+	if (getpgrp() != getpid() || read_file(main_children, now, sizeof now) == 0)
 		return;
-	kill((pid_t)-child, SIGINT);
-	awaited = child;
+	const char *at = now;
+	for (pid_t child; (child = next_child(&at)) > 0;)
+		if (getpgid(child) == getpid())
+			signal_child(child);
+}
+
+/* A child of system() that catches SIGINT and comes to an end of its own has felt the interrupt
+ * for the turn, as in R at a terminal. One that dies of it, or was ending already, takes the turn
+ * with it. Only whoever reaps the child learns which, and that is the C library: so the main
+ * thread waits here first, within a handler of a signal. */
+static pid_t handler;        /* the child */
+static atomic_bool struck;   /* it is given SIGINT */
+static atomic_bool attended; /* the main thread waits here, or has */
+
+static void attend_end(int sig) {
+	(void)sig;
+	int kept = errno;
+	siginfo_t end = {0};
+	atomic_store(&attended, true);
+	while (waitid(P_PID, (id_t)handler, &end, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
+	}
+	if (atomic_load(&struck) && end.si_code == CLD_EXITED && end.si_status != 128 + SIGINT) /* as shells and many others say it */
+		R_interrupts_pending = 0;
+	errno = kept;
+}
+
+/* let_child_handle is called before a child of system() gets SIGINT, and returns whether its end
+ * will tell what becomes of the interrupt. */
+static bool let_child_handle(void) {
+	long child;
+	if (!in_system() || !sits_in(SYS_wait4, &child) || child <= 0 || !catches((pid_t)child))
+		return false;
+	struct sigaction ours = {.sa_handler = attend_end, .sa_flags = SA_RESTART}, before;
+	handler = (pid_t)child;
+	atomic_store(&struck, false);
+	atomic_store(&attended, false);
+	sigaction(SIGURG, &ours, &before);
+	pthread_kill(main_thread, SIGURG);
+	for (int i = 0; i < START_TRIES && !atomic_load(&attended); i++) {
+		struct timespec moment = {0, HARDEN_EVERY};
+		nanosleep(&moment, NULL);
+	}
+	sigaction(SIGURG, &before, NULL);
+	atomic_store(&struck, true);
+	return atomic_load(&attended);
 }
 
 /* wake_reader ends a read() that the main thread is in, with EINTR. */
@@ -212,18 +389,27 @@ static void end_read(void) {
 #else
 static void wake_reader(void) {}
 static void end_read(void) {}
-static void signal_awaited(void) {}
+static bool signal_awaited(void) { return true; }
+static void signal_rest(void) {}
+static void let_start(void) {}
+static void list_children(void) {}
+static bool let_child_handle(void) { return false; }
 #endif
 
-static void signal_all(void) {
-	read_file(main_children, children, sizeof children); /* before the signal: a child may then get two, but never none */
+static void signal_main(void) {
 	end_read();
-	if (getpgrp() == getpid())
+	pthread_kill(main_thread, SIGINT);
+}
+
+static void signal_all(void) {
+	list_children(); /* before the signal: a child may then get two, but never none */
+	if (getpgrp() == getpid()) {
+		end_read();
 		kill(0, SIGINT);
-	else
-		pthread_kill(main_thread, SIGINT);
+	} else {
+		signal_main();
+	}
 	spared = false;
-	awaited = 0;
 }
 
 void interrupt_install(void) {
@@ -234,6 +420,7 @@ void interrupt_install(void) {
 	R_PolledEvents = events;
 	snprintf(main_state, sizeof main_state, "/proc/self/task/%d/syscall", (int)getpid());
 	snprintf(main_children, sizeof main_children, "/proc/self/task/%d/children", (int)getpid());
+	lists = access(main_children, R_OK) == 0;
 	harden();
 }
 
@@ -244,11 +431,16 @@ void interrupt_raise(bool force) {
 	chases = CHASE_FOR / CHASE_EVERY;
 	spared = force;
 	remember(); /* before the child has ended and R goes on */
-	if (force)
+	if (force) {
 		atomic_store(&forced, true);
-	else
-		signal_all();
-	remember();
+		remember();
+		return;
+	}
+	let_start();
+	bool handled = let_child_handle();
+	signal_all();
+	if (!handled)
+		remember();
 }
 
 /* interrupt_chase repeats the last interrupt while it has no effect. It returns the
@@ -259,16 +451,18 @@ int interrupt_chase(void) {
 	if (chases-- == CHASE_FOR / CHASE_EVERY)
 		return 1; /* R gets a moment */
 	if (!R_interrupts_pending && !atomic_load(&forced)) {
-		if (chases < (CHASE_FOR - CHASE_DOUBT) / CHASE_EVERY)
+		bool lacks = !in_system() && !signal_awaited(); /* R closes a pipe */
+		if (!lacks && chases < (CHASE_FOR - CHASE_DOUBT) / CHASE_EVERY)
 			chases = 0; /* it was taken */
 		return chases > 0 ? CHASE_EVERY : -1;
 	}
-	char now[sizeof children];
 	bool again = chases % (CHASE_AGAIN / CHASE_EVERY) == 0; /* even if R may have taken the last one */
-	if (spared || again || (read_file(main_children, now, sizeof now) > 0 && strcmp(now, children) != 0))
+	if (spared || (again && !lists))
 		signal_all();
+	else if (again)
+		signal_main();
 	else
-		wake_reader(), signal_awaited();
+		signal_rest(), wake_reader(), signal_awaited();
 	return CHASE_EVERY;
 }
 
