@@ -59,8 +59,11 @@ func TestWith_PackagesAreThereForOneProgramOnly(t *testing.T) {
 	if r := h.run(t, "", "-e", "import tiny"); r.status != 1 || !strings.Contains(r.stderr, "ModuleNotFoundError") {
 		t.Errorf("without --with: %v", r)
 	}
-	if r := h.run(t, "", "--with", "nosuchthing", "-e", "1"); r.status != 1 || !strings.Contains(r.stderr, "nosuchthing cannot be prepared") || r.stdout != "" {
-		t.Errorf("what there is not: %v", r)
+	want(t, h.run(t, "", "--with", "tiny", "-c", "import tiny; print(tiny.answer)"), result{"42\n", "", 0})
+	for _, option := range []string{"-e", "-c"} {
+		if r := h.run(t, "", "--with", "nosuchthing", option, "1"); r.status != 1 || !strings.Contains(r.stderr, "nosuchthing cannot be prepared") || r.stdout != "" {
+			t.Errorf("what there is not: %v", r)
+		}
 	}
 	want(t, h.run(t, "", "--with", "-r x", "-e", "1"),
 		result{"", "repl: --with: \"-r x\" is no package of Python's: write it as for pip, such as numpy or 'numpy>=2'\n", 2})
@@ -69,32 +72,37 @@ func TestWith_PackagesAreThereForOneProgramOnly(t *testing.T) {
 
 func TestWith_CtrlCGivesUp(t *testing.T) {
 	t.Parallel()
-	h := withTiny(t, newHome(t))
-	bin := t.TempDir()
-	uv := filepath.Join(bin, "uv")
-	if err := programs.Write(uv, []byte("#!/bin/sh\necho $$ > "+uv+".pid\nexec sleep 600\n")); err != nil {
-		t.Fatal(err)
+	for _, option := range []string{"-e", "-c"} {
+		t.Run(option, func(t *testing.T) {
+			t.Parallel()
+			h := withTiny(t, newHome(t))
+			bin := t.TempDir()
+			uv := filepath.Join(bin, "uv")
+			if err := programs.Write(uv, []byte("#!/bin/sh\necho $$ > "+uv+".pid\nexec sleep 600\n")); err != nil {
+				t.Fatal(err)
+			}
+			h.env = append(h.env, "PATH="+bin+":"+os.Getenv("PATH"))
+			cmd := h.command(t, "--with", "tiny", option, "1")
+			var errs strings.Builder
+			cmd.Stderr = &errs
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			pid := 0
+			eventually(t, "the tool runs", func() bool {
+				text, _ := os.ReadFile(uv + ".pid")
+				pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
+				return pid > 0
+			})
+			_ = cmd.Process.Signal(os.Interrupt)
+			_ = cmd.Wait()
+			if s := status(t, cmd); s != 130 || errs.String() != "" {
+				t.Errorf("status %d, errors %q", s, errs.String())
+			}
+			gone(t, pid)
+			h.leavesNothing(t)
+		})
 	}
-	h.env = append(h.env, "PATH="+bin+":"+os.Getenv("PATH"))
-	cmd := h.command(t, "--with", "tiny", "-e", "1")
-	var errs strings.Builder
-	cmd.Stderr = &errs
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	pid := 0
-	eventually(t, "the tool runs", func() bool {
-		text, _ := os.ReadFile(uv + ".pid")
-		pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
-		return pid > 0
-	})
-	_ = cmd.Process.Signal(os.Interrupt)
-	_ = cmd.Wait()
-	if s := status(t, cmd); s != 130 || errs.String() != "" {
-		t.Errorf("status %d, errors %q", s, errs.String())
-	}
-	gone(t, pid)
-	h.leavesNothing(t)
 }
 
 // needsInstaller skips a test where nothing installs packages for Python.
