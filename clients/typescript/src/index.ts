@@ -270,6 +270,7 @@ export class Client {
     options.signal?.throwIfAborted();
     const id = ++this.last;
     const meta = options.progress ? { _meta: { progressToken: id } } : {};
+    const line = JSON.stringify({ jsonrpc: "2.0", id, method, params: { ...params, ...meta } }) + "\n"; // first: it may throw
     const answer = new Promise<unknown>((resolve, reject) => this.calls.set(id, { method, resolve, reject, progress: options.progress }));
     let timer: NodeJS.Timeout | undefined;
     const cancel = (): void => {
@@ -289,7 +290,7 @@ export class Client {
     if (options.signal) setMaxListeners(0, options.signal); // each call that is under way has one
     options.signal?.addEventListener("abort", cancel, { once: true });
     try {
-      this.connection.write(JSON.stringify({ jsonrpc: "2.0", id, method, params: { ...params, ...meta } }) + "\n");
+      this.connection.write(line);
       return (await answer) as Methods[M]["result"];
     } finally {
       clearTimeout(timer);

@@ -120,6 +120,14 @@ promise("a reader of events ends with its client, or by its signal", async (clie
   await ended;
 });
 
+promise("what cannot be sent is an error, and leaves no call that is rejected later", async (client) => {
+  const circle = {};
+  circle.circle = circle;
+  for (const params of [{ a: 1n }, circle]) await assert.rejects(client.call("session/list", params), TypeError);
+  await client.close();
+  await pause(0); // a rejection that nobody handles fails the test
+});
+
 promise("code that is no string is refused, not taken for an empty one", async (client) => {
   const session = await client.create();
   for (const code of [undefined, null, 5]) {
