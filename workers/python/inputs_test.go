@@ -24,6 +24,14 @@ func TestInputs(t *testing.T) {
 				{"import io, os, warnings\nwarnings.simplefilter('always')\nio.FileIO(os.devnull)", "<_io.FileIO name='/dev/null' mode='rb' closefd=True>\n"},
 				{"5", "5\n<cell 2>:1: ResourceWarning: unclosed file <_io.FileIO name='/dev/null' mode='rb' closefd=True>\n  5\nResourceWarning: Enable tracemalloc to get the object allocation traceback\n"},
 			},
+			"what garbage warns of is of no line of the worker": {
+				{"import gc, io, os, warnings\nwarnings.simplefilter('always')\nclass C: pass\ndef left():\n    c = C(); c.c, c.f = c, io.FileIO(os.devnull)", ""},
+				{"def show(m, c, f, line, *_): seen.append(f)\nseen, warnings.showwarning = [], show\ngc.set_threshold(2)", ""},
+				{"left()", ""},
+				{"left()", ""},
+				{"left(); gc.set_threshold(700)", ""},
+				{"gc.collect(); len(seen), [f for f in seen if 'turnstone' in f]", "(3, [])\n"},
+			},
 			"indented code": {
 				{"    x = 1\n    print(x)", "1\n"},
 				{"  2", "2\n"},

@@ -100,6 +100,18 @@ def _filter(inspect, name):
     setattr(inspect, name, function)
 
 
+def teach_warnings(warnings):
+    """What garbage warns of as it is collected while the worker runs is of no line, as where no code runs."""
+    native = warnings._showwarnmsg
+
+    def _showwarnmsg(msg):
+        if msg.filename.startswith("<turnstone_worker/"):
+            msg.filename, msg.lineno = "<sys>" if sys.version_info >= (3, 14) else "sys", 1
+        native(msg)
+
+    warnings._showwarnmsg = resemble(_showwarnmsg, native)
+
+
 def teach_bdb(bdb):
     """Makes debuggers neither stop in nor show the worker's frames, and the loop's below an input that awaits."""
     native_stop_here, native_get_stack, native_exception = bdb.Bdb.stop_here, bdb.Bdb.get_stack, bdb.Bdb.dispatch_exception

@@ -49,6 +49,7 @@ def install(worker):
         worker.cells.teach_excepthook()
     imports.when("bdb", frames.teach_bdb)
     imports.when("traceback", frames.teach_traceback)
+    imports.when("warnings", frames.teach_warnings)
     imports.when("inspect", frames.teach_inspect)
     imports.when("getpass", lambda getpass: _getpass(getpass, worker))
     imports.when("matplotlib.pyplot", worker.display.teach)
