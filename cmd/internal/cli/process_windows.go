@@ -12,8 +12,8 @@ import (
 )
 
 // become runs another program in the place of this one, as far as Windows has that: with its streams
-// and its console, until its end. It ends with this one, also when this one is killed. What it has
-// started goes on, as with python.exe.
+// and its console, until its end. It ends with this one, also when this one is killed. Its own children
+// go on, as with python.exe.
 func become(s streams, path string, args []string) (int, error) {
 	// The console tells both of Ctrl-C and of its end. They are the program's to answer.
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM)
