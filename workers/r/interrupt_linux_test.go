@@ -53,11 +53,14 @@ func TestInterrupt_OfAChildThatHandlesIt(t *testing.T) {
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	command := filepath.Join(t.TempDir(), "command") // the shell waits for it, and then dies of SIGINT
+	write(t, command, "trap 'n=1; echo caught' INT; echo up >&2; until [ $n ]; do :; done; sleep 2; echo end\n")
 	handles := func(how string) string { // not one long sleep: the shell may take SIGINT before it begins that
 		return "trap 'n=1; " + how + "' INT; echo up >&2; until [ $n ]; do sleep 0.1; done; "
 	}
 	for _, c := range []struct{ name, script, call, out, outcome string }{
 		{"goes on to its end", handles("echo caught") + "sleep 2; echo end", "system(%q); cat('behind\\n')", "caught\nend\nbehind", "ok"},
+		{"waits for one that does", "sh '" + command + "'", "system(%q); cat('behind\\n')", "caught\nend\nbehind", "ok"},
 		{"drops later lines", handles("echo caught") + "exit 3", "{ cat(system(%q), '\\n') }\n'not run'", "caught\n3", "interrupted, 1 unrun"},
 		{"ends as interrupted", handles("exit 130"), "system(%q); cat('behind\\n')", "", "interrupted"},
 		{"is captured", handles("echo caught >&2") + "sleep 2", "x <- system(%q, intern = TRUE); cat('behind\\n')", "caught", "interrupted"},

@@ -326,8 +326,12 @@ static void signal_rest(void) {
 /* A child of system() that catches SIGINT and comes to an end of its own has felt the interrupt
  * for the turn, as in R at a terminal. One that dies of it, or was ending already, takes the turn
  * with it. Only whoever reaps the child learns which, and that is the C library: so the main
- * thread waits here first, within a handler of a signal. */
+ * thread waits here first, within a handler of a signal. A shell dies of it behind its command
+ * whatever that makes of it, and nobody learns how the command ended: one that catches it counts
+ * as one that handles it. */
+enum { MAX_DEPTH = 8 };
 static pid_t handler;        /* the child */
+static bool by_command;      /* it only waits for one that catches it */
 static atomic_bool struck;   /* it is given SIGINT */
 static atomic_bool attended; /* the main thread waits here, or has */
 
@@ -338,9 +342,23 @@ static void attend_end(int sig) {
 	atomic_store(&attended, true);
 	while (waitid(P_PID, (id_t)handler, &end, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
 	}
-	if (atomic_load(&struck) && end.si_code == CLD_EXITED && end.si_status != 128 + SIGINT) /* as shells and many others say it */
+	bool exited = end.si_code == CLD_EXITED;
+	bool died = end.si_status == (exited ? 128 + SIGINT : SIGINT); /* the first as shells and many others say it */
+	if (atomic_load(&struck) && (died ? by_command : exited))
 		R_interrupts_pending = 0;
 	errno = kept;
+}
+
+/* command_catches reports whether a process that has no children of its own, below this one, catches
+ * SIGINT: the others wait. */
+static bool command_catches(pid_t process, int depth) {
+	char own[sizeof children];
+	const char *at = children_of(process, own);
+	bool any = false;
+	for (pid_t its; depth < MAX_DEPTH && (its = next_child(&at)) > 0; any = true)
+		if (command_catches(its, depth + 1))
+			return true;
+	return !any && depth > 0 && catches(process);
 }
 
 /* let_child_handle is called before a child of system() gets SIGINT, and returns whether its end
@@ -351,6 +369,7 @@ static bool let_child_handle(void) {
 		return false;
 	struct sigaction ours = {.sa_handler = attend_end, .sa_flags = SA_RESTART}, before;
 	handler = (pid_t)child;
+	by_command = command_catches(handler, 0);
 	atomic_store(&struck, false);
 	atomic_store(&attended, false);
 	sigaction(SIGURG, &ours, &before);
