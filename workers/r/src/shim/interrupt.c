@@ -147,11 +147,12 @@ static void harden(void) {}
  *  - It waits for a child that SIGINT does not reach.
  *
  * So the reader thread looks again until R has taken it, for a while. A child gets SIGINT
- * once: it may handle it. */
+ * once: it may handle it. At level 2 it gets more. */
 enum { CHASE_EVERY = 5, CHASE_FOR = 3000, CHASE_DOUBT = 100, CHASE_AGAIN = 500 }; /* ms; DOUBT: R may not have run since */
 
 static int chases;            /* left; only the reader thread uses it, as all below */
 static bool spared;           /* R itself has not had SIGINT yet */
+static bool insists;          /* it is of level 2: children get SIGINT again, too */
 static bool lists;            /* the kernel lists children */
 static char children[1024];   /* that had SIGINT, as it lists them */
 static char main_state[64];   /* paths below /proc of the main thread */
@@ -448,7 +449,7 @@ void interrupt_install(void) {
 void interrupt_raise(bool force) {
 	harden();
 	chases = CHASE_FOR / CHASE_EVERY;
-	spared = force;
+	spared = insists = force;
 	remember(); /* before the child has ended and R goes on */
 	if (force) {
 		atomic_store(&forced, true);
@@ -476,7 +477,7 @@ int interrupt_chase(void) {
 		return chases > 0 ? CHASE_EVERY : -1;
 	}
 	bool again = chases % (CHASE_AGAIN / CHASE_EVERY) == 0; /* even if R may have taken the last one */
-	if (spared || (again && !lists))
+	if (spared || (again && (insists || !lists)))
 		signal_all();
 	else if (again)
 		signal_main();
