@@ -249,7 +249,9 @@ func TestAttach_TheWidthOfRIsThatOfTheLatestTerminal(t *testing.T) {
 	h := newRHome(t)
 	h.env = append(h.env, "REPL_SOCKET="+socketName(t))
 	h.serve(t)
-	width := func() string { return h.run(t, "", "exec", "main", "--lang", "r", "-e", "cat(getOption('width'))").stdout }
+	width := func() string {
+		return h.run(t, "", "exec", "main", "--lang", "r", "-e", "cat(getOption('width'))").stdout
+	}
 	if got := width(); got != "80" {
 		t.Errorf("nobody looks: got %s, want 80", got)
 	}

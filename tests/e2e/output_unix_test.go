@@ -180,6 +180,22 @@ func TestTemp_OneThatCannotBeWrittenIsLeftOutAsByPython(t *testing.T) {
 	}
 	for _, dir := range []string{filepath.Join(h.dir, "gone"), file} {
 		h.env = append(h.env, "TMPDIR="+dir)
-		want(t, h.run(t, "", "-e", "import os, tempfile; print(os.environ.get('TMPDIR'), tempfile.gettempdir())"), result{"None /tmp\n", "", 0})
+		want(t, h.run(t, "", "-e", "import os, tempfile; print(os.environ['TMPDIR'], tempfile.gettempdir())"), result{"/tmp /tmp\n", "", 0})
+	}
+}
+
+func TestExec_EndsWithATurnWhoseWorkerDidNotStart(t *testing.T) {
+	t.Parallel()
+	h := daemonHome(t)
+	h.serve(t)
+	late := filepath.Join(h.dir, "late") // than the call that begins the turn
+	if err := os.WriteFile(late, []byte("#!/bin/sh\nsleep 1; echo 'no licence'; exit 3\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		r := h.run(t, "", "exec", "main", "--worker", "own="+strconv.Quote(late), "-e", "1")
+		if r.status != 1 || r.stdout != "no licence\n[session did not start: exit status 3]\n" {
+			t.Errorf("got %v", r)
+		}
 	}
 }

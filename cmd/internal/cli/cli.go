@@ -39,7 +39,7 @@ func misuse(format string, args ...any) error {
 // Main runs the command line without the program's name and returns the exit
 // status. It uses the process's streams, signals and environment.
 func Main(args []string) int {
-	leaveUnusableTemp()
+	chooseTemp()
 	return dispatch(streams{standard(os.Stdin), standard(os.Stdout), standard(os.Stderr)}, args)
 }
 

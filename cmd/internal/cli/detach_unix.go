@@ -58,13 +58,24 @@ func openFiles() (all []int) {
 // maxLooked bounds the numbers of files that are tried.
 const maxLooked = 1 << 16
 
-// leaveUnusableTemp has this program and all that it starts use the usual directory for temporary files where the
-// one that is named cannot be written, as Python, R and tmux do: it is another user's after su or sudo, or went with a
-// job or a shell that made it.
-func leaveUnusableTemp() {
-	if dir := os.Getenv("TMPDIR"); dir != "" && unix.Faccessat(unix.AT_FDCWD, dir+"/.", unix.W_OK|unix.X_OK, unix.AT_EACCESS) != nil {
-		_ = os.Unsetenv("TMPDIR")
+// chooseTemp has this program and all that it starts use another directory for temporary files where the one that
+// is named cannot be written, as Python, R and tmux do: it is another user's after su or sudo, or went with a job or a
+// shell that made it. A container with read-only files often has /dev/shm alone.
+func chooseTemp() {
+	if isWritable(os.TempDir()) {
+		return
 	}
+	for _, dir := range []string{"/tmp", "/var/tmp", "/dev/shm"} {
+		if isWritable(dir) {
+			_ = os.Setenv("TMPDIR", dir)
+			return
+		}
+	}
+}
+
+// isWritable reports whether this user can make files in a directory.
+func isWritable(dir string) bool {
+	return unix.Faccessat(unix.AT_FDCWD, dir+"/.", unix.W_OK|unix.X_OK, unix.AT_EACCESS) == nil
 }
 
 // transientFile makes a file that is removed when the last program closes it.

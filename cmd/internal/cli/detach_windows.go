@@ -55,5 +55,5 @@ func controllingTerminal() *os.File {
 	return f
 }
 
-// leaveUnusableTemp does nothing: the system itself chooses the directory for temporary files.
-func leaveUnusableTemp() {}
+// chooseTemp does nothing: the system itself chooses the directory for temporary files.
+func chooseTemp() {}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -30,6 +31,7 @@ type turnView struct {
 	whole    bool      // all output is shown, as it comes; else a reply, which may leave out the middle
 	until    time.Time // for so long the command waits
 	begun    bool      // an event of the turn has come
+	unrun    bool      // the turn is over and has not begun
 	text     timeline.Transcript
 	pictures int           // that have come
 	replied  session.Reply // what it was when it was last asked for
@@ -99,12 +101,7 @@ const shortTime = 5 * time.Second
 // the wait is over.
 func (v *turnView) all(ctx context.Context, after timeline.Seq) error {
 	if v.isWhole(v.replied) {
-		for _, e := range v.replied.Events {
-			if err := v.event(e); err != nil {
-				return err
-			}
-		}
-		return nil
+		return v.events()
 	}
 	limited, stop := context.WithDeadline(ctx, v.until)
 	defer stop()
@@ -122,6 +119,9 @@ func (v *turnView) all(ctx context.Context, after timeline.Seq) error {
 		e, err := w.Next(limited)
 		if err != nil {
 			return v.overdue(ctx, limited, err)
+		}
+		if over, err := v.neverRan(ctx, e); over || err != nil {
+			return err
 		}
 		if err := v.event(e); err != nil {
 			return err
@@ -145,6 +145,41 @@ func (v *turnView) all(ctx context.Context, after timeline.Seq) error {
 			}
 		}
 	}
+}
+
+// neverRan shows a turn that is over without having begun, and reports whether this is one: its worker did not
+// start, or somebody has interrupted it before. It has no event of its own; e is one that may tell this.
+func (v *turnView) neverRan(ctx context.Context, e timeline.Event) (bool, error) {
+	switch e.Body.(type) {
+	case timeline.GenerationEnded, timeline.Notice:
+	default:
+		return false, nil
+	}
+	if v.replied.Outcome != "" || e.Turn == v.replied.Turn && !e.Between || e.Generation < v.replied.Generation {
+		return false, nil
+	}
+	if err := v.ask(ctx, 0); err != nil || !v.isUnrun() {
+		v.replied.Outcome = ""
+		return false, err
+	}
+	return true, v.events()
+}
+
+// isUnrun reports whether the turn is over and has not begun.
+func (v *turnView) isUnrun() bool {
+	ofTurn := func(e timeline.Event) bool { return e.Turn == v.replied.Turn && !e.Between }
+	return v.replied.Outcome != "" && v.isWhole(v.replied) && !slices.ContainsFunc(v.replied.Events, ofTurn)
+}
+
+// events shows a reply that has everything. Of a turn that did not run it is what its worker wrote while it started.
+func (v *turnView) events() error {
+	v.unrun = v.isUnrun()
+	for _, e := range v.replied.Events {
+		if err := v.event(e); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // isWhole reports whether the events of a reply are all that there will be.
@@ -185,7 +220,7 @@ func (v *turnView) event(e timeline.Event) error {
 	if !v.begun && v.before(e, v.replied) {
 		return nil
 	}
-	if e.Between || e.Turn != v.replied.Turn {
+	if !v.unrun && (e.Between || e.Turn != v.replied.Turn) {
 		switch e.Body.(type) {
 		case timeline.Gap, timeline.GenerationEnded:
 		default:
