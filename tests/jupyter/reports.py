@@ -274,9 +274,9 @@ class R(Case):
             reply, out = self.k.run(code)
             self.assertEqual((reply["status"], text(out)), ("ok", want), code)
         _, out = self.k.run("f <- function() { warning('w'); stop('s') }; f()")
-        self.assertEqual([m["msg_type"] for m in out][-1], "error")
+        self.assertEqual([m["msg_type"] for m in out], ["error", "stream"])
+        self.assertEqual(out[0]["content"]["traceback"], ["Error in f() : s"])
         self.assertEqual(text(out), "In addition: Warning message:\nIn f() : w\n")
-        self.assertEqual(out[-1]["content"]["traceback"], ["Error in f() : s"])
 
     def test_the_first_question_is_answered(self):
         """jupyter/jupyter_console 40, spyder-ide/qtconsole 372: code was taken for incomplete while the kernel was busy with its start."""

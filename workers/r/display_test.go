@@ -138,6 +138,15 @@ func TestDisplay_ADataFrameIsATableToo(t *testing.T) {
 			t.Errorf("%q is not in %s", want, html)
 		}
 	}
+	for _, code := range []string{"data.frame()", "data.frame(row.names = c('p', 'q'))"} {
+		d = displays(w.Run(code))
+		if len(d) != 1 {
+			t.Fatalf("%s: %d displays", code, len(d))
+		}
+		if html := string(d[0].Data["text/html"]); strings.Contains(html, "scope=col") || strings.Contains(html, "<td>") {
+			t.Errorf("%s has a column: %s", code, html)
+		}
+	}
 	d = displays(w.Run("data.frame(matrix(0, 1e5, 30))"))
 	if len(d) != 1 || len(d[0].Data["text/html"]) > 100_000 || !strings.Contains(string(d[0].Data["text/html"]), "100000 × 30, the first 20 shown") {
 		t.Errorf("a large one: %d displays", len(d))

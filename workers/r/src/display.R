@@ -39,11 +39,11 @@ table <- function(x) {
   gap <- if (rows > 2L * half) half
   names <- escape(cut(as.character(row.names(x)[at])))
   lines <- vapply(seq_along(at), function(i)
-    paste0("<tr><th scope=row>", names[i], "</th>", paste0("<td>", vapply(cells, `[`, "", i), "</td>", collapse = ""), "</tr>"), "")
+    paste0("<tr><th scope=row>", names[i], "</th>", if (length(cells)) paste0("<td>", vapply(cells, `[`, "", i), "</td>", collapse = ""), "</tr>"), "")
   if (!is.null(gap)) lines <- append(lines, sprintf("<tr><td colspan=%d>\u22ee</td></tr>", length(cells) + 1L), gap)
   more <- if (columns > width) sprintf(", the first %d shown", width) else ""
   paste0("<table><caption>", class(x)[1L], ": ", rows, " \u00d7 ", columns, more, "</caption><thead><tr><th></th>",
-    paste0("<th scope=col>", escape(cut(names(shown))), "<br>&lt;", escape(kinds), "&gt;</th>", collapse = ""),
+    if (length(shown)) paste0("<th scope=col>", escape(cut(names(shown))), "<br>&lt;", escape(kinds), "&gt;</th>", collapse = ""),
     "</tr></thead><tbody>", paste(lines, collapse = "\n"), "</tbody></table>")
 }
 

@@ -184,15 +184,13 @@ func (s *script) end(ctx context.Context, b timeline.TurnEnded) error {
 	}
 	f := failureOf(b, s.trace, s.died)
 	if f != nil {
-		s.untold = s.behind
-	}
-	if err := s.tell(); err != nil {
-		return err
-	}
-	if f != nil {
 		if err := s.send("error", f); err != nil {
 			return err
 		}
+		s.untold = s.behind // such as the warnings "in addition"
+	}
+	if err := s.tell(); err != nil {
+		return err
 	}
 	if r := s.turn.request; r != nil { // a client that takes this for the end must not be ahead of the reply
 		select {
