@@ -134,7 +134,10 @@ func TestProgram_AtATerminalHasItWhole(t *testing.T) {
 	h := newHome(t)
 	code := `import os, signal, sys, time
 met = []
-signal.signal(signal.SIGINT, lambda *_: met.append(print("met", len(met) + 1, flush=True)))
+def meet(*_):
+    met.append(1)
+    print("met", len(met), flush=True)
+signal.signal(signal.SIGINT, meet)
 signal.signal(signal.SIGCONT, lambda *_: print("goes", "on", flush=True))
 print([s.isatty() for s in (sys.stdin, sys.stdout, sys.stderr)], os.getpgrp() == os.getpid() == os.tcgetpgrp(0), flush=True)
 while len(met) < 3: time.sleep(.01)

@@ -34,7 +34,7 @@
 //	all PROMPT        asks for all there is and prints it
 //	sleep [DURATION]  waits until interrupted, at most DURATION
 //	until PATH        waits until there is such a file, or until interrupted
-//	busy              the same, but level 1 does not help, once it has said "busy"
+//	busy [TEXT]       the same, but level 1 does not help, once it has said TEXT, or "busy"
 //	stuck             the same, but nothing ends it, and it acknowledges nothing, once it has
 //	                  said "stuck"
 //	ignore            the same, and signals, shutdown and a closed channel do not help either,

@@ -2,6 +2,7 @@ package fakeworker
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"maps"
@@ -272,11 +273,11 @@ func until(_ *worker, t *turn, path string) *ipc.RuntimeError {
 	}
 }
 
-func busy(w *worker, t *turn, _ string) *ipc.RuntimeError {
+func busy(w *worker, t *turn, word string) *ipc.RuntimeError {
 	w.mu.Lock()
 	t.hard = true
 	w.mu.Unlock()
-	w.print(ipc.Stdout, "busy\n")
+	w.print(ipc.Stdout, cmp.Or(word, "busy")+"\n")
 	<-t.stop
 	return nil
 }

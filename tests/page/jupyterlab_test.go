@@ -129,6 +129,13 @@ func (b *tab) shows(what, condition string) {
 	b.until(what, `[...document.querySelectorAll(".jp-Notebook .jp-OutputArea-output")].some((out) => `+condition+`)`)
 }
 
+// answered waits until no cell waits for its reply.
+func (b *tab) answered() {
+	b.t.Helper()
+	b.until("none waits any more", `jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === "idle" &&
+		jupyterapp.shell.currentWidget.content.widgets.every((cell) => !cell.promptNode?.innerText.includes("*") && cell.model.executionState !== "running")`)
+}
+
 func TestJupyterLab_RunsPlotsAsksAndInterruptsInASession(t *testing.T) {
 	t.Parallel()
 	python := cmp.Or(os.Getenv("TURNSTONE_TEST_MATPLOTLIB"), "/usr/bin/python3")
@@ -156,6 +163,7 @@ func TestJupyterLab_RunsPlotsAsksAndInterruptsInASession(t *testing.T) {
 	b.press("\x1b") // the keys are commands then
 	b.press("ii")
 	b.shows("it was interrupted", `out.innerText.includes("KeyboardInterrupt")`)
+	b.answered() // what is run before that is given up with the cell
 	b.run("print(6 * 7, name)")
 	b.shows("it goes on", `out.innerText.trim() === "42 Ada"`)
 	b.shot("jupyterlab-python")
@@ -186,8 +194,7 @@ func TestRunAll(t *testing.T) {
 	b.until("the cells are there", `jupyterapp.shell.currentWidget.content.widgets.length >= 16`)
 	eval[bool](b, `(jupyterapp.commands.execute("notebook:run-all-cells"), true)`)
 	b.shows("the first one has failed", `out.innerText.includes("ZeroDivisionError")`)
-	b.until("none waits any more", `jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === "idle" &&
-		jupyterapp.shell.currentWidget.content.widgets.every((cell) => !cell.promptNode?.innerText.includes("*") && cell.model.executionState !== "running")`)
+	b.answered()
 	if ran := eval[int](b, `jupyterapp.shell.currentWidget.content.widgets.filter((cell) => cell.model.type === "code" && cell.model.executionCount !== null).length`); ran != 1 {
 		t.Errorf("%d cells ran, want the one that failed", ran)
 	}
