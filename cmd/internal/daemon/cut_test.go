@@ -101,6 +101,7 @@ func TestCut_InOutputLosesAndDoublesNothing(t *testing.T) {
 	r.session(plain)
 	w := ways.New(r.socket)
 	l := linkOver(t, w)
+	through(t, l) // the first way to the daemon is not tried again
 	after := timeline.Seq(0)
 	seen := map[timeline.Seq]bool{}
 	var text strings.Builder
