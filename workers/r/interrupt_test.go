@@ -29,6 +29,7 @@ func TestInterrupt_EndsTheTurnAndNotTheWorker(t *testing.T) {
 		{"a child of system2", "cat('up\\n'); system2('sleep', '100')"},
 		{"children again and again", "cat('up\\n'); repeat system('sleep 0.01')"},
 		{"a pipe", "cat('up\\n'); readLines(pipe('sleep 100; echo x'))"},
+		{"a pipe that is read already", "readLines(pipe('(sleep 0.1; echo up >&2) & sleep 100'))"},
 		{"mclapply", "cat('up\\n'); parallel::mclapply(1:2, function(i) Sys.sleep(100))"},
 		{"a reading child", "cat('up\\n'); system('cat')"},
 		{"the terminal", "cat('up\\n'); readLines(file('stdin'), 1)"},

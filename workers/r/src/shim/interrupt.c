@@ -276,14 +276,14 @@ static void let_start(void) {
 	}
 }
 
-/* list_children notes who gets SIGINT now, and will feel it. */
+/* list_children notes who gets SIGINT with the group now, and will feel it. */
 static void list_children(void) {
 	char now[sizeof children];
 	read_file(main_children, now, sizeof now);
 	const char *at = now;
 	size_t n = 0;
 	for (pid_t child; (child = next_child(&at)) > 0;)
-		if (!starts(child))
+		if (getpgid(child) == getpgrp() && !starts(child))
 			n += (size_t)sprintf(children + n, "%d ", (int)child); /* no more than there were */
 	children[n] = 0;
 }
