@@ -122,9 +122,9 @@ func (c *Client) introduce(ctx context.Context, d Dialer, hello *jsonline.Pendin
 	case err == nil:
 		c.known = h.Known
 		return instanceOf(h.Info), speaks(h.Version, h.Protocol, d)
-	case session.KindOf(err) == KindUnreachable:
+	case session.KindOf(err) == KindUnreachable && !errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return i, err
-	default:
+	default: // the time was up, perhaps: the connection may have been dropped for it already
 		return i, notADaemon(ctx, d, err)
 	}
 }
