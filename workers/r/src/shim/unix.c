@@ -187,7 +187,15 @@ EXPORT void turnstone_develop(int *number, char **page, char **picture, int *don
 	*done = 0;
 	if (fd < 0)
 		return;
+	/* An interrupt is not for the child. It would jump back into R code there, which may take a lock
+	 * that the reader thread had at the fork. */
+	sigset_t interrupt, before;
+	sigemptyset(&interrupt);
+	sigaddset(&interrupt, SIGINT);
+	pthread_sigmask(SIG_BLOCK, &interrupt, &before);
 	pid_t child = fork();
+	if (child != 0)
+		pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (child == 0) {
 		develops = true;
 		signal(SIGALRM, SIG_DFL);
