@@ -260,9 +260,15 @@ static void strike(pid_t child) {
 			kill(its, SIGINT);
 }
 
-/* let_start waits until no child is starting. */
+/* let_start waits until no child is starting, and R in system() has come to wait for its child: this may
+ * be quicker than R. */
 static void let_start(void) {
 	char now[sizeof children];
+	long child;
+	for (int i = 0; i < START_TRIES && in_system() && !sits_in(SYS_wait4, &child); i++) {
+		struct timespec moment = {0, HARDEN_EVERY};
+		nanosleep(&moment, NULL);
+	}
 	for (int i = 0; i < START_TRIES; i++) {
 		bool any = false;
 		read_file(main_children, now, sizeof now);
