@@ -264,8 +264,8 @@ static void strike(pid_t child) {
  * be quicker than R. */
 static void let_start(void) {
 	char now[sizeof children];
-	long child;
-	for (int i = 0; i < START_TRIES && in_system() && !sits_in(SYS_wait4, &child); i++) {
+	long awaited;
+	for (int i = 0; i < START_TRIES && in_system() && !sits_in(SYS_wait4, &awaited); i++) {
 		struct timespec moment = {0, HARDEN_EVERY};
 		nanosleep(&moment, NULL);
 	}

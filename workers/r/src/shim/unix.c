@@ -194,8 +194,6 @@ EXPORT void turnstone_develop(int *number, char **page, char **picture, int *don
 	sigaddset(&interrupt, SIGINT);
 	pthread_sigmask(SIG_BLOCK, &interrupt, &before);
 	pid_t child = fork();
-	if (child != 0)
-		pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (child == 0) {
 		develops = true;
 		signal(SIGALRM, SIG_DFL);
@@ -206,6 +204,7 @@ EXPORT void turnstone_develop(int *number, char **page, char **picture, int *don
 		Rf_killDevice(*number - 1);
 		_exit(0);
 	}
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	while (child > 0 && waitpid(child, &status, 0) < 0)
 		if (errno != EINTR)
 			return;
