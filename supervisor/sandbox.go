@@ -75,7 +75,9 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, own, fi
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		dir := filepath.Join(home, variables[name])
 		if set := variable(o.Env, name); set != "" {
-			policy.Layered = append(policy.Layered, filepath.Clean(set))
+			if !strings.HasPrefix(name, "XDG_") { // those are built like the home directory
+				policy.Layered = append(policy.Layered, filepath.Clean(set))
+			}
 		} else if _, err := os.Stat(dir); home == "" || errors.Is(err, fs.ErrNotExist) {
 			made := filepath.Join(homes, filepath.Base(dir))
 			if err := os.MkdirAll(made, 0o700); err != nil {
@@ -127,11 +129,19 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, own, fi
 			return c, err
 		}
 	}
+	directories := homeDirectories(o.Env)
+	written, err := confine.WriteSettings(home, homes, directories)
+	if err != nil {
+		return c, err
+	}
+	if by != "" { // nothing can be mounted, and git stops at settings that it may not read
+		c.env = append(c.env, "GIT_CONFIG_GLOBAL="+cmp.Or(written[".gitconfig"], os.DevNull))
+	}
 	c.sandbox = &host.Sandbox{By: by, Outlet: hasOutlet, Plan: func() (*confine.Plan, error) {
 		plan, notices, err := confine.NewPlan(&policy, confine.Origin{
-			Home: home, Dir: dir, Program: spec.Path,
+			Home: home, Path: variable(o.Env, "PATH"), Directories: directories, Dir: dir, Program: spec.Path,
 			State: state, Sessions: o.Dir, Files: []string{files, homes},
-			Replaced: replaced,
+			Replaced: replaced, Written: written,
 		})
 		if err != nil {
 			return nil, err
@@ -159,6 +169,18 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, own, fi
 // usual place in a home directory.
 func ownDirectory(env []string, home, name, usual string) string {
 	return filepath.Join(cmp.Or(variable(env, name), filepath.Join(home, usual)), "turnstone")
+}
+
+// homeDirectories returns the directories that variables put in the place of some below the home
+// directory, by the names of those.
+func homeDirectories(env []string) map[string]string {
+	moved := map[string]string{}
+	for name, usual := range map[string]string{"XDG_CACHE_HOME": ".cache", "XDG_CONFIG_HOME": ".config", "XDG_DATA_HOME": ".local/share", "XDG_STATE_HOME": ".local/state"} {
+		if dir := variable(env, name); filepath.IsAbs(dir) {
+			moved[usual] = filepath.Clean(dir)
+		}
+	}
+	return moved
 }
 
 // mayHide reports whether a directory can be hidden as a whole: whether it is one that holds none
@@ -198,7 +220,7 @@ func holds(writable []string, s *workers.Sandbox, tmp string, hidden []string) s
 	case s.Network != workers.NetworkFull:
 		b.WriteString(", no network")
 	}
-	b.WriteString(", no keys or logins")
+	b.WriteString(", of the names with a dot in your home directory only toolchains and caches, no keys or logins")
 	if len(hidden) > 0 {
 		more := ""
 		if len(hidden) > maxNamed {

@@ -28,12 +28,12 @@ type Sandbox struct {
 	Protected []string
 
 	// Hidden are absolute paths of files and directories that the session can neither read nor
-	// write, besides those of DefaultHidden.
+	// write, besides those of DefaultHidden and what the session's home directory does not have.
 	Hidden []string
 
 	// Layered are directories of which the session has a copy of its own, made as it
-	// is written, absolute, beside those of DefaultLayered. The copy is removed
-	// with the session.
+	// is written, absolute, besides the caches and libraries in the home directory. The copy is
+	// removed with the session.
 	Layered []string
 
 	// Network is what the session may reach.
@@ -199,12 +199,6 @@ func DefaultHidden(home string) []string {
 		"Library/Keychains", "Library/Cookies", "Library/Safari", "Library/Application Support/Google/Chrome", "Library/Application Support/Firefox",
 		".claude", ".claude.json", ".codex", ".gemini", ".cursor", ".config/github-copilot",
 		".bash_history", ".zsh_history", ".python_history", ".Rhistory", ".psql_history", ".mysql_history", ".node_repl_history")
-}
-
-// DefaultLayered are the directories below a home directory that tools write by
-// themselves: caches, settings, and the user's own libraries.
-func DefaultLayered(home string) []string {
-	return below(home, ".cache", ".config", ".local", ".ipython", ".jupyter", ".matplotlib", ".keras", ".npm", ".cargo", ".R", "R", "go")
 }
 
 func below(home string, names ...string) []string {

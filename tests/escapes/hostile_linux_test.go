@@ -240,7 +240,7 @@ def gets(path):
     except OSError as e: print(e.strerror)
 `)
 	for _, dir := range []string{home, m.home} {
-		says(t, r, "gets('"+dir+"/.ssh/id_ed25519')", "Permission denied")
+		says(t, r, "gets('"+dir+"/.ssh/id_ed25519')", "No such file or directory")
 		says(t, r, "puts('"+dir+"/.bashrc')", "Read-only file system")
 		says(t, r, "puts('"+dir+"/.cache/kept'); gets('"+dir+"/.cache/kept')", "written\nfrom inside")
 	}

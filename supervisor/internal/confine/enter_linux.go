@@ -230,8 +230,16 @@ func (b *Box) makeClones() {
 			}
 		case private:
 			from = state("tmp"+strings.ReplaceAll(path, "/", "-"), 0o777)
-		case covered:
-			from = state("covered"+strings.ReplaceAll(path, "/", "-"), 0o755)
+		case built:
+			from = state("built"+strings.ReplaceAll(path, "/", "-"), 0o700)
+		case linked:
+			b.clones = append(b.clones, clone{place, -1})
+			continue
+		case covered: // hundreds of names are made there, in memory in microseconds
+			fd, err := filesystem("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, [2]string{"mode", "0755"}, [2]string{"size", coveredSize})
+			b.step("clone", path, err)
+			b.clones = append(b.clones, clone{place, fd})
+			continue
 		case replaced:
 			from = string(place.From)
 		case layer:
@@ -243,6 +251,9 @@ func (b *Box) makeClones() {
 			from = filepath.Join(above, below)
 		}
 		fd, err := cloneOfPlace(from)
+		if place.Kind == readable && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP)) {
+			continue // somebody has removed it since the plan was made, or put a link in its place
+		}
 		b.step("clone", path, err)
 		b.clones = append(b.clones, clone{place, fd})
 	}
@@ -318,9 +329,13 @@ func (b *Box) takePlaces() {
 		if b.failed != nil {
 			return
 		}
+		if c.Kind == linked {
+			b.step("place", path, link(path, string(c.From)))
+			continue
+		}
 		set := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
 		switch c.Kind {
-		case protected, replaced:
+		case protected, replaced, readable:
 			set |= unix.MOUNT_ATTR_RDONLY
 		case hidden:
 			set |= unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOEXEC
@@ -336,6 +351,17 @@ func (b *Box) takePlaces() {
 			b.step("place", string(c.Path), unix.MountSetattr(unix.AT_FDCWD, string(c.Path), 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}))
 		}
 	}
+}
+
+// coveredSize bounds a directory that has only places below it. The session writes nothing there.
+const coveredSize = "4m"
+
+// link makes a symbolic link, and the directories above it, in a directory of the session's own.
+func link(path, to string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.Symlink(to, path)
 }
 
 // ensure makes a mount point for fd if there is none.

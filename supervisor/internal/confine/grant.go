@@ -24,13 +24,19 @@ func (p *Plan) Grantable(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, place := range p.Places {
-		path := string(place.Path)
-		if place.Kind != writable && place.Kind != fixed && place.Kind != layer && inside(found, path) {
-			return "", fmt.Errorf("the sandbox cannot make %s writable: %s is %s in this session", dir, path, place.Kind)
+	var nearest Place
+	for _, place := range p.Places { // parents come first
+		if inside(found, string(place.Path)) {
+			nearest = place
 		}
 	}
-	return found, nil
+	switch nearest.Kind {
+	case "", writable, fixed, layer, readable:
+		return found, nil
+	case covered, built:
+		return "", fmt.Errorf("the sandbox cannot make %s writable while the session runs: its home directory does not have it; name it when the session starts (--writable), or always (repl allow --always)", dir)
+	}
+	return "", fmt.Errorf("the sandbox cannot make %s writable: %s is %s in this session", dir, nearest.Path, nearest.Kind)
 }
 
 // NewGrant plans a grant for such a session.

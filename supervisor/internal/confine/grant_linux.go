@@ -62,7 +62,7 @@ func (t *giving) enter(mounts int) {
 }
 
 // ofSession reports whether a place shows something that only the session has.
-func (k Kind) ofSession() bool { return k == layer || k == private || k == covered }
+func (k Kind) ofSession() bool { return k == layer || k == private || k == covered || k == built }
 
 // takeOwn clones, in the worker's mounts, the places that show something of the session.
 func (t *giving) takeOwn(places []Place) []clone {
@@ -117,7 +117,7 @@ func (t *giving) build(places []Place, own []clone) (whole int) {
 func (t *giving) keep(place Place) {
 	from, set := t.built(string(place.Path)), uint64(unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 	switch place.Kind {
-	case protected:
+	case protected, readable:
 		set |= unix.MOUNT_ATTR_RDONLY
 	case hidden:
 		set |= unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOEXEC

@@ -35,16 +35,16 @@ func (p *Plan) byLandlock(s *workers.Sandbox) (notices []string, err error) {
 	r.closed = append(r.closed, machineShares...)
 	for _, place := range p.Places {
 		switch place.Kind {
-		case hidden, private, covered:
+		case hidden, private, covered, built:
 			r.closed = append(r.closed, string(place.Path))
-		case writable, protected:
+		case writable, protected, readable, layer:
 			open = append(open, place)
 		}
 	}
 	r.readable("/")
 	for _, place := range open {
 		path := string(place.Path)
-		if place.Kind == protected {
+		if place.Kind != writable {
 			if r.isClosed(path) {
 				r.readable(path)
 			}
@@ -73,7 +73,7 @@ func (p *Plan) byLandlock(s *workers.Sandbox) (notices []string, err error) {
 }
 
 // landlockLacks says what a session by Landlock does not hold, and does not have.
-const landlockLacks = "held by Landlock, which is weaker than namespaces: it can write hooks and settings in the workspace, see processes and the sizes and times of hidden files, and change modes and times of your files; it has %s, no terminals or shared memory, cannot list directories that hold something hidden, and %s"
+const landlockLacks = "held by Landlock, which is weaker than namespaces: it can write hooks and settings in the workspace, see processes, the sizes and times of hidden files and, where process 1 is yours, the numbers of its open files (/proc/1/fd), and change modes and times of your files; it has %s, no terminals or shared memory, cannot list directories that hold something hidden, and %s"
 
 // rules are collected for Landlock.
 type rules struct {

@@ -30,6 +30,7 @@ type Plan struct {
 	Ask    bool   // hold a call that a person could allow
 
 	work      []string
+	unshown   []string
 	home      string
 	temporary []string
 }
@@ -38,7 +39,7 @@ type Plan struct {
 type Place struct {
 	Path Path
 	Kind Kind
-	From Path // for a layer: the directory that its overlay covers, Path or a parent; for replaced: a file
+	From Path // for a layer: the directory that its overlay covers, Path or a parent; for replaced: a file; for linked: what the link says
 }
 
 // A Kind says what a place shows.
@@ -53,6 +54,9 @@ const (
 	private   Kind = "private"   // an empty directory of the session
 	replaced  Kind = "replaced"  // another file, read-only
 	covered   Kind = "covered"   // an empty directory that has only places below it
+	built     Kind = "built"     // the same, but the session writes it
+	readable  Kind = "readable"  // the machine's files, read-only until a user gives more
+	linked    Kind = "linked"    // a symbolic link in such a directory
 )
 
 // A Path may have bytes that are not UTF-8, which JSON strings cannot hold.
@@ -70,14 +74,23 @@ func (p *Path) UnmarshalJSON(text []byte) error {
 // An Origin has the facts that a plan needs besides the sandbox itself.
 type Origin struct {
 	Home     string   // the user's home; "" without one
+	Path     string   // the user's PATH
 	Dir      string   // the worker's working directory, absolute
 	Program  string   // the worker's executable
 	State    string   // becomes Plan.State; it exists
 	Sessions string   // the directory of all sessions, which this session must not see
 	Files    []string // directories below Sessions that belong to this session
 
+	// Directories are those that variables such as XDG_CONFIG_HOME name, by the names below Home
+	// that they stand for, such as ".config".
+	Directories map[string]string
+
 	// Replaced are files of the machine in whose place the session sees others.
 	Replaced map[string]string
+
+	// Written are files that were written for the session, by the names below Home at which it
+	// sees them.
+	Written map[string]string
 
 	// Temporary are the directories that each session gets an own version of; nil means the
 	// usual ones.
@@ -95,7 +108,7 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 	if o.Temporary == nil {
 		o.Temporary = []string{"/tmp", "/var/tmp"}
 	}
-	p := &planner{kinds: map[string]Place{}, home: real(o.Home)}
+	p := &planner{kinds: map[string]Place{}, home: real(o.Home), directories: o.Directories}
 	for _, d := range o.Temporary {
 		if d = real(d); d != "" && !slices.Contains(p.temporary, d) {
 			p.temporary = append(p.temporary, d)
@@ -115,6 +128,7 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 		}
 		work = append(work, dir)
 	}
+	p.buildHome(o, work)
 	p.layers(s, o, work)
 	for _, d := range work {
 		p.set(d, writable)
@@ -127,6 +141,9 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 	for _, d := range o.Files {
 		p.set(real(d), writable)
 	}
+	for name, by := range o.Written {
+		p.write(name, by)
+	}
 	for path, by := range o.Replaced {
 		if path = real(path); path != "" {
 			p.kinds[path] = Place{Path: Path(path), Kind: replaced, From: Path(by)}
@@ -138,7 +155,7 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 	if len(p.kinds) > maxPlaces {
 		return nil, nil, fmt.Errorf("the sandbox would need %d mounts, and %d are allowed: choose a smaller workspace", len(p.kinds), maxPlaces)
 	}
-	plan := &Plan{State: Path(real(o.State)), Network: s.Network == workers.NetworkFull, Outlet: s.Network == workers.NetworkList, Absent: p.absent, work: work, home: p.home, temporary: p.temporary}
+	plan := &Plan{State: Path(real(o.State)), Network: s.Network == workers.NetworkFull, Outlet: s.Network == workers.NetworkList, Absent: p.absent, work: work, unshown: p.unshown, home: p.home, temporary: p.temporary}
 	for _, place := range p.kinds {
 		plan.Places = append(plan.Places, place)
 	}
@@ -152,7 +169,10 @@ type planner struct {
 	temporary []string
 	kinds     map[string]Place
 	absent    []Path
+	unshown   []string // are there, and not in the session's home directory
 	notices   []string
+
+	directories map[string]string // as in an Origin
 }
 
 func (p *planner) set(path string, k Kind) {
@@ -240,35 +260,23 @@ func directory(dir string) (string, error) {
 	return found, nil
 }
 
-// layers adds the directories of which the session writes a copy. Those below the home
-// directory share one overlay, so the start makes one directory instead of many.
+// layers adds the directories of which the session writes a copy.
 func (p *planner) layers(s *workers.Sandbox, o Origin, work []string) {
 	dirs := slices.Clone(s.Layered)
 	if p.home != "" {
-		dirs = append(dirs, workers.DefaultLayered(p.home)...)
 		// pyenv and conda install a runtime's packages below the home directory.
 		if root := filepath.Dir(filepath.Dir(real(o.Program))); inside(root, p.home) && root != p.home {
 			dirs = append(dirs, root)
 		}
 	}
-	state := real(o.State)
 	for _, d := range dirs {
 		dir := real(d)
-		if st, err := os.Stat(dir); dir == "" || err != nil || !st.IsDir() || p.tooWide(dir) != "" {
+		if st, err := os.Stat(dir); dir == "" || err != nil || !st.IsDir() || p.tooWide(dir) != "" || p.kinds[dir].Kind == built {
 			continue
 		}
-		if slices.ContainsFunc(work, func(w string) bool { return inside(dir, w) }) {
-			continue // it is writable itself
+		if !isIn(dir, work) { // else it is writable itself
+			p.layer(dir, real(o.State))
 		}
-		if inside(state, dir) {
-			p.notice("%s holds the files of sessions, so it has no layer: it is read-only", dir)
-			continue
-		}
-		from := dir
-		if p.home != "" && inside(dir, p.home) && !inside(state, p.home) && sameFilesystem(dir, p.home) {
-			from = p.home
-		}
-		p.kinds[dir] = Place{Path: Path(dir), Kind: layer, From: Path(from)}
 	}
 	// A layer inside another layer is part of it.
 	for path := range p.kinds {
@@ -278,6 +286,31 @@ func (p *planner) layers(s *workers.Sandbox, o Origin, work []string) {
 			}
 		}
 	}
+}
+
+// layer adds a directory of which the session writes a copy. Those below the home directory share
+// one overlay, or one for each directory there if the files of sessions are in it, so the start makes
+// few of them.
+func (p *planner) layer(dir, state string) {
+	if inside(state, dir) {
+		p.notice("%s holds the files of sessions, so it has no layer: it is read-only", dir)
+		return
+	}
+	from := dir
+	if p.home != "" && inside(dir, p.home) {
+		first, _, _ := strings.Cut(strings.TrimPrefix(dir, p.home+"/"), "/")
+		for _, above := range []string{filepath.Join(p.home, first), p.home} {
+			if !inside(state, above) && sameFilesystem(dir, above) {
+				from = above
+			}
+		}
+	}
+	p.kinds[dir] = Place{Path: Path(dir), Kind: layer, From: Path(from)}
+}
+
+// isIn reports whether a path is one of these directories, or below one.
+func isIn(path string, dirs []string) bool {
+	return slices.ContainsFunc(dirs, func(d string) bool { return inside(path, d) })
 }
 
 // show lets the worker read its directory and its runtime even if they lie among temporary
@@ -294,7 +327,7 @@ func (p *planner) show(o Origin) {
 		paths = append(paths, shown)
 	}
 	for _, path := range paths {
-		if k := p.above(path); (k == private || k == covered) && p.kinds[path].Kind == "" {
+		if p.isEmptyAt(path) && p.kinds[path].Kind == "" {
 			p.set(path, protected)
 		}
 	}
@@ -308,7 +341,8 @@ func (p *planner) defaultHidden() []string {
 	return dirs
 }
 
-// hide adds the paths that nobody may open, where the worker could see them.
+// hide adds the paths that nobody may open. Where the session sees a directory of its own, they are
+// just not there.
 func (p *planner) hide(paths, work []string) error {
 	for _, h := range paths {
 		path := real(h)
@@ -320,9 +354,6 @@ func (p *planner) hide(paths, work []string) error {
 				return fmt.Errorf("the sandbox cannot make %s writable: %s is hidden from sessions", w, h)
 			}
 		}
-		if k := p.above(path); k == private || k == covered {
-			continue // the machine's files do not show there
-		}
 		p.set(path, hidden)
 	}
 	for path := range p.kinds { // nothing shows below a hidden path
@@ -332,7 +363,21 @@ func (p *planner) hide(paths, work []string) error {
 			}
 		}
 	}
+	for path, place := range p.kinds {
+		if place.Kind == hidden && p.isEmptyAt(path) {
+			delete(p.kinds, path)
+			p.unshown = append(p.unshown, path)
+		}
+	}
+	p.noteUnshown()
 	return nil
+}
+
+// isEmptyAt reports whether the session has a directory of its own around a path, so that it sees
+// nothing there but places.
+func (p *planner) isEmptyAt(path string) bool {
+	k := p.above(path)
+	return k == private || k == covered || k == built
 }
 
 // above returns the kind of the nearest place around path, or "".
@@ -359,13 +404,15 @@ func (p *Plan) Private() []string {
 	return all
 }
 
-// Hidden returns the files and directories that the session cannot open.
+// Hidden returns the files and directories that the session cannot open, sorted: those that are
+// hidden, and those that its home directory does not have.
 func (p *Plan) Hidden() []string {
-	var all []string
+	all := slices.Clone(p.unshown)
 	for _, place := range p.Places {
 		if place.Kind == hidden {
 			all = append(all, string(place.Path))
 		}
 	}
-	return all
+	slices.Sort(all)
+	return slices.Compact(all)
 }

@@ -68,13 +68,15 @@ func workspace() *workers.Sandbox {
 	return &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}
 }
 
-func TestNewPlan_WritesTheWorkspaceAndHidesSecrets(t *testing.T) {
+func TestNewPlan_WritesTheWorkspaceAndBuildsTheHomeDirectory(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	mkdir(t, w.home+"/.cache/pip")
+	mkdir(t, w.home+"/data")
 	kinds, notices := w.plan(t, workspace())
 	for path, want := range map[string]Kind{
-		w.work: writable, w.home + "/.ssh": hidden, w.home + "/.cache": layer, w.home + "/.config": layer, w.home + "/.config/gh": hidden,
-		w.sessions: covered, w.tmp: private, w.home: "",
+		w.work: writable, w.home: covered, w.home + "/data": readable, w.home + "/.config": built, w.home + "/.cache": built, w.home + "/.cache/pip": layer,
+		w.home + "/.ssh": "", w.home + "/.config/gh": "", w.sessions: covered, w.tmp: private,
 	} {
 		if got := kinds[path]; got != want {
 			t.Errorf("%s: got %q, want %q", path, got, want)

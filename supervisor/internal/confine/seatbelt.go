@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/workers"
@@ -79,7 +80,7 @@ func (p *Plan) seatbeltFiles(b *profile) {
 		switch place.Kind {
 		case hidden:
 			b.say("(deny file-read* file-write* (subpath %s))", b.path("HIDE", place.Path))
-		case private, covered: // a path through it must still resolve, so its files' facts can be seen
+		case private, covered, built: // a path through it must still resolve, so its files' facts can be seen
 			b.say("(deny file-read-data (require-all (subpath %s)%s))", b.path("CLOSED", place.Path), p.openBelow(b, place.Path))
 		}
 	}
@@ -102,7 +103,7 @@ func (p *Plan) exceptions(b *profile, dir Path) string {
 		switch {
 		case place.Path == dir || !inside(path, string(dir)):
 			continue
-		case place.Kind == protected, place.Kind == private, place.Kind == covered:
+		case place.Kind == protected, place.Kind == private, place.Kind == covered, place.Kind == built:
 			fmt.Fprintf(&s, " (require-not (subpath %s))", b.path("KEEP", place.Path))
 		case place.Kind == fixed:
 			fix(path)
@@ -125,7 +126,7 @@ func (p *Plan) exceptions(b *profile, dir Path) string {
 func (p *Plan) openBelow(b *profile, dir Path) string {
 	var s strings.Builder
 	for _, place := range p.Places {
-		if place.Path != dir && inside(string(place.Path), string(dir)) && (place.Kind == writable || place.Kind == protected) {
+		if place.Path != dir && inside(string(place.Path), string(dir)) && slices.Contains([]Kind{writable, protected, readable, layer}, place.Kind) {
 			fmt.Fprintf(&s, " (require-not (subpath %s))", b.path("SEEN", place.Path))
 		}
 	}

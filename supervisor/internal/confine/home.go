@@ -1,0 +1,217 @@
+package confine
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// A session's home directory is built of what it may see. A list of what to hide could never be
+// complete, and a mount over a name ends when a program outside replaces what has the name. What is
+// not listed here is not there, whenever it is made.
+
+// Directories that hold logins next to ordinary things are empty, and the session writes them.
+// Tools expect the first three; the others are there if the machine has them.
+var builtNames = []string{
+	".config", ".local", ".cache",
+	".bun", ".bundle", ".cabal", ".cargo", ".conda", ".deno", ".dotnet", ".gem", ".ghcup", ".gradle", ".ipython", ".julia", ".jupyter", ".m2", ".npm", ".nuget", ".pixi", ".stack",
+}
+
+const expectedNames = 3
+
+// Caches, libraries and toolchains, of which the session writes a copy. A cache that is not listed
+// costs time, and never a result.
+var layeredNames = []string{
+	"R", "go", ".R", ".keras", ".matplotlib", ".TinyTeX", ".virtualenvs",
+	".bun/install", ".bundle/cache", ".cabal/packages", ".cabal/store", ".cargo/bin", ".cargo/git", ".cargo/registry", ".conda/envs", ".conda/pkgs",
+	".deno/bin", ".dotnet/host", ".dotnet/sdk", ".dotnet/shared", ".dotnet/tools", ".gem/ruby", ".ghcup/bin", ".ghcup/ghc", ".gradle/caches", ".gradle/wrapper",
+	".ipython/profile_default/startup",
+	".julia/artifacts", ".julia/clones", ".julia/compiled", ".julia/conda", ".julia/environments", ".julia/juliaup", ".julia/packages", ".julia/registries", ".julia/scratchspaces",
+	".m2/repository", ".npm/_cacache", ".npm/_npx", ".nuget/packages", ".pixi/bin", ".pixi/envs", ".stack/programs", ".stack/snapshots",
+	".local/bin", ".local/include", ".local/lib", ".local/pipx", ".local/share/fonts", ".local/share/jupyter/kernels", ".local/share/jupyter/lab", ".local/share/jupyter/nbextensions",
+	".local/share/man", ".local/share/mise/installs", ".local/share/mise/shims", ".local/share/pipx", ".local/share/pnpm", ".local/share/r-miniconda",
+	".local/share/uv/python", ".local/share/uv/tools", ".local/share/virtualenv", ".local/share/virtualenvs",
+	".cache/R/R.cache", ".cache/R/pkgcache", ".cache/R/renv", ".cache/ccache", ".cache/deno", ".cache/fontconfig", ".cache/go-build",
+	".cache/huggingface/datasets", ".cache/huggingface/hub", ".cache/huggingface/modules", ".cache/matplotlib", ".cache/ms-playwright", ".cache/mypy", ".cache/node-gyp", ".cache/numba",
+	".cache/pip", ".cache/pre-commit", ".cache/pypoetry", ".cache/ruff", ".cache/torch", ".cache/typst", ".cache/uv", ".cache/yarn",
+	".config/fontconfig", ".config/matplotlib", ".config/mypy", ".config/ruff",
+}
+
+// Toolchains and plain settings, which the session only reads.
+var readableNames = []string{
+	"Library/Python", "Library/R", ".asdf", ".elan", ".fonts", ".inputrc", ".juliaup", ".nvm", ".opam", ".pyenv", ".rbenv", ".Rprofile", ".rustup", ".terminfo", ".volta",
+	".cache/turnstone", ".cargo/env", ".config/git/attributes", ".config/git/ignore",
+}
+
+// partsOfTools are directories next to a directory of programs that those need.
+var partsOfTools = []string{"include", "lib", "lib64", "libexec", "share"}
+
+// foreignNames are names without a dot that are not the user's documents.
+var foreignNames = []string{"snap", "Library", "AppData"}
+
+const (
+	// maxDocuments bounds the names of a home directory that a session sees: each is a mount.
+	maxDocuments = 1000
+	// maxUnshown bounds the names that an error can be explained by.
+	maxUnshown = 1000
+)
+
+// buildHome adds the home directory, and what shows in it.
+func (p *planner) buildHome(o Origin, work []string) {
+	if st, err := os.Stat(p.home); p.home == "" || p.home == "/" || err != nil || !st.IsDir() {
+		return
+	}
+	h := &homeBuilder{planner: p, work: work, state: real(o.State)}
+	p.set(p.home, covered)
+	for i, name := range builtNames {
+		h.build(name, i < expectedNames)
+	}
+	for name := range p.directories {
+		h.build(name, true)
+	}
+	for _, name := range layeredNames {
+		h.show(h.at(name), layer)
+	}
+	for _, name := range readableNames {
+		h.show(h.at(name), readable)
+	}
+	for _, dir := range filepath.SplitList(o.Path) {
+		h.tools(dir)
+	}
+	h.documents()
+}
+
+// A homeBuilder adds what a session's home directory has.
+type homeBuilder struct {
+	*planner
+	work  []string
+	state string
+}
+
+// at returns the path of a name below the home directory. A variable may have moved it.
+func (p *planner) at(name string) string {
+	for moved, dir := range p.directories {
+		if rest, ok := strings.CutPrefix(name, moved); ok && (rest == "" || rest[0] == '/') {
+			return filepath.Join(dir, rest)
+		}
+	}
+	return filepath.Join(p.home, name)
+}
+
+// resolve returns a path without links, and shows a link that the path itself is.
+func (h *homeBuilder) resolve(path string) string {
+	if above := real(filepath.Dir(path)); above != "" {
+		path = filepath.Join(above, filepath.Base(path))
+	}
+	to, err := os.Readlink(path)
+	if err != nil {
+		return path
+	}
+	h.link(path, to)
+	return real(path)
+}
+
+// link shows a symbolic link, where the session does not see the machine's.
+func (h *homeBuilder) link(path, to string) {
+	if h.isEmptyAt(path) && h.kinds[path].Kind == "" && !isIn(path, h.work) {
+		h.kinds[path] = Place{Path: Path(path), Kind: linked, From: Path(to)}
+	}
+}
+
+// build adds an empty directory that the session writes.
+func (h *homeBuilder) build(name string, expected bool) {
+	path := h.at(name)
+	if _, err := os.Stat(path); err != nil && !expected {
+		return
+	}
+	if path = h.resolve(path); path != "" && !isIn(path, h.work) && h.tooWide(path) == "" {
+		h.set(path, built)
+	}
+}
+
+// show adds a path of the machine's, if it is there.
+func (h *homeBuilder) show(path string, k Kind) {
+	if _, err := os.Lstat(path); err != nil {
+		return
+	}
+	path = h.resolve(path)
+	st, err := os.Stat(path)
+	switch {
+	case path == "" || err != nil, h.kinds[path].Kind != "", isIn(path, h.work), h.tooWide(path) != "":
+	case k == layer && st.IsDir():
+		h.layer(path, h.state)
+	case h.isEmptyAt(path) && (st.IsDir() || st.Mode().IsRegular()):
+		h.set(path, readable)
+	}
+}
+
+// tools shows a directory of programs in the home directory that is on the user's PATH, and what they
+// need next to it.
+func (h *homeBuilder) tools(dir string) {
+	found := real(dir)
+	if found == "" || !inside(found, h.home) || found == h.home || !h.isEmptyAt(found) {
+		return
+	}
+	h.show(found, readable)
+	above := filepath.Dir(found)
+	if above == h.home || h.kinds[above].Kind != "" {
+		return
+	}
+	for _, part := range partsOfTools {
+		h.show(filepath.Join(above, part), readable)
+	}
+}
+
+// documents shows what has a name without a dot in the home directory.
+func (h *homeBuilder) documents() {
+	entries, _ := os.ReadDir(h.home)
+	left := maxDocuments
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") || slices.Contains(foreignNames, e.Name()) {
+			continue
+		}
+		if left--; left < 0 {
+			h.notice("%s has more than %d names, and this session sees the first %d only", h.home, maxDocuments, maxDocuments)
+			return
+		}
+		path := filepath.Join(h.home, e.Name())
+		if e.Type()&os.ModeSymlink == 0 {
+			h.show(path, readable)
+		} else if to, err := os.Readlink(path); err == nil {
+			h.link(path, to) // it leads to what the session sees, or nowhere
+		}
+	}
+}
+
+// write shows a file that was written for the session.
+func (p *planner) write(name, file string) {
+	path := p.at(name)
+	if above := real(filepath.Dir(path)); above != "" {
+		path = filepath.Join(above, filepath.Base(path))
+	}
+	if p.isEmptyAt(path) {
+		p.kinds[path] = Place{Path: Path(path), Kind: replaced, From: Path(file)}
+	}
+}
+
+// noteUnshown notes what is there and does not show, so that an error can be explained by it.
+func (p *planner) noteUnshown() {
+	shown := map[string]bool{} // places, and the directories above them
+	for path := range p.kinds {
+		for ; !shown[path] && path != "/" && path != "."; path = filepath.Dir(path) {
+			shown[path] = true
+		}
+	}
+	for path, place := range p.kinds {
+		if place.Kind != built && (place.Kind != covered || path != p.home) {
+			continue
+		}
+		entries, _ := os.ReadDir(path)
+		for _, e := range entries {
+			if name := filepath.Join(path, e.Name()); !shown[name] && len(p.unshown) < maxUnshown {
+				p.unshown = append(p.unshown, name)
+			}
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package escapes
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// logins are files below a home directory in which programs keep logins, or what the user said to
+// them, by their own documents. None is on a list of the sandbox's.
+var logins = []string{
+	".qwen/oauth_creds.json", ".local/share/opencode/auth.json", ".copilot/config.json", ".continue/config.yaml", ".config/Claude/claude_desktop_config.json",
+	".codeium/config.json", ".config/goose/secrets.yaml", ".config/zed/settings.json", ".config/Code/User/globalStorage/state.vscdb", ".vscode-server/data/User/globalStorage/state.vscdb",
+	".config/amp/settings.json", ".factory/auth.json", ".config/crush/crush.json", ".kiro/settings.json", ".grok/user-settings.json",
+	".cache/R/gargle/token", ".config/R/rsconnect/accounts/shinyapps.io/me.dcf", ".config/rsconnect/accounts/me.dcf", ".local/share/R/keyring/x", ".config/r-keyring/system.keyring",
+	".databrickscfg", ".databricks/token-cache.json", ".snowflake/connections.toml", ".snowsql/config", ".dbt/profiles.yml", ".bigqueryrc", ".s3cfg", ".mc/config.json",
+	".config/heroku/auth.json", ".config/netlify/config.json", ".fly/config.yml", ".config/vercel/auth.json", ".local/share/com.vercel.cli/auth.json", ".railway/config.json", ".wrangler/config/default.toml", ".config/.wrangler/config/default.toml",
+	".config/hcloud/cli.toml", ".linode-cli", ".config/scw/config.yaml", ".pulumi/credentials.json", ".terraformrc", ".ansible/galaxy_token", ".config/configstore/firebase-tools.json",
+	".local/share/uv/credentials/credentials.toml", ".config/pypoetry/auth.toml", ".config/hatch/config.toml", ".yarnrc.yml", ".config/pip/credentials", ".bundle/config", ".local/share/gem/credentials", ".composer/auth.json", ".config/composer/auth.json", ".nuget/NuGet/NuGet.Config",
+	".julia/servers/pkg.julialang.org/auth.toml", ".julia/logs/repl_history.jl", ".cargo/config.toml", ".sbt/.credentials", ".ivy2/.credentials",
+	".mozilla-snap/cookies.sqlite", "snap/firefox/common/.mozilla/firefox/x/cookies.sqlite", ".var/app/org.mozilla.firefox/cookies.sqlite", ".config/vivaldi/Default/Cookies", ".config/opera/Cookies",
+	".local/share/fish/fish_history", ".local/share/atuin/key", ".local/share/jupyter/runtime/jpserver-1.json", ".local/share/jupyter/jupyter_cookie_secret", ".jupyter/jupyter_server_config.json", ".ipython/profile_default/history.sqlite",
+	".lesshst", ".sqlite_history", ".rediscli_history", ".mongorc.js", ".wakatime.cfg", ".config/wandb/settings", ".config/neptune/token", ".comet.config", ".clearml.conf", ".openai", ".config/openai.token", ".config/Slack/Cookies", ".config/discord/Cookies", ".config/Signal/config.json",
+	".local/share/TelegramDesktop/key_datas", ".irssi/config", ".msmtprc", ".mbsyncrc", ".config/neomutt/neomuttrc", ".authinfo.gpg", ".authinfo", ".smbcredentials", ".config/rclone-other/rclone.conf", ".config/filezilla/sitemanager.xml", ".putty/sessions/x", ".config/remmina/x.remmina",
+	".bash_profile", ".zshenv", ".config/environment.d/keys.conf", ".config/fish/config.fish", ".envrc", ".env",
+}
+
+const tryToRead = `
+def readable(path):
+    try:
+        with open(path, errors='replace') as f: return 'open: ' + f.read()
+    except OSError as e: return 'held: ' + str(e)
+`
+
+// What programs keep in the home directory is not there, whether anybody has heard of them, and whether
+// it was there when the session started.
+func TestHome_LoginsThatNobodyListedAreNotThere(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	half := len(logins) / 2
+	for _, name := range logins[:half] {
+		write(t, filepath.Join(m.home, name), secret)
+	}
+	r := open(t, m, workspace(m))
+	r.Run(t, tryToRead)
+	for _, name := range logins[half:] {
+		write(t, filepath.Join(m.home, name), secret)
+	}
+	for _, name := range logins {
+		path := filepath.Join(m.home, name)
+		if said := r.Run(t, "print(readable('"+path+"'))").Text(timeline.Stdout, timeline.Stderr); !strings.Contains(said, "held: ") || strings.Contains(said, secret) {
+			t.Errorf("%s: got %q, want it held", name, said)
+		}
+	}
+}
+
+// replacements are what programs outside do to files while a session runs, and the file then.
+var replacements = []struct{ what, outside, path string }{
+	{"a rename over a file that is hidden", `printf '%s' "$SECRET" > .netrc.tmp && mv .netrc.tmp .netrc`, ".netrc"},
+	{"a removal and a new file", `rm .netrc && printf '%s' "$SECRET" > .netrc`, ".netrc"},
+	{"a file that was not there", `printf '%s' "$SECRET" > .pypirc`, ".pypirc"},
+	{"a login of git's", `printf 'protocol=https\nhost=example.org\nusername=me\npassword=%s\n' "$SECRET" | git credential-store store`, ".git-credentials"},
+	{"a directory that was not there", `mkdir .azure && printf '%s' "$SECRET" > .azure/token`, ".azure/token"},
+	{"a directory that is made again", `mv .ssh old-ssh && mkdir .ssh && cp old-ssh/* .ssh/`, ".ssh/id_ed25519"},
+	{"a directory that is moved to another name", `true`, "old-ssh/id_ed25519"},
+	{"a directory in the settings", `mkdir -p .config/newtool && printf '%s' "$SECRET" > .config/newtool/token`, ".config/newtool/token"},
+	{"a file in the settings that is replaced", `printf '%s' "$SECRET" > .config/gh/x && mv .config/gh/x .config/gh/hosts.yml`, ".config/gh/hosts.yml"},
+	{"a file of a client of models", `printf '%s' "$SECRET" > .c && mv .c .claude.json`, ".claude.json"},
+	{"a history of a shell", `printf '%s' "$SECRET" > .h && mv .h .bash_history`, ".bash_history"},
+	{"a file that the user hides", `printf '%s' "$SECRET" > mine/x && mv mine/x mine/private.txt`, "mine/private.txt"},
+	{"a directory that the user hides, made again", `rm -r mine && mkdir mine && printf '%s' "$SECRET" > mine/private.txt`, "mine/private.txt"},
+	{"settings of git's with a login", `git config --global url.https://me:$SECRET@example.org/.insteadOf https://example.org/`, ".gitconfig"},
+	{"an address of a registry with a login", `mkdir -p .config/pip && printf '[global]\nindex-url = https://me:%s@example.org/\n' "$SECRET" > .config/pip/pip.conf`, ".config/pip/pip.conf"},
+}
+
+func TestHome_WhatProgramsOutsideReplaceStaysHidden(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	r := open(t, m, workspace(m))
+	r.Run(t, tryToRead)
+	for _, c := range replacements {
+		t.Run(c.what, func(t *testing.T) {
+			m.outsideDoes(t, m.home, c.outside)
+			said := r.Run(t, "print(readable('"+filepath.Join(m.home, c.path)+"'))").Text(timeline.Stdout, timeline.Stderr)
+			if said == "" || strings.Contains(said, secret) {
+				t.Errorf("got %q, want nothing of it", said)
+			}
+		})
+	}
+}
+
+// outsideDoes runs a script of a program outside, which knows the secret.
+func (m *machine) outsideDoes(t *testing.T, dir, script string) {
+	t.Helper()
+	cmd := exec.Command("sh", "-ec", script)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "HOME="+m.home, "SECRET="+secret)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", script, err, out)
+	}
+}
+
+// What code needs of the home directory is there.
+func TestHome_ShowsDocumentsToolsAndPlainSettings(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	for name, text := range map[string]string{
+		".pyenv/version": "3.14", ".Rprofile": "options(digits=7)", "data/deep/numbers.csv": "1,2", ".foreign/bin/tool": "#!", ".foreign/lib/library": "code", ".foreign/token": secret,
+		".gitconfig":           "[user]\n\tname = \"A \\\"B\\\" C\" ; a comment\n\temail = a@example.org\n[credential]\n\thelper = !echo " + secret + "\n[include]\n\tpath = .gitmore\n",
+		".gitmore":             "[init]\n\tdefaultBranch = trunk\n[url \"https://me:" + secret + "@example.org/\"]\n\tinsteadOf = https://example.org/\n",
+		".Renviron":            "R_LIBS_SITE=/opt/r\nGITHUB_PAT=" + secret + "\n",
+		".config/pip/pip.conf": "[global]\nindex-url = https://me:" + secret + "@pypi.example.org/simple\n",
+		".condarc":             "channels:\n  - https://conda.example.org/t/" + secret + "/main\n",
+	} {
+		write(t, filepath.Join(m.home, name), text)
+	}
+	for link, to := range map[string]string{"linked": "data/deep", "keys": ".ssh", ".inputrc": "data/deep/numbers.csv"} {
+		if err := os.Symlink(to, filepath.Join(m.home, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, kv := range m.env {
+		if path, ok := strings.CutPrefix(kv, "PATH="); ok {
+			m.env[i] = "PATH=" + filepath.Join(m.home, ".foreign/bin") + ":" + path
+		}
+	}
+	r := open(t, m, workspace(m))
+	r.Run(t, tryToRead+"import os, subprocess\nos.chdir(os.environ['HOME'])")
+	for _, c := range []struct{ what, code, want string }{
+		{"a document", "print(readable('note.txt'))", "open: a note"},
+		{"a document deep down", "print(readable('data/deep/numbers.csv'))", "open: 1,2"},
+		{"a link to a document", "print(readable('linked/numbers.csv'))", "open: 1,2"},
+		{"a link to keys leads nowhere", "print(readable('keys/id_ed25519'))", "held: [Errno 2] No such file or directory: 'keys/id_ed25519'"},
+		{"a setting that is a link", "print(readable('.inputrc'))", "open: 1,2"},
+		{"a toolchain", "print(readable('.pyenv/version'))", "open: 3.14"},
+		{"the profile of R", "print(readable('.Rprofile'))", "open: options(digits=7)"},
+		{"a directory of the PATH", "print(readable('.foreign/bin/tool'))", "open: #!"},
+		{"the libraries next to it", "print(readable('.foreign/lib/library'))", "open: code"},
+		{"nothing else there", "print(os.path.exists('.foreign/token'))", "False"},
+		{"the name in git", "print(subprocess.run(['git', 'config', 'user.name'], capture_output=True, text=True).stdout)", `A "B" C`},
+		{"an included setting of git", "print(subprocess.run(['git', 'config', 'init.defaultBranch'], capture_output=True, text=True).stdout)", "trunk"},
+		{"no address of git's", "print(subprocess.run(['git', 'config', '--global', '--get-regexp', 'url|credential|include'], capture_output=True, text=True).stdout)", ""},
+		{"variables of R", "print(readable('.Renviron'))", "open: R_LIBS_SITE=/opt/r"},
+		{"the registry of pip", "print(readable('.config/pip/pip.conf'))", "open: [global]\nindex-url = https://pypi.example.org/simple"},
+		{"the channels of conda", "print(readable('.condarc'))", "open: channels:\n  - https://conda.example.org/t//main"},
+		{"new settings of a tool", "open('.config/newtool', 'w').write('x'); print(readable('.config/newtool'))", "open: x"},
+		{"a new file in the home directory", "\ntry: open('new', 'w')\nexcept OSError as e: print(e)", "[Errno 30] Read-only file system: 'new'"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			if said := r.Run(t, c.code).Text(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != c.want {
+				t.Errorf("got %q, want %q", said, c.want)
+			}
+		})
+	}
+}
