@@ -94,6 +94,10 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, own, fi
 	c.env = append(c.env, "TMPDIR="+tmp, "TMP", "TEMP")
 	hidden := workers.SecretVariables(o.Env)
 	c.env = append(c.env, hidden...)
+	for _, entry := range workers.LoginVariables(o.Env) {
+		name, _, _ := strings.Cut(entry, "=")
+		c.env, hidden = append(c.env, entry), append(hidden, "the login in "+name)
+	}
 
 	dir := spec.Dir
 	if dir == "" {

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
-	"strings"
 )
 
 // A Sandbox says what the code of a session may touch. It is data: the supervisor
@@ -206,34 +204,6 @@ func below(home string, names ...string) []string {
 		names[i] = filepath.Join(home, filepath.FromSlash(n))
 	}
 	return names
-}
-
-// SecretVariables are the names in an environment whose values are keys, or lead to
-// programs that hold keys.
-func SecretVariables(env []string) []string {
-	var names []string
-	for _, entry := range env {
-		name, _, _ := strings.Cut(entry, "=")
-		if isSecretVariable(strings.ToUpper(name)) && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-func isSecretVariable(name string) bool {
-	switch name {
-	case "SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", "DOCKER_HOST", "DOCKER_AUTH_CONFIG",
-		"KUBECONFIG", "PGPASSWORD", "MYSQL_PWD", "NETRC", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR",
-		"GITHUB_PAT", "DATABASE_URL":
-		return true
-	}
-	for _, part := range []string{"TOKEN", "SECRET", "PASSWORD", "PASSWD", "API_KEY", "APIKEY", "PRIVATE_KEY", "ACCESS_KEY", "CREDENTIALS"} {
-		if strings.Contains(name, part) {
-			return true
-		}
-	}
-	return false
 }
 
 // HomeVariables returns the variables that name the directories of tools, each with the

@@ -43,3 +43,36 @@ func TestSecretVariables_AreKeysAndWaysToThem(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+func TestSecretVariables_AreKnownByNameOrByTheFormOfTheValue(t *testing.T) {
+	t.Parallel()
+	for _, secret := range []string{
+		"GH_PAT=x", "JWT=x", "SIGNING_KEY=x", "SMTP_PASS=x", "SENTRY_DSN=x", "DB_PW=x", "DB_PWD=x", "OPENAI_KEY=x", "NPM_CONFIG__AUTH=x", "PGPASSWORD=x", "MYSQL_PWD=x", "AUTHTOKEN=x", "TOKEN2=x",
+		"AZURE_STORAGE_CONNECTION_STRING=x", "SESSION_COOKIE=x", "DATABASE_URL=x",
+		"PLAIN=ghp_" + strings.Repeat("a", 36), "PLAIN=eyJhbGciOiJI.eyJzdWIiOiIx.abc", "PLAIN=-----BEGIN OPENSSH PRIVATE KEY-----\nx", "ARGS=--key=sk-proj-" + strings.Repeat("a", 30),
+	} {
+		if got := workers.SecretVariables([]string{secret}); len(got) != 1 {
+			t.Errorf("%s: got %q, want it", secret, got)
+		}
+	}
+	for _, plain := range []string{
+		"PWD=/home/u", "OLDPWD=/x", "COMPASS_HOME=/opt/c", "KEYBOARD=us", "PATTERN=x", "PYTHONHASHSEED=0", "HTTPS_PROXY=http://proxy:8080", "PASSENGER_APP_ENV=p", "R_PROFILE_USER=/x",
+		"TOKENIZERS_PARALLELISM=false", "SSH_ASKPASS=/usr/bin/x", "GIT_AUTHOR_NAME=a", "XDG_SESSION_PATH=/x", "MONKEYPATCH=1", "PIP_INDEX_URL=https://h/simple", "SAS_HOME=/opt/sas", "KEYMAP=us",
+		"PATH=/opt/sk-" + strings.Repeat("a", 30) + "/bin",
+	} {
+		if got := workers.SecretVariables([]string{plain}); len(got) != 0 {
+			t.Errorf("%s: got %q, want none", plain, got)
+		}
+	}
+}
+
+func TestLoginVariables_KeepTheAddressWithoutTheLogin(t *testing.T) {
+	t.Parallel()
+	got := workers.LoginVariables([]string{
+		"PIP_INDEX_URL=https://u:p@h/simple", "UV_INDEX=a=https://u:p@h/a b=https://h/b", "MONGODB_URI=mongodb+srv://u:p@ss@h/d", "HTTPS_PROXY=http://u:p@proxy:8080",
+		"GIT=ssh://git@h/x", "URL=http://h:80/a@b", "DATABASE_URL=postgres://u:p@h/d",
+	})
+	if want := []string{"PIP_INDEX_URL=https://h/simple", "UV_INDEX=a=https://h/a b=https://h/b", "MONGODB_URI=mongodb+srv://h/d", "HTTPS_PROXY=http://proxy:8080"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

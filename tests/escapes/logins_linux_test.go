@@ -156,3 +156,12 @@ func TestHome_ShowsDocumentsToolsAndPlainSettings(t *testing.T) {
 		})
 	}
 }
+
+// The worker's environment has no keys, and addresses without their logins.
+func TestVariables_AreJudgedByTheirValuesToo(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.env = append(m.env, "GH_PAT="+secret, "PLAIN=ghp_0123456789abcdefghijABCDEFGHIJ", "PIP_INDEX_URL=https://me:"+secret+"@pypi.example.org/simple", "TOKENIZERS_PARALLELISM=false")
+	r := open(t, m, workspace(m))
+	says(t, r, "import os; print(*(os.environ.get(n) for n in ('GH_PAT', 'PLAIN', 'PIP_INDEX_URL', 'TOKENIZERS_PARALLELISM')))", "None None https://pypi.example.org/simple false")
+}

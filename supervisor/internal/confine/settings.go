@@ -62,14 +62,14 @@ func plainVariables(text []byte) []byte {
 	for line := range bytes.Lines(text) {
 		variable := strings.TrimPrefix(strings.TrimSpace(string(line)), "export ")
 		if len(workers.SecretVariables([]string{variable})) == 0 {
-			plain = append(plain, line...)
+			plain = append(plain, withoutLogins(line)...)
 		}
 	}
 	return plain
 }
 
 // login matches what stands between the scheme and the host of a URL, and a token of conda's in its path.
-var login = regexp.MustCompile(`(://)[^/@\s"']*@|(/t/)[^/\s"']+(/)`)
+var login = regexp.MustCompile(`(://)[^/\s"']*@|(/t/)[^/\s"']+(/)`)
 
 // withoutLogins cuts the logins out of URLs.
 func withoutLogins(text []byte) []byte { return login.ReplaceAll(text, []byte("$1$2$3")) }
