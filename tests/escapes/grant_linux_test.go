@@ -63,7 +63,7 @@ try: os.rename('`+project+`/.git', '`+project+`/x')
 except OSError as e: print(e.strerror)
 try: print(open('`+hidden+`/key').read())
 except OSError as e: print(e.strerror)
-`, "Device or resource busy\nPermission denied")
+`, "Read-only file system\nPermission denied")
 	for path, want := range map[string]string{"new": "from inside", "deep/child": "by a child\n", "deep/file": "kept", ".git/hooks/pre-commit": ""} {
 		if got := readText(filepath.Join(project, path)); got != want {
 			t.Errorf("outside, %s is %q, want %q", path, got, want)

@@ -1,6 +1,7 @@
 package confine
 
 import (
+	"encoding/binary"
 	"path"
 	"runtime"
 	"strconv"
@@ -10,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The stage makes each call that can make a name, in the program's place. If the kernel went on
-// with the program's own call, a second thread could change the path after the check, and make
-// a protected name. Paths are resolved as the program sees them, and names are made by a directory
+// The stage makes each call that makes, opens to write, moves or removes a name, in the program's place.
+// If the kernel went on with the program's own call, a second thread could change the path after the
+// check, and reach a protected name. Paths are resolved as the program sees them, and names are made by a directory
 // that is open, so nothing can be exchanged in between. The thread has no rights but the user's.
 
 const (
@@ -31,15 +32,9 @@ type addition struct {
 	NewFlags uint32
 }
 
-// isMaking reports whether a call can make a name.
+// isMaking reports whether the stage makes a call itself. An open of a path alone changes nothing.
 func (f *fileCall) isMaking(n *notification) bool {
-	switch f.name {
-	case "open", "openat":
-		return n.Data.Args[f.flags]&unix.O_CREAT != 0 && n.Data.Args[f.flags]&unix.O_PATH == 0
-	case "unlink", "unlinkat", "rmdir":
-		return false
-	}
-	return true
+	return f.name != "open" && f.name != "openat" || n.Data.Args[f.flags]&unix.O_PATH == 0
 }
 
 // withoutRights makes the calling thread one that has no rights but the user's, and a umask of its
@@ -104,11 +99,21 @@ func (b *Box) make(n *notification, f *fileCall) (fd int, err error) {
 		return -1, b.rename(f, args, paths)
 	case "link", "linkat":
 		return -1, b.link(n, f, args, paths[0])
+	case "unlink", "unlinkat", "rmdir":
+		return -1, b.remove(paths[0], f.removesDir(n))
+	case "truncate":
+		return -1, b.truncate(n, paths[0], int64(args[1]))
+	case "bind":
+		return -1, b.bind(n, args)
 	}
-	return -1, b.at(paths[0], strings.HasPrefix(f.name, "symlink"), func(dir int, name string) error {
+	return -1, b.atNew(paths[0], strings.HasPrefix(f.name, "symlink"), func(dir int, name string) error {
 		switch f.name {
 		case "mkdir", "mkdirat":
-			return b.masked(n, func() error { return unix.Mkdirat(dir, name, uint32(args[f.paths[0].path+1])) })
+			err := b.masked(n, func() error { return unix.Mkdirat(dir, name, uint32(args[f.paths[0].path+1])) })
+			if err == nil {
+				b.noteMade(dir, name)
+			}
+			return err
 		case "mknod", "mknodat":
 			return b.masked(n, func() error {
 				return unix.Mknodat(dir, name, uint32(args[f.paths[0].path+1]), int(args[f.paths[0].path+2]))
@@ -165,6 +170,15 @@ func (b *Box) at(file string, moving bool, do func(dir int, name string) error) 
 	return do(fd, last)
 }
 
+// atNew is at for a call that fails where the name is there, whatever is protected.
+func (b *Box) atNew(file string, moving bool, do func(dir int, name string) error) error {
+	err := b.at(file, moving, do)
+	if kept, isKept := err.(keptError); isKept && exists(string(kept)) {
+		return unix.EEXIST
+	}
+	return err
+}
+
 // directory opens a directory as the worker sees it, but none of /proc, which would be the
 // stage's own.
 func (b *Box) directory(dir string) (int, error) {
@@ -204,7 +218,6 @@ func (b *Box) rename(f *fileCall, args *[6]uint64, paths [2]string) error {
 	if f.name == "renameat2" {
 		flags = uint(args[4])
 	}
-	exchange := flags&unix.RENAME_EXCHANGE != 0
 	from, _ := path.Split(strings.TrimRight(paths[0], "/"))
 	old := path.Base(paths[0])
 	if old == "." || old == ".." || old == "/" {
@@ -215,7 +228,10 @@ func (b *Box) rename(f *fileCall, args *[6]uint64, paths [2]string) error {
 		return err
 	}
 	defer unix.Close(fd)
-	if exchange {
+	if err := b.mayMove(fd, old); err != nil {
+		return err
+	}
+	if flags&unix.RENAME_EXCHANGE != 0 {
 		if err := b.mayMake(fd, old, true); err != nil {
 			return err
 		}
@@ -228,7 +244,16 @@ func (b *Box) rename(f *fileCall, args *[6]uint64, paths [2]string) error {
 			return unix.ENOTDIR
 		}
 	}
-	return b.at(paths[1], true, func(dir int, name string) error { return unix.Renameat2(fd, old, dir, name, flags) })
+	err = b.at(paths[1], true, func(dir int, name string) error { return unix.Renameat2(fd, old, dir, name, flags) })
+	if kept, isKept := err.(keptError); isKept { // nothing is in the place of something of another kind, whatever is protected
+		switch from, to := isDirectoryAt(fd, old), isDirectoryAt(unix.AT_FDCWD, string(kept)); {
+		case to && !from:
+			return unix.EISDIR
+		case from && !to && exists(string(kept)):
+			return unix.ENOTDIR
+		}
+	}
+	return err
 }
 
 // link makes a hard link. Its first path is read here, because only a link may follow one in
@@ -253,7 +278,10 @@ func (b *Box) link(n *notification, f *fileCall, args *[6]uint64, to string) err
 			return err
 		}
 		defer unix.Close(fd)
-		return b.at(to, false, func(dir int, name string) error {
+		if full := pathOf(fd); b.protects(full) {
+			return keptError(full)
+		}
+		return b.atNew(to, false, func(dir int, name string) error {
 			return unix.Linkat(unix.AT_FDCWD, ownFile(fd), dir, name, unix.AT_SYMLINK_FOLLOW)
 		})
 	}
@@ -271,7 +299,10 @@ func (b *Box) link(n *notification, f *fileCall, args *[6]uint64, to string) err
 			}
 		}
 		defer unix.Close(fd)
-		return b.at(to, false, func(dir int, name string) error { return unix.Linkat(fd, last, dir, name, 0) })
+		if full := join(fd, last); b.protects(full) {
+			return keptError(full) // its new name could be written
+		}
+		return b.atNew(to, false, func(dir int, name string) error { return unix.Linkat(fd, last, dir, name, 0) })
 	}
 	return unix.ELOOP
 }
@@ -332,26 +363,200 @@ func (b *Box) openFile(n *notification, file string) (int, error) {
 	return copied, err
 }
 
-// ownSetting opens a file in the program's own /proc, such as oom_score_adj.
-func (b *Box) ownSetting(n *notification, file string, flags int) (int, error) {
+// openProcess opens a file of a process in /proc, such as oom_score_adj, by the session's own /proc. It
+// opens none of the stage's.
+func (b *Box) openProcess(n *notification, file string, flags int) (int, error) {
 	leader, err := b.leader(int(n.PID))
 	if err != nil {
 		return -1, err
 	}
-	rest, ok := strings.CutPrefix(file, "/proc/self/")
-	if !ok {
-		rest, ok = strings.CutPrefix(file, "/proc/"+strconv.Itoa(leader)+"/")
+	who, rest, _ := strings.Cut(strings.TrimPrefix(path.Clean(file), "/proc/"), "/")
+	switch who {
+	case "self":
+		who = strconv.Itoa(leader)
+	case "thread-self":
+		who, rest = strconv.Itoa(leader), "task/"+strconv.Itoa(int(n.PID))+"/"+rest
 	}
-	if !ok || strings.Contains(rest, "/") || rest == "mem" || leader == 1 {
+	if pid, err := strconv.Atoi(who); err != nil || pid < 2 || rest == "" {
 		return -1, unix.EACCES
 	}
-	return unix.Openat(b.proc, strconv.Itoa(leader)+"/"+rest, flags&^(unix.O_CREAT|unix.O_EXCL)|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	process, err := unix.Openat(b.proc, who, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(process)
+	if of, err := processOf(process); err != nil || of == 1 { // a thread of the stage has a number, too
+		return -1, unix.EACCES
+	}
+	how := unix.OpenHow{
+		Flags:   uint64(flags&(unix.O_ACCMODE|unix.O_APPEND|unix.O_TRUNC|unix.O_NONBLOCK) | unix.O_CLOEXEC),
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	}
+	return unix.Openat2(process, rest, &how)
+}
+
+// processOf returns the process of a directory of /proc.
+func processOf(dir int) (int, error) {
+	text, err := readAt(dir, "status")
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(valueIn(text, "Tgid:"))
+}
+
+// terminalOf returns the path of a thread's own terminal, which /dev/tty stands for. Those of the
+// session's first session of processes have the session's terminal.
+func (b *Box) terminalOf(tid int) (string, error) {
+	leader, err := b.leader(tid)
+	if err != nil {
+		return "", err
+	}
+	session, terminal, err := b.terminalIn(leader)
+	if err != nil || terminal == 0 {
+		return "", unix.ENXIO
+	}
+	if first, _, err := b.terminalIn(1); err == nil && first == session {
+		return "/dev/console", nil
+	}
+	const firstOfPts, eachOfPts = 136, 256
+	major, minor := terminal>>8&0xfff, terminal&0xff|terminal>>12&0xfff00
+	if major < firstOfPts || major > firstOfPts+7 {
+		return "", unix.ENXIO
+	}
+	return "/dev/pts/" + strconv.Itoa((major-firstOfPts)*eachOfPts+minor), nil
+}
+
+// terminalIn returns the session of a process, and the device of its terminal.
+func (b *Box) terminalIn(pid int) (session, terminal int, err error) {
+	text, err := readAt(b.proc, strconv.Itoa(pid)+"/stat")
+	if err != nil {
+		return 0, 0, err
+	}
+	f := strings.Fields(text[strings.LastIndexByte(text, ')')+1:]) // state, parent, group, session, terminal
+	if len(f) < 5 {
+		return 0, 0, unix.ESRCH
+	}
+	if session, err = strconv.Atoi(f[3]); err == nil {
+		terminal, err = strconv.Atoi(f[4])
+	}
+	return session, terminal, err
+}
+
+// openUnnamed opens a file without a name in a directory.
+func (b *Box) openUnnamed(n *notification, dir string, flags int, mode uint32) (int, error) {
+	above, err := b.directory(dir)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(above)
+	fd := -1
+	err = b.masked(n, func() (err error) {
+		fd, err = unix.Openat(above, ".", flags|unix.O_CLOEXEC, mode&0o7777)
+		return err
+	})
+	return fd, err
+}
+
+// remove removes a name.
+func (b *Box) remove(file string, directory bool) error {
+	slash := strings.HasSuffix(file, "/")
+	dir, last := path.Split(strings.TrimRight(file, "/"))
+	switch {
+	case last == "":
+		return unix.EBUSY
+	case last == ".", last == ".." && !directory:
+		return unix.EINVAL
+	case last == "..":
+		return unix.ENOTEMPTY
+	}
+	above, err := b.directory(dir)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(above)
+	flags := 0
+	if directory {
+		flags = unix.AT_REMOVEDIR
+	} else if slash {
+		return unix.ENOTDIR
+	}
+	full := join(above, last)
+	if exists(full) && isDirectoryAt(above, last) == directory && (b.protects(full) || b.makesRepository(full)) {
+		return keptError(full)
+	}
+	return unix.Unlinkat(above, last, flags)
+}
+
+// truncate changes the size of a file.
+func (b *Box) truncate(n *notification, file string, size int64) error {
+	fd, err := b.openOrMake(n, file, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return unix.Ftruncate(fd, size)
+}
+
+// bind gives a socket its name. A socket's own name is the text that its program chose, so the kernel
+// reads that here, from a copy, in the program's directory. What was made somewhere else meanwhile
+// because a directory was exchanged is removed again.
+func (b *Box) bind(n *notification, args *[6]uint64) error {
+	if int32(args[2]) < 2 || args[2] > unix.SizeofSockaddrAny+16 {
+		return unix.EINVAL
+	}
+	address := make([]byte, int(args[2]))
+	if err := peek(int(n.PID), args[1], address); err != nil {
+		return unix.EFAULT
+	}
+	var socket int
+	if err := withRights(func() (err error) { socket, err = b.take(int(n.PID), int(int32(args[0]))); return err }); err != nil {
+		return err
+	}
+	defer unix.Close(socket)
+	if binary.NativeEndian.Uint16(address) != unix.AF_UNIX || len(address) < 3 || address[2] == 0 {
+		return bindTo(socket, address)
+	}
+	file := string(cutAtNul(address[2:]))
+	cwd, err := unix.Openat(b.proc, strconv.Itoa(int(n.PID))+"/cwd", unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(cwd)
+	if !strings.HasPrefix(file, "/") {
+		if err := unix.Fchdir(cwd); err != nil {
+			return err
+		}
+		defer func() { _ = unix.Chdir("/") }()
+		file = join(cwd, file)
+	}
+	return b.at(file, false, func(dir int, name string) error {
+		err := b.masked(n, func() error { return bindTo(socket, address) })
+		if err != nil {
+			return err
+		}
+		var st unix.Stat_t
+		if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || st.Mode&unix.S_IFMT != unix.S_IFSOCK {
+			_ = unix.Unlink(file)
+			return unix.EAGAIN
+		}
+		return nil
+	})
+}
+func bindTo(socket int, address []byte) error {
+	_, _, no := unix.Syscall(unix.SYS_BIND, uintptr(socket), uintptr(unsafe.Pointer(&address[0])), uintptr(len(address)))
+	runtime.KeepAlive(address)
+	if no != 0 {
+		return no
+	}
+	return nil
 }
 
 // openOrMake opens a file that may be made. It never waits: a pipe without a reader is tried again by
 // its caller.
 func (b *Box) openOrMake(n *notification, file string, flags int, mode uint32) (int, error) {
 	switch {
+	case flags&unix.O_TMPFILE == unix.O_TMPFILE:
+		return b.openUnnamed(n, file, flags, mode)
 	case strings.HasSuffix(file, "/"):
 		return -1, unix.EISDIR
 	case flags&unix.O_DIRECTORY != 0 && flags&unix.O_CREAT != 0:
@@ -364,10 +569,19 @@ func (b *Box) openOrMake(n *notification, file string, flags int, mode uint32) (
 				return -1, err
 			}
 			defer unix.Close(fd)
+			if full := pathOf(fd); flags&writes != 0 && b.protects(full) {
+				return -1, keptError(full)
+			}
 			return opened(flags)(unix.Open(ownFile(fd), plain&^unix.O_NOFOLLOW, 0))
 		}
 		if strings.HasPrefix(file, "/proc/") {
-			return opened(flags)(b.ownSetting(n, file, plain))
+			return opened(flags)(b.openProcess(n, file, plain))
+		}
+		if path.Clean(file) == "/dev/tty" {
+			var err error
+			if file, err = b.terminalOf(int(n.PID)); err != nil {
+				return -1, err
+			}
 		}
 		dir, last := path.Split(file)
 		if last == "" || last == "." || last == ".." {
@@ -404,6 +618,13 @@ func (b *Box) openOnce(n *notification, dir, last string, flags, plain int, mode
 		return -1, err
 	}
 	defer unix.Close(above)
+	if err := b.mayMake(above, last, false); err != nil {
+		var st unix.Stat_t
+		if unix.Fstatat(above, last, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
+			return -1, unix.ELOOP // what it leads to is judged
+		}
+		return -1, err
+	}
 	if flags&unix.O_EXCL == 0 || flags&unix.O_CREAT == 0 {
 		fd, err := unix.Openat(above, last, plain|unix.O_NOFOLLOW, 0)
 		if err != unix.ENOENT || flags&unix.O_CREAT == 0 {
@@ -414,15 +635,20 @@ func (b *Box) openOnce(n *notification, dir, last string, flags, plain int, mode
 			return fd, err
 		}
 	}
-	if err := b.mayMake(above, last, false); err != nil {
-		return -1, err
-	}
 	fd := -1
 	err = b.masked(n, func() (err error) {
 		fd, err = unix.Openat(above, last, plain|unix.O_CREAT|unix.O_EXCL, mode&0o7777)
 		return err
 	})
+	if err == nil {
+		b.noteMade(above, last)
+	}
 	return fd, err
+}
+
+func isDirectoryAt(dir int, name string) bool {
+	var st unix.Stat_t
+	return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR
 }
 
 func isDirectory(fd int) bool {
@@ -485,13 +711,16 @@ func (k keptError) Error() string { return string(k) + " must not be made" }
 // hold such a name may be made, but not moved there with something in it. Case does not count,
 // because on some filesystems it does not.
 func (b *Box) mayMake(dir int, last string, moving bool) error {
+	full := join(dir, last)
+	if b.protects(full) || b.fills(full, moving) {
+		return keptError(full)
+	}
 	b.keeping.RLock()
 	defer b.keeping.RUnlock()
 	folded := strings.ToLower(last)
 	if !moving && !b.keptNames[folded] {
 		return nil
 	}
-	full := strings.TrimRight(pathOf(dir), "/") + "/" + last
 	if folded = strings.ToLower(full); b.kept[folded] || moving && b.keptAbove[folded] {
 		return keptError(full)
 	}

@@ -36,6 +36,25 @@ func devicesOf(dir string) []string {
 	return names
 }
 
+// computes reports whether an open names a device that computes.
+func (b *Box) computes(n *notification, f *fileCall) bool {
+	if f.flags < 0 || n.Data.Args[f.flags]&unix.O_CREAT != 0 {
+		return false
+	}
+	file, err := b.pathOf(n, f.paths[0])
+	name, in := strings.CutPrefix(file, "/dev/")
+	if err != nil || !in {
+		return false
+	}
+	first, _, _ := strings.Cut(name, "/")
+	may := slices.Contains(deviceMayBe, first)
+	for _, pattern := range devicePatterns {
+		matches, _ := filepath.Match(pattern, first)
+		may = may || matches
+	}
+	return may && exists("/dev/"+first) // else a second thread could put another path there
+}
+
 // devices mounts a /dev for the session, with terminals and shared memory of its own.
 func (b *Box) devices() {
 	type device struct {

@@ -47,6 +47,8 @@ func fileCalls() map[int32]*fileCall {
 		"linkat":    {"", "create", at(2, 3), -1},
 		"symlink":   {"", "create", at(-1, 1), -1},
 		"symlinkat": {"", "create", at(1, 2), -1},
+		"truncate":  {"", "write", at(-1, 0), -1},
+		"bind":      {"", "create", nil, -1},
 	} {
 		if nr, ok := architectures[runtime.GOARCH].calls[name]; ok {
 			f.name = name

@@ -47,7 +47,7 @@ var sends = map[string]uint32{"sendto": 3, "sendmsg": 2, "sendmmsg": 3}
 // reported are the calls that the kernel reports to the stage, beside opening to write.
 var reported = []string{
 	"connect", "creat", "mkdir", "mkdirat", "mknod", "mknodat", "unlink", "unlinkat", "rmdir",
-	"rename", "renameat", "renameat2", "link", "linkat", "symlink", "symlinkat",
+	"rename", "renameat", "renameat2", "link", "linkat", "symlink", "symlinkat", "truncate", "bind",
 }
 
 const (

@@ -12,6 +12,7 @@ type Grant struct {
 	Dir    Path    // real
 	Places []Place // below Dir, parents before children: what stays as it is
 	Absent []Path  // as in a Plan
+	Reach  []Path  // likewise
 }
 
 // maxGrant bounds a grant in bytes, because an order to the stage must fit into a pipe.
@@ -52,7 +53,7 @@ func (p *Plan) NewGrant(dir string) (*Grant, error) {
 		}
 	}
 	g.protect([]string{found}, maxSearched)
-	plan := &Grant{Dir: Path(found), Absent: g.absent}
+	plan := &Grant{Dir: Path(found), Absent: g.absent, Reach: g.reach}
 	for path, place := range g.kinds {
 		if path != found {
 			plan.Places = append(plan.Places, place)

@@ -36,6 +36,7 @@ func (b *Box) give(g *Grant) error {
 	t.enter(b.mounts)
 	if t.failed == nil {
 		b.keep(g.Absent, g.Places)
+		b.guardMore([]Path{g.Dir}, g.Reach)
 		t.step("place", t.dir, moveToPlace(whole, t.dir))
 	}
 	if t.failed != nil {

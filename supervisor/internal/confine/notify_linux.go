@@ -55,6 +55,7 @@ type service struct {
 	slots      chan struct{} // maxWaiting
 	connecting chan struct{} // maxConnecting
 
+	guard
 	giving sync.Mutex // held by the grant under way
 
 	buffers   sync.Pool // of *name
@@ -78,15 +79,16 @@ type service struct {
 // be called by several goroutines. Serve must run on the thread that entered the sandbox.
 //
 // A connect is made in the worker's place: if the kernel went on with the worker's own call, a
-// second thread could change the address after the check. The same holds for calls that make names,
-// because some names must not be made. Other calls that change files go on, and the worker's mounts
-// decide about them. The stage only sees beforehand which of them will be refused.
+// second thread could change the address after the check. The same holds for calls that change names,
+// because some must not change. Opening a device that computes goes on, because its driver looks at the
+// program that opens it.
 func (b *Box) Serve(tell func(Denial)) {
 	b.tell = tell
 	b.slots, b.connecting = make(chan struct{}, maxWaiting), make(chan struct{}, maxConnecting)
 	b.open = map[Denial]*question{}
 	b.buffers.New = func() any { return new(name) }
 	b.keep(b.plan.Absent, b.plan.Places)
+	b.guardMore(b.plan.Work, b.plan.Reach)
 	b.Forget()
 	go b.receive()
 }
@@ -117,7 +119,7 @@ func (b *Box) receive() {
 			if !b.serve(n, b.connected) {
 				b.answer(&n, nil, -1, unix.EAGAIN)
 			}
-		case f.isMaking(&n):
+		case f.isMaking(&n) && !b.computes(&n, f):
 			b.answerMaking(&n, f, &names)
 			if made++; made%collectAfter == 0 {
 				runtime.GC() // the stage's collector waits for much more
@@ -166,7 +168,7 @@ func (b *Box) answerMaking(n *notification, f *fileCall, names *[2]name) {
 	fd, err := b.make(n, f)
 	switch kept, isKept := err.(keptError); {
 	case isKept:
-		b.denied(Denial{Op: "create", Path: string(kept), By: b.program(int(n.PID)), Kept: true})
+		b.denied(Denial{Op: f.didTo(string(kept)), Path: string(kept), By: b.program(int(n.PID)), Kept: true})
 		err = unix.EROFS
 	case err == unix.EBUSY:
 		if d, refused := b.pinned(n, f, names); refused {
@@ -187,6 +189,14 @@ func (b *Box) answerMaking(n *notification, f *fileCall, names *[2]name) {
 		err = unix.EAGAIN
 	}
 	b.answer(n, f, fd, err)
+}
+
+// didTo says what a call does to a path.
+func (f *fileCall) didTo(path string) string {
+	if (f.op == "write" || f.op == "rename") && !exists(path) {
+		return "create"
+	}
+	return f.op
 }
 
 // later makes a call again after a wait. It returns false if too many wait.

@@ -27,6 +27,8 @@ type Plan struct {
 	Rules []Rule
 
 	Absent []Path // names that are not there, and must not be made
+	Work   []Path // what the session writes, in which a guard decides by name
+	Reach  []Path // what git's settings lead to in it
 	Ask    bool   // hold a call that a person could allow
 
 	work      []string
@@ -156,6 +158,10 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 		return nil, nil, fmt.Errorf("the sandbox would need %d mounts, and %d are allowed: choose a smaller workspace", len(p.kinds), maxPlaces)
 	}
 	plan := &Plan{State: Path(real(o.State)), Network: s.Network == workers.NetworkFull, Outlet: s.Network == workers.NetworkList, Absent: p.absent, work: work, unshown: p.unshown, home: p.home, temporary: p.temporary}
+	plan.Reach = p.reach
+	for _, w := range work {
+		plan.Work = append(plan.Work, Path(w))
+	}
 	for _, place := range p.kinds {
 		plan.Places = append(plan.Places, place)
 	}
@@ -169,6 +175,7 @@ type planner struct {
 	temporary []string
 	kinds     map[string]Place
 	absent    []Path
+	reach     []Path
 	unshown   []string // are there, and not in the session's home directory
 	notices   []string
 

@@ -1,6 +1,7 @@
 package confine
 
 import (
+	"bytes"
 	"cmp"
 	"io"
 	"os"
@@ -69,8 +70,9 @@ func (p *planner) keepAll(paths, work []string) {
 // A search looks for repositories, breadth first, so that its bound leaves out only deep
 // directories.
 type search struct {
-	p    *planner
-	left int
+	p     *planner
+	left  int
+	asked int // repositories whose settings git was asked for
 }
 
 func (s *search) walk(top, base string) {
@@ -114,16 +116,20 @@ func (s *search) repository(dir, base string) {
 	}
 	s.alone(dir, base)
 	hooks := []string{filepath.Join(config, "hooks")}
-	for _, file := range append(s.p.userConfigs(), filepath.Join(config, "config"), filepath.Join(config, "config.worktree")) {
-		for path, what := range s.named(file, dir) {
-			if what == namedHooks {
-				hooks = append(hooks, path)
-				if filepath.Base(path) == "_" { // husky's own, which run those beside it
-					path = filepath.Dir(path)
-				}
+	for path, what := range s.namedIn(dir, config) {
+		if what == namedHooks {
+			hooks = append(hooks, path)
+			if filepath.Base(path) == "_" { // husky's own, which run those beside it
+				path = filepath.Dir(path)
 			}
-			if inside(path, base) && path != base {
-				s.keep(path, base)
+		}
+		s.reach(path, base)
+	}
+	for _, dir := range hooks {
+		entries, _ := os.ReadDir(dir)
+		for _, e := range entries {
+			if e.Type()&os.ModeSymlink != 0 {
+				s.reach(real(filepath.Join(dir, e.Name())), base)
 			}
 		}
 	}
@@ -131,6 +137,14 @@ func (s *search) repository(dir, base string) {
 		for _, n := range settingsOfHooks {
 			s.keep(filepath.Join(dir, n), base)
 		}
+	}
+}
+
+// reach protects what git's settings lead to.
+func (s *search) reach(path, base string) {
+	if inside(path, base) && path != base {
+		s.keep(path, base)
+		s.p.reach = append(s.p.reach, Path(path))
 	}
 }
 
@@ -276,6 +290,60 @@ const (
 	namedProgram  = "program"  // a program that git runs
 )
 
+// maxGitAsked bounds the repositories whose settings git is asked for, at some milliseconds each.
+const maxGitAsked = 64
+
+// namedIn returns the paths that the settings of a work tree give to git, as git itself reads them. Where
+// it does not, or for settings that do not count now, they are read here.
+func (s *search) namedIn(work, config string) map[string]string {
+	paths, read := map[string]string{}, map[string]bool{}
+	if s.asked++; s.asked <= maxGitAsked {
+		s.askGit(work, paths, read)
+	}
+	files := append(s.p.userConfigs(), filepath.Join(config, "config"), filepath.Join(config, "config.worktree"))
+	for path, what := range paths {
+		if what == namedSettings {
+			files = append(files, path) // git reads it in some branch, or in another work tree
+		}
+	}
+	for _, file := range files {
+		if read[file] {
+			continue
+		}
+		for path, what := range s.named(file, work) {
+			paths[path] = cmp.Or(paths[path], what)
+		}
+	}
+	return paths
+}
+
+// askGit adds the paths that git finds in its settings, and the files that it has read.
+func (s *search) askGit(work string, paths map[string]string, read map[string]bool) {
+	// With --show-origin and -z: the file, a zero byte, the key, a line's end, the value, a zero byte.
+	fields := bytes.Split(gitOutput(work, s.p.home, "config", "--list", "-z", "--show-origin", "--includes"), []byte{0})
+	for i := 0; i+1 < len(fields) && len(paths) < maxPlaces; i += 2 {
+		name, isFile := strings.CutPrefix(string(fields[i]), "file:")
+		if !isFile {
+			continue
+		}
+		origin := s.absolute(name, work)
+		read[origin] = true
+		paths[origin] = cmp.Or(paths[origin], namedSettings)
+		key, value, _ := strings.Cut(string(fields[i+1]), "\n")
+		switch key = strings.ToLower(key); {
+		case value == "":
+		case key == "core.hookspath":
+			paths[s.absolute(value, work)] = namedHooks
+		case strings.HasPrefix(key, "include") && strings.HasSuffix(key, ".path"):
+			paths[s.absolute(value, filepath.Dir(origin))] = namedSettings
+		default:
+			for _, path := range s.programsIn(value, work) {
+				paths[path] = cmp.Or(paths[path], namedProgram)
+			}
+		}
+	}
+}
+
 // named returns the paths that a settings file gives to git, for a work tree, and those in the
 // settings that it includes.
 func (s *search) named(file, work string) map[string]string {
@@ -308,10 +376,11 @@ func (s *search) named(file, work string) map[string]string {
 	return paths
 }
 
-// programsIn returns the programs of a work tree among the words of a setting: filters, drivers of
-// diffs and merges, and other commands, which git runs from its top.
+// programsIn returns the programs of a work tree in a setting: filters, drivers of diffs and merges, and
+// other commands, which git runs from its top. They may be the whole, a quoted part, or a word of it.
 func (s *search) programsIn(value, work string) (paths []string) {
-	for _, word := range strings.FieldsFunc(value, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("\"'!;&|()$`\\", r) }) {
+	words := append([]string{value}, strings.FieldsFunc(value, func(r rune) bool { return r == '"' || r == '\'' })...)
+	for _, word := range append(words, strings.FieldsFunc(value, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("\"'!;&|()$`\\", r) })...) {
 		if !strings.Contains(word, "/") {
 			continue
 		}

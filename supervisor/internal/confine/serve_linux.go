@@ -199,7 +199,19 @@ func (b *Box) leader(tid int) (int, error) {
 
 // status returns a value of what the kernel says about a thread.
 func (b *Box) status(tid int, name string) (string, error) {
-	fd, err := unix.Openat(b.proc, strconv.Itoa(tid)+"/status", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	text, err := readAt(b.proc, strconv.Itoa(tid)+"/status")
+	if err != nil {
+		return "", err
+	}
+	if value := valueIn(text, name); value != "" {
+		return value, nil
+	}
+	return "", unix.ESRCH
+}
+
+// readAt reads a short file of /proc.
+func readAt(dir int, name string) (string, error) {
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return "", err
 	}
@@ -209,12 +221,17 @@ func (b *Box) status(tid int, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for line := range strings.Lines(string(buf[:n])) {
+	return string(buf[:n]), nil
+}
+
+// valueIn returns the value of a name in lines such as "Tgid:	1"; "" without one.
+func valueIn(text, name string) string {
+	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(line, name); ok {
-			return strings.TrimSpace(value), nil
+			return strings.TrimSpace(value)
 		}
 	}
-	return "", unix.ESRCH
+	return ""
 }
 
 // peek copies memory of a thread.

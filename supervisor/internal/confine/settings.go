@@ -89,7 +89,7 @@ func plainGitSettings(home string, files ...string) []byte {
 		if settingsOf(file) == nil {
 			continue
 		}
-		for setting := range bytes.SplitSeq(gitOutput(home, "config", "--file", file, "--includes", "-z", "--list"), []byte{0}) {
+		for setting := range bytes.SplitSeq(gitOutput("/", home, "config", "--file", file, "--includes", "-z", "--list"), []byte{0}) {
 			key, value, ok := strings.Cut(string(setting), "\n")
 			section, name, _ := strings.Cut(key, ".")
 			if ok && slices.Contains(plainGit[section], name) {
@@ -107,11 +107,11 @@ const gitLimit = 2 * time.Second
 
 // gitOutput returns what git writes; nil where it fails or is not installed. It has an environment of
 // its own and writes to a pipe, so it starts no other program.
-func gitOutput(home string, args ...string) []byte {
+func gitOutput(dir, home string, args ...string) []byte {
 	ctx, cancel := context.WithTimeout(context.Background(), gitLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "git", append([]string{"--no-pager"}, args...)...)
-	cmd.Dir, cmd.Env = "/", []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "GIT_CONFIG_NOSYSTEM=1"}
+	cmd.Dir, cmd.Env = dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}
 	out, err := cmd.StdoutPipe()
 	if err != nil || cmd.Start() != nil {
 		return nil

@@ -1,0 +1,319 @@
+package confine
+
+import (
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// A guard decides by name, at each call, what may change in what a session writes. Mounts protect what
+// was there when the session started; programs outside replace it, and make more. So the guard asks what
+// a name means now: a repository that somebody made a moment ago is protected like any other, but those
+// that the session itself made.
+type guard struct {
+	work  []string // what the session writes; guarded by keeping, as is reach
+	reach []string // what git's settings lead to in it
+
+	making sync.Mutex
+	own    map[string]bool // the directories of repositories that the session made, by identity
+}
+
+// mostOwn bounds the repositories that a session makes and may change altogether.
+const mostOwn = 10_000
+
+// plainNames are the protected names that have no slash, and slashedNames the others.
+var plainNames, slashedNames = func() (plain map[string]bool, slashed []string) {
+	plain = map[string]bool{}
+	for _, n := range protectedNames {
+		if strings.Contains(n, "/") {
+			slashed = append(slashed, n)
+		} else {
+			plain[n] = true
+		}
+	}
+	return plain, slashed
+}()
+
+// guardMore adds directories that the session writes.
+func (b *Box) guardMore(work, reach []Path) {
+	b.keeping.Lock()
+	defer b.keeping.Unlock()
+	for _, p := range work {
+		b.work = append(b.work, string(p))
+	}
+	for _, p := range reach {
+		b.reach = append(b.reach, string(p))
+	}
+}
+
+// join returns the path of a name in an open directory.
+func join(dir int, name string) string { return strings.TrimRight(pathOf(dir), "/") + "/" + name }
+
+// workAround returns the innermost directory that the session writes around a path, or "".
+func (b *Box) workAround(full string) (base string) {
+	for _, w := range b.work {
+		if len(w) > len(base) && inside(full, w) {
+			base = w
+		}
+	}
+	return base
+}
+
+// protects reports whether a path without links must not be made, written, replaced or removed. Case
+// does not count, because on some filesystems it does not. Almost every path costs only comparisons.
+func (b *Box) protects(full string) bool {
+	b.keeping.RLock()
+	defer b.keeping.RUnlock()
+	base := b.workAround(full)
+	if base == "" || full == base {
+		return false
+	}
+	for _, r := range b.reach {
+		if inside(full, r) {
+			return true
+		}
+	}
+	at, rest := base, full[len(base)+1:]
+	for rest != "" {
+		part, after, _ := strings.Cut(rest, "/")
+		above, name := at, strings.ToLower(part)
+		at += "/" + part
+		if name == ".git" {
+			return b.protectsInTree(above, at, after)
+		}
+		if b.protectsName(above, at, name, base) || inBare[name] && b.isForeignBare(above) && protectsInGit(strings.ToLower(rest)) {
+			return true
+		}
+		if (name == ".hg" || name == ".jj") && slices.ContainsFunc(slashedNames, func(n string) bool { return inside(strings.ToLower(rest), n) }) {
+			return true
+		}
+		rest = after
+	}
+	return false
+}
+
+// inBare are the names in the directory of a repository that matter.
+var inBare = map[string]bool{"hooks": true, "config": true, "config.worktree": true, "commondir": true, "gitdir": true, "info": true, "modules": true, "worktrees": true}
+
+// protectsName judges a name that is not of git's own.
+func (b *Box) protectsName(above, at, name, base string) bool {
+	switch {
+	case b.keptNames[name] && name != "head" && b.kept[strings.ToLower(at)]:
+		return true
+	case plainNames[name]:
+		return above == base || b.isForeign(above+"/.git")
+	case name == "head": // git would take the directory for a repository
+		return b.isForeign(above + "/.git")
+	case slices.Contains(settingsOfHooks, name):
+		return b.isForeign(above+"/.git") && (len(b.reach) > 0 || hasHooks(above+"/.git/hooks"))
+	}
+	return false
+}
+
+// protectsInTree judges .git in a directory, and what is below it.
+func (b *Box) protectsInTree(above, git, below string) bool {
+	if !b.isForeign(git) {
+		return false
+	}
+	if below == "" { // a file that names the repository
+		var st unix.Stat_t
+		return unix.Lstat(git, &st) == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR
+	}
+	return protectsInGit(strings.ToLower(below)) && !b.isOwnWithin(git, below)
+}
+
+// protectsInGit judges a path in the directory of a repository.
+func protectsInGit(below string) bool {
+	parts := strings.Split(below, "/")
+	last := parts[len(parts)-1]
+	switch {
+	case slices.Contains([]string{"objects", "refs", "logs"}, parts[0]):
+		return false
+	case slices.Contains(parts[:len(parts)-1], "hooks"):
+		return !strings.HasSuffix(last, ".sample") // git runs no sample
+	case slices.Contains([]string{"config", "config.worktree", "commondir", "gitdir"}, last):
+		return true
+	}
+	return strings.HasSuffix("/"+below, "/info/attributes")
+}
+
+// isOwnWithin reports whether a path in a repository's directory is in a submodule or a work tree that
+// the session added.
+func (b *Box) isOwnWithin(git, below string) bool {
+	for {
+		part, after, found := strings.Cut(below, "/")
+		if !found {
+			return false
+		}
+		if git += "/" + part; b.isOwn(git) {
+			return true
+		}
+		below = after
+	}
+}
+
+// identity returns what tells a file from all others, also from one that gets its number later; "" if
+// nothing is there.
+func identity(name string) string {
+	var st unix.Statx_t
+	if unix.Statx(unix.AT_FDCWD, name, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_INO|unix.STATX_BTIME, &st) != nil {
+		return ""
+	}
+	id := strconv.FormatUint(uint64(st.Dev_major)<<32|uint64(st.Dev_minor), 36) + "/" + strconv.FormatUint(st.Ino, 36)
+	if st.Mask&unix.STATX_BTIME == 0 {
+		return id + " " + name
+	}
+	return id + "/" + strconv.FormatInt(st.Btime.Sec, 36) + "." + strconv.Itoa(int(st.Btime.Nsec))
+}
+
+func (b *Box) isOwn(name string) bool {
+	b.making.Lock()
+	defer b.making.Unlock()
+	return len(b.own) > 0 && b.own[identity(name)]
+}
+
+// isForeign reports whether something is there that the session did not make.
+func (b *Box) isForeign(name string) bool { return exists(name) && !b.isOwn(name) }
+
+// isForeignBare reports whether a directory is a repository without a work tree that the session did not
+// make.
+func (b *Box) isForeignBare(dir string) bool { return isGitDir(dir) && !b.isOwn(dir) }
+
+// noteMade notes that the session made a name, if that makes it the owner of a repository: its .git, a
+// submodule or work tree in that of another, or the last part of a bare one.
+func (b *Box) noteMade(dir int, name string) {
+	full := join(dir, name)
+	switch folded := strings.ToLower(name); {
+	case folded == ".git", strings.Contains(full, "/.git/modules/"), strings.Contains(full, "/.git/worktrees/"):
+	case (folded == "objects" || folded == "head") && isGitDir(path.Dir(full)):
+		full = path.Dir(full)
+	default:
+		return
+	}
+	b.making.Lock()
+	defer b.making.Unlock()
+	if b.own == nil {
+		b.own = map[string]bool{}
+	}
+	if len(b.own) < mostOwn {
+		b.own[identity(full)] = true
+	}
+}
+
+// mayMove returns why a name must stay where it is. mv copies on EXDEV, and leaves what it may not
+// remove.
+func (b *Box) mayMove(dir int, name string) error {
+	full := join(dir, name)
+	if b.protects(full) || b.makesRepository(full) {
+		return keptError(full)
+	}
+	var st unix.Stat_t
+	if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return nil
+	}
+	switch {
+	case b.isInForeignGit(full):
+		return keptError(full)
+	case b.isAbovePlace(full):
+		return unix.EBUSY
+	case b.holdsForeign(full):
+		return unix.EXDEV
+	}
+	return nil
+}
+
+// makesRepository reports whether a name is what makes a repository of the directory, and the session
+// did not make that: it could be another without it.
+func (b *Box) makesRepository(full string) bool {
+	b.keeping.RLock()
+	defer b.keeping.RUnlock()
+	if b.workAround(full) == "" {
+		return false
+	}
+	switch strings.ToLower(path.Base(full)) {
+	case ".git":
+		return b.isForeign(full)
+	case "head", "objects", "commondir":
+		return b.isForeignBare(path.Dir(full))
+	}
+	return false
+}
+
+// isInForeignGit reports whether a path is in the directory of a repository, where git moves no
+// directories but those of objects.
+func (b *Box) isInForeignGit(full string) bool {
+	b.keeping.RLock()
+	defer b.keeping.RUnlock()
+	base := b.workAround(full)
+	if base == "" {
+		return false
+	}
+	tree, below, found := strings.Cut(full, "/.git/")
+	if !found || !inside(tree, base) {
+		return inBare[strings.ToLower(path.Base(full))] && b.isForeignBare(path.Dir(full))
+	}
+	first, _, _ := strings.Cut(below, "/")
+	return b.isForeign(tree+"/.git") && !b.isOwnWithin(tree+"/.git", below+"/") && !slices.Contains([]string{"objects", "refs", "logs"}, first)
+}
+
+// isAbovePlace reports whether a mount, or something that git's settings lead to, is below a directory.
+func (b *Box) isAbovePlace(full string) bool {
+	b.keeping.RLock()
+	defer b.keeping.RUnlock()
+	for p := range b.places {
+		if p != full && inside(p, full) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(b.reach, func(r string) bool { return r != full && inside(r, full) })
+}
+
+// mostWalked bounds the search of a directory that is moved.
+const mostWalked = 4096
+
+// holdsForeign reports whether a directory has a repository in it that the session did not make, or is
+// too large to know.
+func (b *Box) holdsForeign(full string) bool {
+	b.keeping.RLock()
+	work := b.workAround(full) != ""
+	b.keeping.RUnlock()
+	left := mostWalked
+	for queue := []string{full}; work && len(queue) > 0; queue = queue[1:] {
+		dir := queue[0]
+		entries, _ := os.ReadDir(dir)
+		if left -= len(entries); left < 0 {
+			return true
+		}
+		for _, e := range entries {
+			switch {
+			case strings.EqualFold(e.Name(), ".git"):
+				if b.isForeign(dir + "/" + e.Name()) {
+					return true
+				}
+			case e.Name() == "HEAD" && b.isForeignBare(dir):
+				return true
+			case e.IsDir():
+				queue = append(queue, dir+"/"+e.Name())
+			}
+		}
+	}
+	return false
+}
+
+// fills reports whether a name must not get something that may have been filled before: a part of a
+// repository, or the .git above one.
+func (b *Box) fills(full string, moving bool) bool {
+	name := strings.ToLower(path.Base(full))
+	switch {
+	case name == ".git":
+		return !exists(full) && b.holdsForeign(path.Dir(full))
+	case moving && inBare[name]:
+		return b.isInForeignGit(full)
+	}
+	return false
+}

@@ -1,0 +1,205 @@
+package escapes
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+const tryToChange = `
+import os, shutil, socket, subprocess
+def changes(code):
+    try: exec(code, globals())
+    except OSError as e: return 'held: ' + str(e)
+    return 'open'
+def puts(path):
+    os.makedirs(os.path.dirname(path) or '.', exist_ok=True)
+    with open(path, 'a') as f: f.write('from inside')
+`
+
+// Programs outside make and replace what they run or believe while the session runs: it is protected
+// from that moment on.
+func TestGuard_WhatProgramsOutsideMakeOrReplaceStaysAsItIs(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	r := open(t, m, workspace(m))
+	r.Run(t, tryToChange)
+	const repository = "git init -q %s && cd %s && git -c user.name=T -c user.email=t@example.org commit -q --allow-empty -m first"
+	later := strings.ReplaceAll(repository, "%s", "made/later")
+	for _, c := range []struct{ what, outside, inside, path string }{
+		{"settings of git by git itself", "git config user.signingkey x", "puts('.git/config')", ".git/config"},
+		{"settings replaced by a rename", "cp .git/config .c && mv .c .git/config", "puts('.git/config')", ".git/config"},
+		{"hooks made again", "mv .git/hooks .git/old && mkdir .git/hooks", "puts('.git/hooks/post-commit')", ".git/hooks/post-commit"},
+		{"hooks that were moved away", "true", "os.rename('.git/hooks', '.git/older')", ".git/older"},
+		{"a file of servers", "echo '{}' > .m && mv .m .mcp.json", "puts('.mcp.json')", ".mcp.json"},
+		{"settings of hooks", "echo 'repos: []' > .m && mv .m .pre-commit-config.yaml", "puts('.pre-commit-config.yaml')", ".pre-commit-config.yaml"},
+		{"a directory of settings made again", "rm -r .vscode; mkdir .vscode; echo '{}' > .vscode/settings.json", "puts('.vscode/settings.json')", ".vscode/settings.json"},
+		{"a new file in it", "true", "puts('.vscode/tasks.json')", ".vscode/tasks.json"},
+		{"a directory that was not there", "mkdir .claude; echo '{}' > .claude/settings.local.json", "puts('.claude/settings.local.json')", ".claude/settings.local.json"},
+		{"a new file in that", "true", "puts('.claude/settings.json')", ".claude/settings.json"},
+		{"a file that was not there", "echo 'export A=1' > .envrc", "puts('.envrc')", ".envrc"},
+		{"a nested repository replaced", "rm -rf vendor/lib/.git && git init -q vendor/lib", "puts('vendor/lib/.git/config')", "vendor/lib/.git/config"},
+		{"its hooks", "true", "puts('vendor/lib/.git/hooks/pre-push')", "vendor/lib/.git/hooks/pre-push"},
+		{"a repository made later: hooks", later, "puts('made/later/.git/hooks/post-commit')", "made/later/.git/hooks/post-commit"},
+		{"a repository made later: settings", "true", "puts('made/later/.git/config')", "made/later/.git/config"},
+		{"a repository made later: attributes", "true", "puts('made/later/.git/info/attributes')", "made/later/.git/info/attributes"},
+		{"a repository made later: a work tree's settings", "true", "puts('made/later/.git/config.worktree')", "made/later/.git/config.worktree"},
+		{"a repository made later: names that editors run", "true", "puts('made/later/.vscode/tasks.json')", "made/later/.vscode/tasks.json"},
+		{"a repository made later: in other letters", "true", "puts('made/later/.GIT/config')", "made/later/.git/config"},
+		{"a repository made later: another in its place", "true", "puts('made/later/HEAD')", "made/later/HEAD"},
+		{"a repository made later: moved away", "true", "os.rename('made', 'moved')", "moved"},
+		{"a repository made later: its .git moved away", "true", "os.rename('made/later/.git', 'made/later/x')", "made/later/x"},
+		{"a repository made later: removed", "true", "shutil.rmtree('made/later/.git')", ""},
+		{"a repository made later: one above it", "true", "os.mkdir('made/.git')", "made/.git"},
+		{"a repository made later: a linked directory", "true", "os.symlink('made/later/.git', 'l'); puts('l/config')", "made/later/.git/config"},
+		{"a repository made later: a hard link", "true", "os.link('made/later/.git/config', 'hard')", "hard"},
+		{"a repository made later: a socket", "true", "socket.socket(socket.AF_UNIX).bind('made/later/.envrc')", "made/later/.envrc"},
+		{"a repository made later: cut to nothing", "true", "os.truncate('made/later/.git/config', 0)", "made/later/.git/config"},
+		{"a repository made later: by the directory's descriptor", "true", "os.open('config', os.O_WRONLY | os.O_APPEND, dir_fd=os.open('made/later/.git', os.O_RDONLY))", "made/later/.git/config"},
+		{"a repository made later: by a directory of /proc", "true", "os.chdir('made/later/.git'); puts('/proc/self/cwd/config')", "made/later/.git/config"},
+		{"a repository made later: by the name of an open file", "true", "fd = os.open(top + '/made/later/.git/config', os.O_RDONLY); open('/proc/self/fd/%d' % fd, 'a')", "made/later/.git/config"},
+		{"a bare repository made later", "git init -q --bare made/bare.git", "puts('made/bare.git/hooks/post-receive')", "made/bare.git/hooks/post-receive"},
+		{"a bare repository made later: without its head", "true", "os.rename('made/bare.git/HEAD', 'made/bare.git/H')", "made/bare.git/H"},
+		{"a submodule made later", "git -c protocol.file.allow=always -c user.name=T submodule --quiet add ./vendor/lib made/sub 2>/dev/null || git init -q --bare .git/modules/made", "puts('.git/modules/made/hooks/post-checkout')", ".git/modules/made/hooks/post-checkout"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			m.outsideDoes(t, m.work, c.outside)
+			before, _ := os.Stat(filepath.Join(m.work, c.path))
+			code := "top = " + quoted(m.work) + "; os.chdir(top); print(changes(" + quoted(c.inside) + ")); os.chdir(top)"
+			if said := r.Run(t, code).Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
+				t.Errorf("got %q, want it held", said)
+			}
+			after, _ := os.Stat(filepath.Join(m.work, c.path))
+			if (before == nil) != (after == nil) || before != nil && (before.Size() != after.Size() || before.ModTime() != after.ModTime()) {
+				t.Errorf("%s changed", c.path)
+			}
+		})
+	}
+}
+
+func quoted(text string) string { return `"` + strings.ReplaceAll(text, `"`, `\"`) + `"` }
+
+// What the session makes itself is its own, and git works in what is not.
+func TestGuard_LeavesGitWorking(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.outsideDoes(t, m.work, "git init -q --bare other.git && git config user.name T && git config user.email t@example.org")
+	r := open(t, m, workspace(m))
+	r.Run(t, tryToChange)
+	for _, c := range []struct{ what, script string }{
+		{"init and settings", "git init -q mine && cd mine && git config user.name T && git config user.email t@example.org && git config alias.x status"},
+		{"hooks of its own", "cd mine && printf '#!/bin/sh\\n' > .git/hooks/pre-commit && chmod +x .git/hooks/pre-commit && git commit -q --allow-empty -m first"},
+		{"a bare repository", "git init -q --bare mine.git && git -C mine.git config user.name T"},
+		{"a clone with settings of editors", "mkdir mine/.vscode && echo '{}' > mine/.vscode/x && cd mine && git add . && git commit -q -m x && cd .. && git clone -q mine copy && test -f copy/.vscode/x"},
+		{"a push to a bare repository", "git -C mine push -q ../other.git HEAD:refs/heads/main"},
+		{"a repository of its own is moved and removed", "mv copy moved && git -C moved config user.name U && rm -rf moved"},
+		{"a commit, a branch, a tag and a merge", "echo x >> README && git commit -q -am x && git checkout -q -b side && git commit -q --allow-empty -m y && git checkout -q - && git merge -q side && git tag t && git branch -d -q side"},
+		{"a branch whose name has hooks in it", "git checkout -q -b hooks/config && git checkout -q - && git branch -q -D hooks/config"},
+		{"stash, gc and rebase", "echo y >> README && git stash -q && git stash pop -q && git checkout -q README && git gc -q && git rebase -q HEAD~1"},
+		{"a work tree, added and removed", "git worktree add -q ../tree 2>/dev/null || git worktree add -q tree && git -C tree status -s && git worktree remove tree"},
+		{"directories are moved", "mkdir -p a/b/c && touch a/b/c/f && mv a z && rm -r z"},
+		{"a file in the place of another", "echo 1 > f && echo 2 > g && mv g f && ln f h && rm f h"},
+		{"a file without a name", "python3 -c \"import os; fd = os.open('.', os.O_TMPFILE | os.O_RDWR, 0o600); os.write(fd, b'x'); os.link('/proc/self/fd/%d' % fd, 'named', src_dir_fd=0, follow_symlinks=True)\" && rm named"},
+		{"a pipe", "mkfifo p && (cat p > q & echo x > p; wait) && grep -q x q && rm p q"},
+		{"devices", "echo x > /dev/null && : > /dev/stdout && printf x | tee /dev/stderr > /dev/null 2>&1"},
+		{"settings of a process", "echo 500 > /proc/self/oom_score_adj && python3 -c \"import threading; t = threading.Event(); open('/proc/self/task/%d/comm' % threading.get_native_id(), 'w').write('name')\""},
+		{"the terminal of a program with one of its own", "script -qec 'printf hello > /dev/tty' /dev/null | grep -q hello"},
+		{"a terminal of the program's own, opened to read and write", "python3 -c \"import pty, os; pid, fd = pty.fork()\nif pid == 0:\n    t = os.open('/dev/tty', os.O_RDWR); os.write(t, b'hel' + b'lo'); os._exit(0)\nassert b'hello' in os.read(fd, 100)\""},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			if strings.HasPrefix(c.script, "script") {
+				m.needs(t, "script")
+			}
+			code := "ran = subprocess.run(['sh', '-ec', " + quotedLines(c.script) + "], cwd=" + quoted(m.work) + ", capture_output=True, text=True, stdin=subprocess.DEVNULL); print(ran.returncode, ran.stderr)"
+			if said := r.Run(t, code).Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "0 ") {
+				t.Errorf("got %q, want that it works", said)
+			}
+		})
+	}
+}
+
+func quotedLines(text string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(text) + `"`
+}
+
+// Git's settings have many legal forms. What they lead to is what git says.
+func TestGuard_ReadsGitsSettingsAsGitDoes(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	forms := []struct{ what, settings, reached string }{
+		{"a comment after a value", "[core]\n\thooksPath = .githooks # ours\n", ".githooks/post-checkout"},
+		{"a value that goes on in the next line", "[core]\n\thooksPath = .git\\\nhooks\n", ".githooks/post-checkout"},
+		{"an included file with a comment", "[include] path = ../shared.gitconfig ; ours\n", "shared.gitconfig"},
+		{"a program with a space in its path", "[core]\n\tfsmonitor = \"\\\"./my tools/fs.sh\\\"\"\n", "my tools/fs.sh"},
+		{"escapes and quotes inside a value", "[core]\n\thooksPath = .git\"hoo\"ks\n", ".githooks/post-checkout"},
+		{"the old form of a section", "[filter.x]\n\tsmudge = sh tools/smudge\n", "tools/smudge"},
+		{"a condition that does not hold now", "[includeIf \"onbranch:never\"]\n\tpath = ../some.gitconfig\n", "some.gitconfig"},
+		{"a hook that is a link", "", "scripts/pre-push"},
+	}
+	for i, f := range forms {
+		dir := "forms/" + string(rune('a'+i))
+		m.outsideDoes(t, m.work, "git init -q "+dir)
+		write(t, filepath.Join(m.work, dir, ".git/more"), f.settings)
+		write(t, filepath.Join(m.work, dir, f.reached), "")
+		m.outsideDoes(t, filepath.Join(m.work, dir), "cat .git/more >> .git/config && rm .git/more && ln -s ../../scripts/pre-push .git/hooks/pre-push")
+	}
+	r := open(t, m, workspace(m))
+	r.Run(t, tryToChange)
+	for i, f := range forms {
+		t.Run(f.what, func(t *testing.T) {
+			path := "forms/" + string(rune('a'+i)) + "/" + f.reached
+			for _, outside := range []string{"true", "cp '" + path + "' .x && mv .x '" + path + "'"} { // also when it was replaced
+				m.outsideDoes(t, m.work, outside)
+				if said := r.Run(t, "print(changes("+quoted("puts('"+path+"')")+"))").Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
+					t.Errorf("after %s: got %q, want it held", outside, said)
+				}
+			}
+		})
+	}
+	if said := r.Run(t, "print(changes("+quoted("puts('forms/h/scripts/other')")+"))").Text(timeline.Stdout, timeline.Stderr); said != "open\n" {
+		t.Errorf("next to what git reaches: got %q", said)
+	}
+}
+
+// Threads exchange a directory and the text of a path while calls are read.
+func TestGuard_AnExchangeDuringACallGainsNothing(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.outsideDoes(t, m.work, "git init -q made")
+	config := filepath.Join(m.work, "made/.git/config")
+	before := readText(config)
+	r := open(t, m, workspace(m))
+	said := r.Run(t, attacker+`
+os.chdir('made')
+os.mkdir('dir'); os.mkdir('plain'); os.symlink('.git', 'link')
+for d in 'dir', 'plain': open(d + '/config', 'w').close()
+text = ctypes.create_string_buffer(16)
+stop = False
+def exchange():
+    while not stop: libc.renameat2(-100, b'dir', -100, b'link', 2)
+def rewrite():
+    while not stop:
+        ctypes.memmove(text, b'plain/config\0', 13); ctypes.memmove(text, b'.git/config\0', 12)
+threads = [threading.Thread(target=f) for f in (exchange, rewrite)]
+for t in threads: t.start()
+wrote = 0
+for i in range(500):
+    for path in b'dir/config', text:
+        for flags in os.O_WRONLY | os.O_APPEND, os.O_WRONLY | os.O_APPEND | os.O_CREAT:
+            fd = libc.open(path, flags, 0o644)
+            if fd >= 0: wrote += 1; os.write(fd, b'# from inside\n'); os.close(fd)
+    libc.truncate(b'dir/config', ctypes.c_long(0)); libc.truncate(text, ctypes.c_long(0))
+stop = True
+for t in threads: t.join()
+print('wrote' if wrote else 'never wrote')
+`).Text(timeline.Stdout)
+	if said != "wrote\n" {
+		t.Errorf("got %q, want that it also writes what it may", said)
+	}
+	if after := readText(config); after != before {
+		t.Errorf("the settings are %q, were %q", after, before)
+	}
+}
