@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
@@ -114,6 +115,7 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, own, fi
 			policy.Hidden = append(slices.Clone(policy.Hidden), closed)
 		}
 	}
+	policy.Protected = append(slices.Clone(policy.Protected), daemonDirectories(o.Env)...)
 	if cache := ownDirectory(o.Env, home, "XDG_CACHE_HOME", ".cache"); filepath.IsAbs(cache) { // it has code that sessions without a sandbox run
 		policy.Protected = append(slices.Clone(policy.Protected), cache)
 	}
@@ -185,6 +187,17 @@ func homeDirectories(env []string) map[string]string {
 		}
 	}
 	return moved
+}
+
+// daemonDirectories returns where a daemon listens, if a variable says so: who changes one of them in a
+// workspace takes its place.
+func daemonDirectories(env []string) (dirs []string) {
+	for name, own := range map[string]string{"XDG_RUNTIME_DIR": "turnstone", "XDG_STATE_HOME": "turnstone", "TMPDIR": "turnstone-" + strconv.Itoa(os.Getuid())} {
+		if dir := variable(env, name); filepath.IsAbs(dir) {
+			dirs = append(dirs, filepath.Join(dir, own))
+		}
+	}
+	return dirs
 }
 
 // mayHide reports whether a directory can be hidden as a whole: whether it is one that holds none

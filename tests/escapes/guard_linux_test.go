@@ -3,6 +3,7 @@ package escapes
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -201,5 +202,30 @@ print('wrote' if wrote else 'never wrote')
 	}
 	if after := readText(config); after != before {
 		t.Errorf("the settings are %q, were %q", after, before)
+	}
+}
+
+// Where the directory of temporary files is in the workspace, the daemon's socket is, too.
+func TestGuard_KeepsTheDaemonsPlaceInAWorkspace(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	dir := filepath.Join(m.work, "tmp/turnstone-"+strconv.Itoa(os.Getuid()))
+	write(t, filepath.Join(dir, "daemon.sock"), "")
+	m.env = append(m.env, "TMPDIR="+filepath.Join(m.work, "tmp"))
+	r := open(t, m, workspace(m))
+	r.Run(t, tryToChange+"dir = "+quoted(dir)+"\nos.mkdir('mine')")
+	for _, replaced := range []string{"true", "cp -r tmp/t* tmp/x && mv tmp/turnstone-* tmp/old && mv tmp/x " + dir} { // also when it was replaced
+		m.outsideDoes(t, m.work, replaced)
+		for _, code := range []string{
+			"os.rename('tmp', 'other')", "os.rename(dir, 'tmp/y')", "os.unlink(dir + '/daemon.sock')", "puts(dir + '/daemon.sock')", "os.rename('mine', dir)",
+			"socket.socket(socket.AF_UNIX).bind(dir + '/daemon.sock')", "socket.socket(socket.AF_UNIX).bind(dir + '/other.sock')", "os.symlink('/x', dir + '/x')",
+		} {
+			if said := r.Run(t, "print(changes("+quoted(code)+"))").Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
+				t.Errorf("%s after %s: got %q, want it held", code, replaced, said)
+			}
+		}
+	}
+	if said := r.Run(t, "print(changes("+quoted("puts('tmp/mine')")+"))").Text(timeline.Stdout, timeline.Stderr); said != "open\n" {
+		t.Errorf("next to it: got %q", said)
 	}
 }

@@ -60,9 +60,7 @@ func (p *planner) keepAll(paths, work []string) {
 			path = filepath.Join(dir, filepath.Base(path))
 		}
 		for _, base := range work {
-			if inside(path, base) && path != base {
-				s.keep(path, base)
-			}
+			s.reach(path, base)
 		}
 	}
 }
