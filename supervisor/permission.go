@@ -567,6 +567,9 @@ func (s *Session) checkGrant(g session.Grant) (session.Grant, error) {
 			err = errors.New("not a directory")
 		}
 	}
+	if err == nil && dir != filepath.Clean(g.Write) { // a link may be the session's own
+		err = fmt.Errorf("it leads to %s; name that one if you mean it", dir)
+	}
 	if err == nil {
 		err = s.mayGive(dir)
 	}
@@ -582,7 +585,7 @@ func (s *Session) mayGive(dir string) error {
 	s.mu.Lock()
 	sandbox := s.spec.Sandbox
 	s.mu.Unlock()
-	return confine.MayGive(sandbox, variable(s.o.Env, "HOME"), dir)
+	return confine.MayGive(sandbox, variable(s.o.Env, "HOME"), variable(s.o.Env, "PATH"), dir)
 }
 
 // workspace returns the directory for which rights are kept.

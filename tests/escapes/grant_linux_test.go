@@ -243,3 +243,32 @@ func TestHidden_AnErrorThatNamesItIsExplained(t *testing.T) {
 		}
 	}
 }
+
+// A session can make a link in its workspace, and ask for what it is called. What a person allows is
+// where it leads.
+func TestGrant_NamesTheRealDirectoryAndNoneOfPrograms(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	programs := filepath.Join(m.outside, "programs")
+	for _, dir := range []string{programs, filepath.Join(m.outside, "data"), filepath.Join(m.home, ".config/systemd/user"), filepath.Join(m.home, "env/lib/python3/site-packages/x")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.env = append(m.env, "PATH="+programs+":/usr/bin:/bin")
+	r := open(t, m, workspace(m))
+	r.Run(t, "import os; os.symlink('"+m.outside+"/data', 'results')")
+	for path, want := range map[string]string{
+		filepath.Join(m.work, "results"): "it leads to " + m.outside + "/data; name that one if you mean it",
+		programs:                         "has programs of your PATH",
+		m.outside:                        "has programs of your PATH",
+		filepath.Join(m.home, ".config/systemd/user"):            "has what programs run when they start",
+		filepath.Join(m.home, "env/lib/python3/site-packages/x"): "has packages that your programs import",
+		filepath.Join(m.outside, "data"):                         "",
+	} {
+		err := r.Session.Allow(t.Context(), session.Grant{Write: path})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", path, err, want)
+		}
+	}
+}

@@ -90,7 +90,7 @@ func (a *allowing) check(given []string) error {
 }
 
 // grant returns the right that the flags name.
-func (a *allowing) grant() (session.Grant, error) {
+func (a *allowing) grant(s streams) (session.Grant, error) {
 	g := session.Grant{Host: a.host, Call: a.call, Always: a.always}
 	if a.write == "" {
 		return g, nil
@@ -101,7 +101,35 @@ func (a *allowing) grant() (session.Grant, error) {
 	}
 	dir, err := directoryFor("--write", a.write)
 	g.Write = dir
+	if err == nil && !isReal(a.write, dir) { // a session may have made the link
+		err = confirm(s, fmt.Sprintf("%s leads to %s. Allow that directory? [y/N] ", a.write, dir))
+	}
 	return g, err
+}
+
+// isReal reports whether a path, from this directory on, has no links.
+func isReal(path, found string) bool {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path) == found
+	}
+	here, err := os.Getwd()
+	if err == nil {
+		here, err = filepath.EvalSymlinks(here)
+	}
+	return err == nil && filepath.Join(here, path) == found
+}
+
+// confirm asks a person, and returns an error for all but a yes.
+func confirm(s streams, question string) error {
+	fmt.Fprint(s.err, question)
+	line, err := bufio.NewReader(s.in).ReadString('\n')
+	if err != nil && (!errors.Is(err, io.EOF) || line == "") {
+		return fmt.Errorf("cannot read the answer: %w", err)
+	}
+	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
+		return errors.New("nothing was decided")
+	}
+	return nil
 }
 
 // directoryFor returns the real path of a directory that a flag names.
@@ -122,7 +150,7 @@ func directoryFor(name, dir string) (string, error) {
 
 // keep keeps a right for later sessions of a workspace.
 func (a *allowing) keep(s streams) (int, error) {
-	g, err := a.grant()
+	g, err := a.grant(s)
 	if err != nil {
 		return statusUsage, err
 	}
@@ -139,7 +167,7 @@ func (a *allowing) keep(s streams) (int, error) {
 
 // in gives a right to a session, or answers what it asks.
 func (a *allowing) in(ctx context.Context, s streams, there session.Session) (int, error) {
-	g, err := a.grant()
+	g, err := a.grant(s)
 	if err != nil {
 		return statusUsage, err
 	}

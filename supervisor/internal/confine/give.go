@@ -12,10 +12,14 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// MayGive returns why no person is asked to let a session write dir, an absolute path without
-// symbolic links. It is nil for a directory that a person may give. It only looks at the
-// path, and takes microseconds.
-func MayGive(s *workers.Sandbox, home, dir string) error {
+// startDirectories are below a home directory and have what programs run when they start, or at the next
+// login.
+var startDirectories = []string{".config/autostart", ".config/environment.d", ".config/fish", ".config/git", ".config/systemd", ".local/bin", ".local/share/applications", ".local/share/systemd"}
+
+// MayGive returns why no user is asked to let a session write dir, an absolute path without
+// symbolic links. It is nil for a directory that a user may give. path is the PATH of the user's
+// programs. It only looks at the paths, and takes microseconds.
+func MayGive(s *workers.Sandbox, home, path, dir string) error {
 	p := &planner{home: cmp.Or(real(home), home), temporary: []string{"/tmp", "/var/tmp"}}
 	refused := func(why string) error {
 		return fmt.Errorf("the sandbox never makes %s writable: it %s; name another directory", dir, why)
@@ -27,6 +31,9 @@ func MayGive(s *workers.Sandbox, home, dir string) error {
 		if inside(dir, kernel) {
 			return refused("belongs to the system")
 		}
+	}
+	if why := runs(dir, p.home, path); why != "" {
+		return fmt.Errorf("a running session is not given %s: it %s; name it when a session starts (--writable) if you mean that", dir, why)
 	}
 	above := filesAbove(dir)
 	for _, h := range append(p.defaultHidden(), s.Hidden...) {
@@ -40,6 +47,29 @@ func MayGive(s *workers.Sandbox, home, dir string) error {
 		}
 	}
 	return nil
+}
+
+// runs says why programs outside would run what is written into a directory, or "".
+func runs(dir, home, path string) string {
+	for _, d := range filepath.SplitList(path) {
+		if !filepath.IsAbs(d) {
+			continue
+		}
+		if found := real(d); found != "" && (inside(dir, found) || inside(found, dir)) {
+			return "has programs of your PATH"
+		}
+	}
+	for _, name := range startDirectories {
+		if d := filepath.Join(home, name); home != "" && (inside(dir, d) || inside(d, dir)) {
+			return "has what programs run when they start"
+		}
+	}
+	for part := range strings.SplitSeq(dir, "/") {
+		if part == "site-packages" || part == "dist-packages" {
+			return "has packages that your programs import"
+		}
+	}
+	return ""
 }
 
 // filesAbove returns a path and all directories above it, as far as they are there.
