@@ -244,8 +244,8 @@ func TestHidden_AnErrorThatNamesItIsExplained(t *testing.T) {
 	}
 }
 
-// A session can make a link in its workspace, and ask for what it is called. What a person allows is
-// where it leads.
+// A session can make a link in its workspace, and ask for what it is called. A person allows the directory
+// to which it leads.
 func TestGrant_NamesTheRealDirectoryAndNoneOfPrograms(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

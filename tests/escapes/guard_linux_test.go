@@ -83,7 +83,7 @@ func TestGuard_WhatProgramsOutsideMakeOrReplaceStaysAsItIs(t *testing.T) {
 
 func quoted(text string) string { return `"` + strings.ReplaceAll(text, `"`, `\"`) + `"` }
 
-// What the session makes itself is its own, and git works in what is not.
+// The session may change repositories that it made itself, and git works in the others.
 func TestGuard_LeavesGitWorking(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -126,7 +126,7 @@ func quotedLines(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(text) + `"`
 }
 
-// Git's settings have many legal forms. What they lead to is what git says.
+// Git's settings have many legal forms. Git itself says where they lead.
 func TestGuard_ReadsGitsSettingsAsGitDoes(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

@@ -36,8 +36,8 @@ def readable(path):
     except OSError as e: return 'held: ' + str(e)
 `
 
-// What programs keep in the home directory is not there, whether anybody has heard of them, and whether
-// it was there when the session started.
+// Files in which programs keep logins are not there, whether anybody has heard of the programs or not, and
+// whether the files were there when the session started or not.
 func TestHome_LoginsThatNobodyListedAreNotThere(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -103,7 +103,7 @@ func (m *machine) outsideDoes(t *testing.T, dir, script string) {
 	}
 }
 
-// What code needs of the home directory is there.
+// Code finds what it needs of the home directory.
 func TestHome_ShowsDocumentsToolsAndPlainSettings(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

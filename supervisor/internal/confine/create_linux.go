@@ -498,8 +498,8 @@ func (b *Box) truncate(n *notification, file string, size int64) error {
 }
 
 // bind gives a socket its name. A socket's own name is the text that its program chose, so the kernel
-// reads that here, from a copy, in the program's directory. What was made somewhere else meanwhile
-// because a directory was exchanged is removed again.
+// reads that here, from a copy, in the program's directory. A socket that was made somewhere else because
+// a directory was exchanged is removed again.
 func (b *Box) bind(n *notification, args *[6]uint64) error {
 	if int32(args[2]) < 2 || args[2] > unix.SizeofSockaddrAny+16 {
 		return unix.EINVAL

@@ -8,8 +8,8 @@ import (
 )
 
 // A session's home directory is built of what it may see. A list of what to hide could never be
-// complete, and a mount over a name ends when a program outside replaces what has the name. What is
-// not listed here is not there, whenever it is made.
+// complete, and a mount over a name ends when a program outside replaces what has the name. Names that
+// are not listed here are not there, whenever they are made.
 
 // Directories that hold logins next to ordinary things are empty, and the session writes them.
 // Tools expect the first three; the others are there if the machine has them.

@@ -105,13 +105,25 @@ var quoteGit = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 // gitLimit bounds the time of a git that reads settings: they may include a pipe.
 const gitLimit = 2 * time.Second
 
+// gitDirectories are where git is looked for. On the user's PATH may be a directory that sessions write.
+var gitDirectories = []string{"/usr/local/bin", "/usr/bin", "/bin", "/opt/homebrew/bin", "/run/current-system/sw/bin", "/nix/var/nix/profiles/default/bin"}
+
 // gitOutput returns what git writes; nil where it fails or is not installed. It has an environment of
 // its own and writes to a pipe, so it starts no other program.
 func gitOutput(dir, home string, args ...string) []byte {
+	program := ""
+	for _, d := range slices.Backward(gitDirectories) {
+		if name := filepath.Join(d, "git"); exists(name) {
+			program = name
+		}
+	}
+	if program == "" {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), gitLimit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "git", append([]string{"--no-pager"}, args...)...)
-	cmd.Dir, cmd.Env = dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}
+	cmd := exec.CommandContext(ctx, program, append([]string{"--no-pager"}, args...)...)
+	cmd.Dir, cmd.Env = dir, []string{"PATH=" + strings.Join(gitDirectories, ":"), "HOME=" + home}
 	out, err := cmd.StdoutPipe()
 	if err != nil || cmd.Start() != nil {
 		return nil
