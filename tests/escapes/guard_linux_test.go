@@ -95,6 +95,9 @@ func TestGuard_LeavesGitWorking(t *testing.T) {
 		{"hooks of its own", "cd mine && printf '#!/bin/sh\\n' > .git/hooks/pre-commit && chmod +x .git/hooks/pre-commit && git commit -q --allow-empty -m first"},
 		{"a bare repository", "git init -q --bare mine.git && git -C mine.git config user.name T"},
 		{"a clone with settings of editors", "mkdir mine/.vscode && echo '{}' > mine/.vscode/x && cd mine && git add . && git commit -q -m x && cd .. && git clone -q mine copy && test -f copy/.vscode/x"},
+		{"plain settings of the user's repository", "git config user.name U && git config --unset user.name && git config user.name T && git config pull.rebase true && test \"$(git config user.name)\" = T"},
+		{"a remote and a branch that follows one", "git remote add other ./other.git && git push -q -u other HEAD:refs/heads/followed && git fetch -q other && git branch -q --track side2 other/followed && git config branch.side2.remote && git branch -q -D side2"},
+		{"no program in settings", "! git config core.fsmonitor x && ! git config --global core.pager x && ! git config remote.other.url ext::x && test -z \"$(git config core.fsmonitor)\""},
 		{"a push to a bare repository", "git -C mine push -q ../other.git HEAD:refs/heads/main"},
 		{"a repository of its own is moved and removed", "mv copy moved && git -C moved config user.name U && rm -rf moved"},
 		{"a commit, a branch, a tag and a merge", "echo x >> README && git commit -q -am x && git checkout -q -b side && git commit -q --allow-empty -m y && git checkout -q - && git merge -q side && git tag t && git branch -d -q side"},
@@ -228,4 +231,24 @@ func TestGuard_KeepsTheDaemonsPlaceInAWorkspace(t *testing.T) {
 	if said := r.Run(t, "print(changes("+quoted("puts('tmp/mine')")+"))").Text(timeline.Stdout, timeline.Stderr); said != "open\n" {
 		t.Errorf("next to it: got %q", said)
 	}
+}
+
+// A program that keeps its new settings open after git's rename changes nothing by that.
+func TestGuard_TakesACopyOfNewSettings(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	r := open(t, m, workspace(m))
+	says(t, r, `
+import os
+text = open('.git/config').read() + '[user]\n\tname = T\n'
+new = open('.git/config.lock', 'w'); new.write(text); new.flush()
+os.link('.git/config.lock', '.git/hard')
+os.rename('.git/config.lock', '.git/config')
+new.write('[core]\n\tfsmonitor = x\n'); new.flush()
+open('.git/hard', 'a').write('[core]\n\tfsmonitor = x\n')
+print(open('.git/config').read() == text, os.path.exists('.git/config.lock'), [n for n in os.listdir('.git') if 'checked' in n])
+for name in '.git/config.checked-by-turnstone', 'HEAD':
+    try: open(name, 'w')
+    except OSError as e: print(e.strerror)
+`, "True False []\nRead-only file system\nRead-only file system")
 }

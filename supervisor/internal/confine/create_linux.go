@@ -244,6 +244,9 @@ func (b *Box) rename(f *fileCall, args *[6]uint64, paths [2]string) error {
 			return unix.ENOTDIR
 		}
 	}
+	if done, err := b.replaceSettings(fd, old, paths[1], flags); done || err != nil {
+		return err
+	}
 	err = b.at(paths[1], true, func(dir int, name string) error { return unix.Renameat2(fd, old, dir, name, flags) })
 	if kept, isKept := err.(keptError); isKept { // nothing is in the place of something of another kind, whatever is protected
 		switch from, to := isDirectoryAt(fd, old), isDirectoryAt(unix.AT_FDCWD, string(kept)); {

@@ -36,7 +36,7 @@ func devicesOf(dir string) []string {
 	return names
 }
 
-// computes reports whether an open names a device that computes.
+// computes reports whether an open names a device that computes, and must be opened by its program.
 func (b *Box) computes(n *notification, f *fileCall) bool {
 	if f.flags < 0 || n.Data.Args[f.flags]&unix.O_CREAT != 0 {
 		return false
@@ -47,12 +47,12 @@ func (b *Box) computes(n *notification, f *fileCall) bool {
 		return false
 	}
 	first, _, _ := strings.Cut(name, "/")
-	may := slices.Contains(deviceMayBe, first)
-	for _, pattern := range devicePatterns {
-		matches, _ := filepath.Match(pattern, first)
-		may = may || matches
-	}
-	return may && exists("/dev/"+first) // else a second thread could put another path there
+	return looksAtOpener(first) && exists("/dev/"+first) // else a second thread could put another path there
+}
+
+// looksAtOpener reports whether the driver of a device looks at the program that opens it.
+func looksAtOpener(name string) bool {
+	return name == "kfd" || name == "dxg" || strings.HasPrefix(name, "nvidia")
 }
 
 // devices mounts a /dev for the session, with terminals and shared memory of its own.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -212,12 +213,17 @@ func (b *Box) makeClones() {
 		b.step("state", mask, err)
 	}
 	overlays := b.overlays(state)
+	computing := slices.ContainsFunc(devicesOf("/dev"), looksAtOpener) // the guard does not hold alone then, see computes
 	for _, place := range b.plan.Places {
 		if b.failed != nil {
 			return
 		}
 		path, from := string(place.Path), string(place.Path)
 		switch place.Kind {
+		case guarded:
+			if !computing {
+				continue
+			}
 		case hidden:
 			from = nothing
 			if st, err := os.Stat(path); err != nil || !st.IsDir() {
@@ -335,7 +341,7 @@ func (b *Box) takePlaces() {
 		}
 		set := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
 		switch c.Kind {
-		case protected, replaced, readable:
+		case protected, guarded, replaced, readable:
 			set |= unix.MOUNT_ATTR_RDONLY
 		case hidden:
 			set |= unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOEXEC

@@ -151,7 +151,7 @@ func (b *Box) isKept(file string) bool {
 	defer b.keeping.RUnlock()
 	for ; file != "/" && file != "."; file = path.Dir(file) {
 		if kind, ok := b.places[file]; ok {
-			return kind == protected || kind == hidden || kind == replaced
+			return kind == protected || kind == guarded || kind == hidden || kind == replaced
 		}
 	}
 	return false

@@ -118,6 +118,8 @@ func (t *giving) build(places []Place, own []clone) (whole int) {
 func (t *giving) keep(place Place) {
 	from, set := t.built(string(place.Path)), uint64(unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 	switch place.Kind {
+	case guarded:
+		return
 	case protected, readable:
 		set |= unix.MOUNT_ATTR_RDONLY
 	case hidden:

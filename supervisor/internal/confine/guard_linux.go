@@ -98,7 +98,7 @@ func (b *Box) protects(full string) bool {
 }
 
 // inBare are the names in the directory of a repository that matter.
-var inBare = map[string]bool{"hooks": true, "config": true, "config.worktree": true, "commondir": true, "gitdir": true, "info": true, "modules": true, "worktrees": true}
+var inBare = map[string]bool{"hooks": true, "config": true, checkedSettings: true, "config.worktree": true, "commondir": true, "gitdir": true, "info": true, "modules": true, "worktrees": true}
 
 // protectsName judges a name that is not of git's own.
 func (b *Box) protectsName(above, at, name, base string) bool {
@@ -136,7 +136,7 @@ func protectsInGit(below string) bool {
 		return false
 	case slices.Contains(parts[:len(parts)-1], "hooks"):
 		return !strings.HasSuffix(last, ".sample") // git runs no sample
-	case slices.Contains([]string{"config", "config.worktree", "commondir", "gitdir"}, last):
+	case slices.Contains([]string{"config", checkedSettings, "config.worktree", "commondir", "gitdir"}, last):
 		return true
 	}
 	return strings.HasSuffix("/"+below, "/info/attributes")
@@ -316,4 +316,77 @@ func (b *Box) fills(full string, moving bool) bool {
 		return b.isInForeignGit(full)
 	}
 	return false
+}
+
+// checkedSettings is the name of settings that were checked, until they have their place. No program of
+// the session may open it.
+const checkedSettings = "config.checked-by-turnstone"
+
+// replaceSettings puts new settings of a repository that the session did not make in the place of the old
+// ones, as git does by a rename, if they differ in what a session may set. It takes a copy: the program
+// may still have its own file open. done is false for all other renames.
+func (b *Box) replaceSettings(from int, old, to string, flags uint) (done bool, err error) {
+	dir, name := path.Split(to)
+	if name != "config" || flags != 0 {
+		return false, nil
+	}
+	above, err := b.directory(dir)
+	if err != nil {
+		return false, err
+	}
+	defer unix.Close(above)
+	if full := join(above, name); !b.protects(full) || b.reaches(full) || !isGitDir(pathOf(above)) {
+		return false, nil
+	}
+	now, _, err := readSettings(from, old)
+	if err != nil {
+		return false, err
+	}
+	was, mode, err := readSettings(above, name)
+	if err != nil || !mayBecome(was, now) {
+		return false, nil // it is refused as protected
+	}
+	_ = unix.Unlinkat(above, checkedSettings, 0)
+	fd, err := unix.Openat(above, checkedSettings, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return false, err
+	}
+	defer unix.Close(fd)
+	if err = unix.Fchmod(fd, mode); err == nil {
+		_, err = unix.Write(fd, now)
+	}
+	if err == nil {
+		err = unix.Renameat(above, checkedSettings, above, name)
+	}
+	if err != nil {
+		_ = unix.Unlinkat(above, checkedSettings, 0)
+		return false, err
+	}
+	return true, unix.Unlinkat(from, old, 0)
+}
+
+// reaches reports whether git's settings lead to a path.
+func (b *Box) reaches(full string) bool {
+	b.keeping.RLock()
+	defer b.keeping.RUnlock()
+	return slices.ContainsFunc(b.reach, func(r string) bool { return inside(full, r) })
+}
+
+// readSettings reads a settings file, and its mode.
+func readSettings(dir int, name string) (text []byte, mode uint32, err error) {
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size > maxSettings {
+		return nil, 0, unix.EINVAL
+	}
+	text = make([]byte, st.Size)
+	n, err := unix.Pread(fd, text, 0)
+	if err != nil || n < len(text) {
+		return nil, 0, unix.EIO
+	}
+	return text, st.Mode & 0o777, nil
 }

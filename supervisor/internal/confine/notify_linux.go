@@ -80,8 +80,8 @@ type service struct {
 //
 // A connect is made in the worker's place: if the kernel went on with the worker's own call, a
 // second thread could change the address after the check. The same holds for calls that change names,
-// because some must not change. Opening a device that computes goes on, because its driver looks at the
-// program that opens it.
+// because some must not change. Opening a device goes on if its driver looks at the program that
+// opens it.
 func (b *Box) Serve(tell func(Denial)) {
 	b.tell = tell
 	b.slots, b.connecting = make(chan struct{}, maxWaiting), make(chan struct{}, maxConnecting)

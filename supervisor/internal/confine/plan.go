@@ -51,6 +51,7 @@ const (
 	writable  Kind = "writable"  // the machine's files, writable
 	fixed     Kind = "fixed"     // the same, but nobody can rename it, because it is a mount point
 	protected Kind = "protected" // the machine's files, read-only
+	guarded   Kind = "guarded"   // likewise, by the guard alone: git's settings, of which some may change
 	hidden    Kind = "hidden"    // something that cannot be opened
 	layer     Kind = "layer"     // the machine's files; writes go to a copy
 	private   Kind = "private"   // an empty directory of the session

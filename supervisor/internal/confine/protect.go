@@ -177,6 +177,9 @@ func (s *search) gitDir(git, base string) {
 	for _, n := range protectedInGit {
 		s.keep(filepath.Join(git, filepath.FromSlash(n)), base)
 	}
+	if config := filepath.Join(git, "config"); s.p.kinds[config].Kind == protected {
+		s.p.set(config, guarded)
+	}
 	for _, below := range []string{"modules", "worktrees"} {
 		for queue := []string{filepath.Join(git, below)}; len(queue) > 0 && s.left > 0; queue = queue[1:] {
 			entries, _ := os.ReadDir(queue[0])
@@ -296,7 +299,7 @@ const maxGitAsked = 64
 func (s *search) namedIn(work, config string) map[string]string {
 	paths, read := map[string]string{}, map[string]bool{}
 	if s.asked++; s.asked <= maxGitAsked {
-		s.askGit(work, paths, read)
+		s.askGit(work, config, paths, read)
 	}
 	files := append(s.p.userConfigs(), filepath.Join(config, "config"), filepath.Join(config, "config.worktree"))
 	for path, what := range paths {
@@ -316,7 +319,7 @@ func (s *search) namedIn(work, config string) map[string]string {
 }
 
 // askGit adds the paths that git finds in its settings, and the files that it has read.
-func (s *search) askGit(work string, paths map[string]string, read map[string]bool) {
+func (s *search) askGit(work, config string, paths map[string]string, read map[string]bool) {
 	// With --show-origin and -z: the file, a zero byte, the key, a line's end, the value, a zero byte.
 	fields := bytes.Split(gitOutput(work, s.p.home, "config", "--list", "-z", "--show-origin", "--includes"), []byte{0})
 	for i := 0; i+1 < len(fields) && len(paths) < maxPlaces; i += 2 {
@@ -326,7 +329,9 @@ func (s *search) askGit(work string, paths map[string]string, read map[string]bo
 		}
 		origin := s.absolute(name, work)
 		read[origin] = true
-		paths[origin] = cmp.Or(paths[origin], namedSettings)
+		if filepath.Dir(origin) != config { // else it is the repository's own, and protected as such
+			paths[origin] = cmp.Or(paths[origin], namedSettings)
+		}
 		key, value, _ := strings.Cut(string(fields[i+1]), "\n")
 		switch key = strings.ToLower(key); {
 		case value == "":

@@ -103,7 +103,7 @@ func (p *Plan) exceptions(b *profile, dir Path) string {
 		switch {
 		case place.Path == dir || !inside(path, string(dir)):
 			continue
-		case place.Kind == protected, place.Kind == private, place.Kind == covered, place.Kind == built:
+		case place.Kind == protected, place.Kind == guarded, place.Kind == private, place.Kind == covered, place.Kind == built:
 			fmt.Fprintf(&s, " (require-not (subpath %s))", b.path("KEEP", place.Path))
 		case place.Kind == fixed:
 			fix(path)
@@ -126,7 +126,7 @@ func (p *Plan) exceptions(b *profile, dir Path) string {
 func (p *Plan) openBelow(b *profile, dir Path) string {
 	var s strings.Builder
 	for _, place := range p.Places {
-		if place.Path != dir && inside(string(place.Path), string(dir)) && slices.Contains([]Kind{writable, protected, readable, layer}, place.Kind) {
+		if place.Path != dir && inside(string(place.Path), string(dir)) && slices.Contains([]Kind{writable, protected, guarded, readable, layer}, place.Kind) {
 			fmt.Fprintf(&s, " (require-not (subpath %s))", b.path("SEEN", place.Path))
 		}
 	}
