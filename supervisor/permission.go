@@ -175,18 +175,22 @@ func (m *machine) isNews(what timeline.Denied) bool {
 // A private has the directories of which the sandbox gives the session its own, such as /tmp.
 type private struct {
 	dirs  []string
+	home  string   // the home directory that is built for the session, one of them
 	but   []string // what is the machine's in them
-	named string   // a path in one that the turn did not find
-	told  bool     // once in a session
+	named string   // the one in which the turn did not find a path
+	told  []string // those that were told, once in a session
 }
 
 // notFound takes in that a message names a file that may be in the machine's directory of that name.
 // Nobody looks whether it is there: that would tell the session.
 func (p *private) notFound(text string) {
-	if p.told || p.named != "" {
+	if p.named != "" {
 		return
 	}
 	for _, dir := range p.dirs {
+		if slices.Contains(p.told, dir) {
+			continue
+		}
 		for path := range pathsBelow(text, dir) {
 			own := strings.HasPrefix(filepath.Base(path), "Rtmp") || slices.ContainsFunc(p.but, func(d string) bool { return within(path, d) || within(d, path) })
 			if !own {
@@ -219,8 +223,12 @@ func (m *machine) tellPrivate(e *ipc.RuntimeError) {
 		m.private.notFound(e.Message)
 	}
 	if dir := m.private.named; dir != "" {
-		m.private.named, m.private.told = "", true
-		m.notice("this session has a %s of its own: a file that is in yours is not there, and can be put into the workspace", dir)
+		m.private.named, m.private.told = "", append(m.private.told, dir)
+		if dir == m.private.home {
+			m.notice("this session sees a part of %s, as it was when its worker started: a new file is there after a reset, and any file can be put into the workspace", dir)
+		} else {
+			m.notice("this session has a %s of its own: a file that is in yours is not there, and can be put into the workspace", dir)
+		}
 	}
 }
 
@@ -266,7 +274,7 @@ func (m *machine) readMessages(t timeline.Text) {
 // one in which it cannot.
 func (m *machine) mayNameHidden(text []byte) bool {
 	for _, dir := range m.private.dirs {
-		if !m.private.told && bytes.Contains(text, []byte(dir)) {
+		if !slices.Contains(m.private.told, dir) && bytes.Contains(text, []byte(dir)) {
 			return true
 		}
 	}

@@ -160,7 +160,12 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, own, fi
 		}
 		c.hidden = plan.Hidden()
 		if by == "" {
-			c.private = private{dirs: plan.Private(), but: append(plan.Writable(), real(dir), real(o.Dir))}
+			home, shown := plan.Home()
+			c.private = private{dirs: plan.Private(), home: home, but: append(plan.Writable(), real(dir), real(o.Dir))}
+			if home != "" {
+				c.private.dirs = append(c.private.dirs, home)
+				c.private.but = slices.Concat(c.private.but, shown, c.hidden) // those are explained themselves
+			}
 		}
 		if !policy.Quiet {
 			c.notices = append(c.notices, holds(plan.Writable(), &policy, tmp, hidden))

@@ -165,3 +165,26 @@ func TestVariables_AreJudgedByTheirValuesToo(t *testing.T) {
 	r := open(t, m, workspace(m))
 	says(t, r, "import os; print(*(os.environ.get(n) for n in ('GH_PAT', 'PLAIN', 'PIP_INDEX_URL', 'TOKENIZERS_PARALLELISM')))", "None None https://pypi.example.org/simple false")
 }
+
+// A file that is made in the home directory while a session runs is not there. The first error that names
+// one says so.
+func TestHome_AFileThatCameLaterIsExplained(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	r := open(t, m, workspace(m))
+	write(t, filepath.Join(m.home, "later.csv"), "1,2")
+	explained := `[notice "this session sees a part of ` + m.home + `, as it was when its worker started: a new file is there after a reset, and any file can be put into the workspace"]`
+	for _, c := range []struct {
+		code string
+		want int
+	}{
+		{"open('" + m.home + "/project/typo.csv')", 0},
+		{"open('" + m.home + "/.ssh/id_ed25519')", 0}, // it is explained itself
+		{"open('" + m.home + "/later.csv')", 1},
+		{"open('" + m.home + "/later.csv')", 0}, // once
+	} {
+		if got := strings.Count(r.Run(t, c.code).Script(), explained); got != c.want {
+			t.Errorf("%s: it is said %d times, want %d", c.code, got, c.want)
+		}
+	}
+}

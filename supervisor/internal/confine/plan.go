@@ -412,6 +412,21 @@ func (p *Plan) Private() []string {
 	return all
 }
 
+// Home returns the home directory that is built for the session, and what it sees in it; "" if there is
+// none.
+func (p *Plan) Home() (home string, shown []string) {
+	for _, place := range p.Places {
+		path := string(place.Path)
+		switch {
+		case path == p.home && place.Kind == covered:
+			home = path
+		case home != "" && place.Kind != built && inside(path, home):
+			shown = append(shown, path)
+		}
+	}
+	return home, shown
+}
+
 // Hidden returns the files and directories that the session cannot open, sorted: those that are
 // hidden, and those that its home directory does not have.
 func (p *Plan) Hidden() []string {
