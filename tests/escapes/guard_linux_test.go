@@ -97,6 +97,7 @@ func TestGuard_LeavesGitWorking(t *testing.T) {
 		{"a clone with settings of editors", "mkdir mine/.vscode && echo '{}' > mine/.vscode/x && cd mine && git add . && git commit -q -m x && cd .. && git clone -q mine copy && test -f copy/.vscode/x"},
 		{"plain settings of the user's repository", "git config user.name U && git config --unset user.name && git config user.name T && git config pull.rebase true && test \"$(git config user.name)\" = T"},
 		{"a remote and a branch that follows one", "git remote add other ./other.git && git push -q -u other HEAD:refs/heads/followed && git fetch -q other && git branch -q --track side2 other/followed && git config branch.side2.remote && git branch -q -D side2"},
+		{"a submodule of its own", "git -c protocol.file.allow=always submodule --quiet add \"$PWD/mine\" added && git -C added config core.pager x && git commit -q -m submodule && git rm -q -f added && git commit -q -m none"},
 		{"no program in settings", "! git config core.fsmonitor x && ! git config --global core.pager x && ! git config remote.other.url ext::x && test -z \"$(git config core.fsmonitor)\""},
 		{"a push to a bare repository", "git -C mine push -q ../other.git HEAD:refs/heads/main"},
 		{"a repository of its own is moved and removed", "mv copy moved && git -C moved config user.name U && rm -rf moved"},

@@ -3,6 +3,7 @@ package confine
 import (
 	"os"
 	"path"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -221,7 +222,8 @@ func (b *Box) mayMove(dir int, name string) error {
 		return keptError(full)
 	case b.isAbovePlace(full):
 		return unix.EBUSY
-	case b.holdsForeign(full):
+	}
+	if found, all := b.holdsForeign(full); found || !all {
 		return unix.EXDEV
 	}
 	return nil
@@ -273,36 +275,40 @@ func (b *Box) isAbovePlace(full string) bool {
 	return slices.ContainsFunc(b.reach, func(r string) bool { return r != full && inside(r, full) })
 }
 
-// mostWalked bounds the search of a directory that is moved.
-const mostWalked = 4096
+// mostWalked bounds the names in the search of a directory that is moved, which takes a tenth of a second.
+const mostWalked = 50_000
 
-// holdsForeign reports whether a directory has a repository in it that the session did not make, or is
-// too large to know.
-func (b *Box) holdsForeign(full string) bool {
+// holdsForeign reports whether a directory has a repository in it that the session did not make, and
+// whether it has looked at all of it. Like the search at the start it leaves out node_modules.
+func (b *Box) holdsForeign(full string) (found, all bool) {
 	b.keeping.RLock()
 	work := b.workAround(full) != ""
 	b.keeping.RUnlock()
+	if !work {
+		return false, true
+	}
 	left := mostWalked
-	for queue := []string{full}; work && len(queue) > 0; queue = queue[1:] {
+	for queue := []string{full}; len(queue) > 0; queue = queue[1:] {
 		dir := queue[0]
 		entries, _ := os.ReadDir(dir)
 		if left -= len(entries); left < 0 {
-			return true
+			runtime.GC() // the stage's collector waits for much more
+			return false, false
 		}
 		for _, e := range entries {
 			switch {
 			case strings.EqualFold(e.Name(), ".git"):
 				if b.isForeign(dir + "/" + e.Name()) {
-					return true
+					return true, true
 				}
 			case e.Name() == "HEAD" && b.isForeignBare(dir):
-				return true
-			case e.IsDir():
+				return true, true
+			case e.IsDir() && e.Name() != "node_modules":
 				queue = append(queue, dir+"/"+e.Name())
 			}
 		}
 	}
-	return false
+	return false, true
 }
 
 // fills reports whether a name must not get something that may have been filled before: a part of a
@@ -310,8 +316,9 @@ func (b *Box) holdsForeign(full string) bool {
 func (b *Box) fills(full string, moving bool) bool {
 	name := strings.ToLower(path.Base(full))
 	switch {
-	case name == ".git":
-		return !exists(full) && b.holdsForeign(path.Dir(full))
+	case name == ".git" && !exists(full):
+		found, _ := b.holdsForeign(path.Dir(full))
+		return found
 	case moving && inBare[name]:
 		return b.isInForeignGit(full)
 	}

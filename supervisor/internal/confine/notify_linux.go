@@ -125,29 +125,14 @@ func (b *Box) receive() {
 				runtime.GC() // the stage's collector waits for much more
 			}
 		default:
-			b.answerChanging(&n, f, &names)
+			r := reply{ID: n.ID, Flags: goOn}
+			_ = control(b.calls, answerCall, unsafe.Pointer(&r)) // fails if the caller is gone
 		}
 	}
 }
 
 // collectAfter is how many calls the stage makes before it frees their memory, some megabytes.
 const collectAfter = 4096
-
-// answerChanging lets a call go on that makes no name.
-func (b *Box) answerChanging(n *notification, f *fileCall, names *[2]name) {
-	r := reply{ID: n.ID, Flags: goOn}
-	d, refused := b.refusal(n, f, names)
-	if !refused && f.op == "remove" {
-		d, refused = b.pinned(n, f, names)
-	}
-	if refused && !d.Kept && b.plan.Ask && b.serve(*n, func(n *notification) reply { b.hold(n, d); return reply{ID: n.ID, Flags: goOn} }) {
-		return
-	}
-	if refused {
-		b.denied(d)
-	}
-	_ = control(b.calls, answerCall, unsafe.Pointer(&r)) // fails if the caller is gone
-}
 
 // A making is a call that was made for a thread.
 type making struct {
