@@ -136,11 +136,15 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, own, fi
 		}
 	}
 	directories := homeDirectories(o.Env)
-	written, err := confine.WriteSettings(home, homes, directories)
+	settings := filepath.Join(state, "settings") // the session sees its files read-only
+	if by != "" {
+		settings = homes // nothing can be mounted
+	}
+	written, err := confine.WriteSettings(home, settings, directories)
 	if err != nil {
 		return c, err
 	}
-	if by != "" { // nothing can be mounted, and git stops at settings that it may not read
+	if by != "" { // git stops at settings that it may not read
 		c.env = append(c.env, "GIT_CONFIG_GLOBAL="+cmp.Or(written[".gitconfig"], os.DevNull))
 	}
 	c.sandbox = &host.Sandbox{By: by, Outlet: hasOutlet, Plan: func() (*confine.Plan, error) {

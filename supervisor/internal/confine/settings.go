@@ -3,6 +3,7 @@ package confine
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -41,9 +42,11 @@ func WriteSettings(home, dir string, directories map[string]string) (map[string]
 		if len(text) == 0 {
 			return nil
 		}
-		file := filepath.Join(dir, strings.ReplaceAll(strings.TrimPrefix(name, "."), "/", "-"))
-		written[name] = file
-		return os.WriteFile(file, text, 0o600)
+		written[name] = filepath.Join(dir, strings.ReplaceAll(strings.TrimPrefix(name, "."), "/", "-"))
+		return writeNew(written[name], text)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
 	}
 	if err := write(".gitconfig", plainGitSettings(home, p.at(".gitconfig"), p.at(".config/git/config"))); err != nil {
 		return nil, err
@@ -54,6 +57,20 @@ func WriteSettings(home, dir string, directories map[string]string) (map[string]
 		}
 	}
 	return written, nil
+}
+
+// writeNew writes a file in the place of whatever has its name: an earlier worker may have made a link
+// there.
+func writeNew(file string, text []byte) error {
+	if err := os.RemoveAll(file); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Close())
 }
 
 // plainVariables leaves out the lines of a file of variables that hold secrets.
