@@ -212,6 +212,7 @@ func (p *fakeProcess) Notices() <-chan string  { return p.notices }
 func (p *fakeProcess) MemoryBytes() int64      { return 0 }
 func (p *fakeProcess) CatchUp()                {}
 func (p *fakeProcess) Forget() error           { return nil }
+func (p *fakeProcess) Refresh() error          { return nil }
 
 // A permitted is the answer to a held call.
 type permitted struct {

@@ -353,6 +353,7 @@ func (w *worker) perform(e effect) {
 	case doSignal:
 		w.signal(host.Group)
 	case doAwait:
+		_ = w.proc.Refresh() // fails only when the worker has ended
 		if signals := w.proc.SignalsSent(); signals != nil {
 			s.wg.Go(func() { w.await(e.turn, signals) })
 		} else {

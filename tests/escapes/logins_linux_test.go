@@ -188,3 +188,42 @@ func TestHome_AFileThatCameLaterIsExplained(t *testing.T) {
 		}
 	}
 }
+
+// A file that is shown is the new one from the turn after its replacement on. No name comes in by itself.
+func TestHome_ShowsWhatProgramsOutsideReplaceFromTheNextTurnOn(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	write(t, filepath.Join(m.home, "data/file"), "old")
+	write(t, filepath.Join(m.home, "kind"), "a file")
+	write(t, filepath.Join(m.home, ".Rprofile"), "old")
+	r := open(t, m, workspace(m))
+	r.Run(t, tryToRead+`
+import os
+os.chdir(os.environ['HOME'])
+held = open('note.txt')
+mounts = lambda: len(open('/proc/self/mountinfo').readlines())
+before = mounts()
+`)
+	for _, c := range []struct{ what, outside, code, want string }{
+		{"nothing yet", "true", "print(readable('note.txt'))", "open: a note"},
+		{"a file by a rename", "echo new > n && mv n note.txt", "print(readable('note.txt'), held.read())", "open: new\n a note"},
+		{"again", "echo newer > n && mv n note.txt", "print(readable('note.txt'))", "open: newer"},
+		{"in place", "echo newest > note.txt", "print(readable('note.txt'))", "open: newest"},
+		{"a setting", "echo new > n && mv n .Rprofile", "print(readable('.Rprofile'))", "open: new"},
+		{"a directory", "mv data was && mkdir data && echo new > data/file", "print(readable('data/file'))", "open: new"},
+		{"a new name of what was there", "true", "print(os.path.exists('was'))", "False"},
+		{"keys under a new name", "mv .ssh keys", "print(os.path.exists('keys'), os.path.exists('.ssh'))", "False False"},
+		{"a removal and a new file", "rm note.txt", "print(readable('note.txt'))", "open: newest"},
+		{"the new file then", "echo back > note.txt", "print(readable('note.txt'))", "open: back"},
+		{"something of another kind", "rm kind && mkdir kind && echo x > kind/x", "print(readable('kind'))", "open: a file"},
+		{"it is still read-only", "true", "\ntry: open('note.txt', 'a')\nexcept OSError as e: print(e.strerror)", "Read-only file system"},
+		{"no mounts add up", "true", "print(mounts() - before)", "0"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			m.outsideDoes(t, m.home, c.outside)
+			if said := r.Run(t, c.code).Text(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != c.want {
+				t.Errorf("got %q, want %q", said, c.want)
+			}
+		})
+	}
+}

@@ -32,6 +32,7 @@ type Plan struct {
 	Ask    bool   // hold a call that a person could allow
 
 	work      []string
+	shown     *shownHome
 	unshown   []string
 	home      string
 	temporary []string
@@ -167,6 +168,9 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 		plan.Places = append(plan.Places, place)
 	}
 	slices.SortFunc(plan.Places, func(a, b Place) int { return cmp.Compare(a.Path, b.Path) }) // a parent is a prefix of its children, so it comes first
+	if kind := p.kinds[p.home].Kind; kind == covered {
+		plan.shown = newShownHome(p.home, plan.Places)
+	}
 	return plan, p.notices, nil
 }
 

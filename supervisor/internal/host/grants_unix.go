@@ -6,6 +6,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 )
 
 // grantLimit bounds the time of a grant, which takes less than a millisecond.
@@ -58,6 +60,18 @@ func (s *staged) permit(id uint64, ok bool) error {
 // forget counts as a signal, so that the next turn waits until the stage has obeyed.
 func (s *staged) forget() error {
 	return s.counted(func() error { return s.order(order{Do: doForget}) })
+}
+
+// refresh counts as a signal as well.
+func (s *staged) refresh() error {
+	if !s.confined {
+		return nil
+	}
+	changed := s.sandbox.Changed()
+	if len(changed) == 0 {
+		return nil
+	}
+	return s.counted(func() error { return s.order(order{Do: doRefresh, Grant: &confine.Grant{Places: changed}}) })
 }
 
 func (s *staged) grant(dir string) error {

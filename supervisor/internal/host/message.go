@@ -21,7 +21,7 @@ type order struct {
 
 	ID    uint64         `json:",omitempty"` // of permit: the held call; of grant: for its answer
 	OK    bool           `json:",omitempty"` // of permit
-	Grant *confine.Grant `json:",omitempty"` // of grant
+	Grant *confine.Grant `json:",omitempty"` // of grant, refresh
 }
 
 const (
@@ -32,6 +32,7 @@ const (
 	doMark       = "mark"       // leave Mark in the output of the console
 	doPermit     = "permit"     // let the held call ID go on, which succeeds only with OK
 	doGrant      = "grant"      // give the sandbox a directory; answered
+	doRefresh    = "refresh"    // show the sandbox what is now in the places of Grant; answered like signal
 	doForget     = "forget"     // tell denials again that were told already; answered like signal
 	doKill       = "kill"       // end everything
 )

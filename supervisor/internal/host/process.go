@@ -67,6 +67,8 @@ type confined interface {
 	grant(dir string) error
 	// forget makes the stage tell denials again.
 	forget() error
+	// refresh shows the sandbox what programs outside have replaced.
+	refresh() error
 	// catchUp takes in the reports that the stage has sent so far.
 	catchUp()
 }
@@ -77,6 +79,7 @@ type unconfined struct{}
 func (unconfined) permit(uint64, bool) error { return errUnconfined }
 func (unconfined) grant(string) error        { return errUnconfined }
 func (unconfined) forget() error             { return nil }
+func (unconfined) refresh() error            { return nil }
 func (unconfined) catchUp()                  {}
 
 var errUnconfined = errors.New("host: the worker has no sandbox")
@@ -181,6 +184,10 @@ func (p *Process) Permit(id uint64, ok bool) error { return p.backend.permit(id,
 // Grant gives the worker's sandbox a directory to write. When it returns, the worker and its
 // children have it.
 func (p *Process) Grant(dir string) error { return p.backend.grant(dir) }
+
+// Refresh shows the sandbox what programs outside have replaced in the home directory. SignalsSent waits
+// for it.
+func (p *Process) Refresh() error { return p.backend.refresh() }
 
 // Forget makes the sandbox tell denials that it has told already.
 func (p *Process) Forget() error { return p.backend.forget() }

@@ -57,6 +57,9 @@ func (s *stage) obeySandbox(o order) bool {
 		return false
 	case o.Do == doPermit:
 		s.box.Permit(o.ID)
+	case o.Do == doRefresh && o.Grant != nil:
+		s.box.Refresh(o.Grant.Places)
+		s.report(report{What: whatSent})
 	case o.Do == doForget:
 		s.box.Forget()
 		s.report(report{What: whatSent})
