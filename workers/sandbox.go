@@ -180,8 +180,8 @@ func ProtectedNames() []string {
 	return []string{
 		".vscode", ".idea", ".zed", ".claude", ".codex", ".agents", ".aws", ".cursor", ".gemini", ".mcp.json", ".envrc",
 		".amazonq", ".continue", ".crush.json", "crush.json", ".kiro", ".opencode", "opencode.json", "opencode.jsonc", ".qwen", ".roo", ".windsurf",
-		".aider.conf.yml", ".factory", ".helix", ".junie", ".trae",
-		".hg/hgrc", ".hg/hgrc-not-shared", ".hg/sharedpath", ".jj/repo/config.toml", // settings of Mercurial and Jujutsu, which name hooks and programs
+		".aider.conf.yml", ".augment", ".devcontainer", ".factory", ".github/mcp.json", ".helix", ".junie", ".kilocode", ".trae",
+		".hg/hgrc", ".hg/hgrc-not-shared", ".hg/sharedpath", ".jj/repo/config.toml", ".sl/config", "_darcs/prefs", // settings of Mercurial, Jujutsu, Sapling and Darcs, which name hooks and programs
 	}
 }
 

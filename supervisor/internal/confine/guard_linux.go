@@ -27,18 +27,21 @@ type guard struct {
 // mostOwn bounds the repositories that a session makes and may change altogether.
 const mostOwn = 10_000
 
-// plainNames are the protected names that have no slash, and slashedNames the others.
-var plainNames, slashedNames = func() (plain map[string]bool, slashed []string) {
-	plain = map[string]bool{}
+// plainNames are the protected names that have no slash; slashedNames are the others, by their first part.
+var plainNames, slashedNames = func() (plain map[string]bool, slashed map[string][]string) {
+	plain, slashed = map[string]bool{}, map[string][]string{}
 	for _, n := range protectedNames {
-		if strings.Contains(n, "/") {
-			slashed = append(slashed, n)
+		if first, _, found := strings.Cut(n, "/"); found {
+			slashed[first] = append(slashed[first], n)
 		} else {
 			plain[n] = true
 		}
 	}
 	return plain, slashed
 }()
+
+// otherRepositories are the directories of repositories that are not git's.
+var otherRepositories = map[string]bool{".hg": true, ".jj": true, ".sl": true, "_darcs": true}
 
 // guardMore adds directories that the session writes.
 func (b *Box) guardMore(work, reach []Path) {
@@ -90,8 +93,11 @@ func (b *Box) protects(full string) bool {
 		if b.protectsName(above, at, name, base) || inBare[name] && b.isForeignBare(above) && protectsInGit(strings.ToLower(rest)) {
 			return true
 		}
-		if (name == ".hg" || name == ".jj") && slices.ContainsFunc(slashedNames, func(n string) bool { return inside(strings.ToLower(rest), n) }) {
-			return true
+		if slices.ContainsFunc(slashedNames[name], func(n string) bool { return inside(strings.ToLower(rest), n) }) {
+			if otherRepositories[name] {
+				return b.isForeign(at)
+			}
+			return above == base || b.isForeign(above+"/.git")
 		}
 		rest = after
 	}
@@ -190,7 +196,7 @@ func (b *Box) isForeignBare(dir string) bool { return isGitDir(dir) && !b.isOwn(
 func (b *Box) noteMade(dir int, name string) {
 	full := join(dir, name)
 	switch folded := strings.ToLower(name); {
-	case folded == ".git", strings.Contains(full, "/.git/modules/"), strings.Contains(full, "/.git/worktrees/"):
+	case folded == ".git", otherRepositories[folded], strings.Contains(full, "/.git/modules/"), strings.Contains(full, "/.git/worktrees/"):
 	case (folded == "objects" || folded == "head") && isGitDir(path.Dir(full)):
 		full = path.Dir(full)
 	default:
