@@ -168,6 +168,14 @@ func TestGuard_ReadsGitsSettingsAsGitDoes(t *testing.T) {
 			}
 		})
 	}
+	// From the next turn on, what they lead to after a change outside is protected as well.
+	m.outsideDoes(t, filepath.Join(m.work, "forms/h"), "git config core.fsmonitor scripts/watch && git config include.path ../more && touch scripts/watch")
+	r.Run(t, "None")
+	for _, path := range []string{"forms/h/scripts/watch", "forms/h/more"} {
+		if said := r.Run(t, "print(changes("+quoted("puts('"+path+"')")+"))").Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
+			t.Errorf("%s: got %q, want it held", path, said)
+		}
+	}
 	if said := r.Run(t, "print(changes("+quoted("puts('forms/h/scripts/other')")+"))").Text(timeline.Stdout, timeline.Stderr); said != "open\n" {
 		t.Errorf("next to what git reaches: got %q", said)
 	}

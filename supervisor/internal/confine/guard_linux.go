@@ -51,7 +51,9 @@ func (b *Box) guardMore(work, reach []Path) {
 		b.work = append(b.work, string(p))
 	}
 	for _, p := range reach {
-		b.reach = append(b.reach, string(p))
+		if !slices.Contains(b.reach, string(p)) {
+			b.reach = append(b.reach, string(p))
+		}
 	}
 }
 

@@ -33,6 +33,8 @@ type Plan struct {
 
 	work      []string
 	shown     *shownHome
+	views     []*gitView
+	unsent    []Path // of Reach, found since the start
 	unshown   []string
 	home      string
 	temporary []string
@@ -160,7 +162,7 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 		return nil, nil, fmt.Errorf("the sandbox would need %d mounts, and %d are allowed: choose a smaller workspace", len(p.kinds), maxPlaces)
 	}
 	plan := &Plan{State: Path(real(o.State)), Network: s.Network == workers.NetworkFull, Outlet: s.Network == workers.NetworkList, Absent: p.absent, work: work, unshown: p.unshown, home: p.home, temporary: p.temporary}
-	plan.Reach = p.reach
+	plan.Reach, plan.views = p.reach, p.views
 	for _, w := range work {
 		plan.Work = append(plan.Work, Path(w))
 	}
@@ -181,6 +183,7 @@ type planner struct {
 	kinds     map[string]Place
 	absent    []Path
 	reach     []Path
+	views     []*gitView
 	unshown   []string // are there, and not in the session's home directory
 	notices   []string
 

@@ -114,7 +114,11 @@ func (s *search) repository(dir, base string) {
 	}
 	s.alone(dir, base)
 	hooks := []string{filepath.Join(config, "hooks")}
-	for path, what := range s.namedIn(dir, config) {
+	named, origins := s.namedIn(dir, config)
+	if len(origins) > 0 && len(s.p.views) < maxViews {
+		s.p.views = append(s.p.views, newGitView(dir, config, base, origins, named))
+	}
+	for path, what := range named {
 		if what == namedHooks {
 			hooks = append(hooks, path)
 			if filepath.Base(path) == "_" { // husky's own, which run those beside it
@@ -294,10 +298,10 @@ const (
 // maxGitAsked bounds the repositories whose settings git is asked for, at some milliseconds each.
 const maxGitAsked = 64
 
-// namedIn returns the paths that the settings of a work tree give to git, as git itself reads them. Where
-// it does not, or for settings that do not count now, they are read here.
-func (s *search) namedIn(work, config string) map[string]string {
-	paths, read := map[string]string{}, map[string]bool{}
+// namedIn returns the paths that the settings of a work tree give to git, as git itself reads them, and the
+// files that it has read. Where it reads none, or for settings that do not count now, they are read here.
+func (s *search) namedIn(work, config string) (paths map[string]string, read map[string]bool) {
+	paths, read = map[string]string{}, map[string]bool{}
 	if s.asked++; s.asked <= maxGitAsked {
 		s.askGit(work, config, paths, read)
 	}
@@ -315,7 +319,7 @@ func (s *search) namedIn(work, config string) map[string]string {
 			paths[path] = cmp.Or(paths[path], what)
 		}
 	}
-	return paths
+	return paths, read
 }
 
 // askGit adds the paths that git finds in its settings, and the files that it has read.

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -19,7 +20,7 @@ const (
 	// settleTime is how long a directory must not have changed before its time is believed: two changes
 	// may have the same one.
 	settleTime = 50 * time.Millisecond
-	// maxChanged bounds the places of one refresh. The others are found by the next.
+	// maxChanged bounds the places and paths of one refresh. The next one has the others.
 	maxChanged = 100
 )
 
@@ -38,9 +39,31 @@ func newShownHome(home string, places []Place) *shownHome {
 	return h
 }
 
-// Changed returns the places of the home directory that are no longer what the session sees. It looks at
-// some directories, and at the places only if one of those has changed. One goroutine calls it at a time.
-func (p *Plan) Changed() (changed []Place) {
+// Changed returns what programs outside have changed since it was last called, for a session that runs:
+// places of the home directory that are no longer what the session sees, and what git's settings lead to.
+// It is nil if there is nothing. One goroutine calls it at a time.
+func (p *Plan) Changed() *Grant {
+	g := &Grant{Places: p.replaced()}
+	for _, v := range p.views {
+		if v.isStale() {
+			p.unsent = append(p.unsent, v.read(p.home)...)
+		}
+	}
+	for len(p.unsent) > 0 && len(g.Reach) < maxChanged {
+		if path := p.unsent[0]; !slices.Contains(p.Reach, path) {
+			p.Reach, g.Reach = append(p.Reach, path), append(g.Reach, path)
+		}
+		p.unsent = p.unsent[1:]
+	}
+	if len(g.Places) == 0 && len(g.Reach) == 0 {
+		return nil
+	}
+	return g
+}
+
+// replaced returns the places of the home directory that are others now. It looks at some directories,
+// and at the places only if one of those has changed.
+func (p *Plan) replaced() (changed []Place) {
 	if p.shown == nil || !p.shown.isStale() {
 		return nil
 	}
@@ -78,4 +101,64 @@ func (h *shownHome) isStale() (stale bool) {
 		}
 	}
 	return stale
+}
+
+// maxViews bounds the repositories whose settings are looked at when a turn begins, the first that were
+// found.
+const maxViews = 16
+
+// A gitView knows the files from which git reads the settings of a work tree. The session cannot change
+// one but in plain settings; programs outside can.
+type gitView struct {
+	work, config, base string
+	origins            map[string]fs.FileInfo // nil for one that is not there
+}
+
+func newGitView(work, config, base string, origins map[string]bool, named map[string]string) *gitView {
+	v := &gitView{work, config, base, map[string]fs.FileInfo{}}
+	for file := range origins {
+		v.origins[file] = nil
+	}
+	for file, what := range named {
+		if what == namedSettings { // it may be there later
+			v.origins[file] = nil
+		}
+	}
+	v.note()
+	return v
+}
+
+func (v *gitView) note() {
+	for file := range v.origins {
+		v.origins[file] = nil
+		if st, err := os.Stat(file); err == nil {
+			v.origins[file] = st
+		}
+	}
+}
+
+func (v *gitView) isStale() bool {
+	for file, was := range v.origins {
+		now, err := os.Stat(file)
+		switch {
+		case (err == nil) != (was != nil):
+			return true
+		case err == nil && (now.Size() != was.Size() || !now.ModTime().Equal(was.ModTime()) || !os.SameFile(now, was)):
+			return true
+		}
+	}
+	return false
+}
+
+// read reads the settings again, and returns what they lead to.
+func (v *gitView) read(home string) (reach []Path) {
+	p := &planner{kinds: map[string]Place{}, home: home}
+	(&search{p: p}).repository(v.work, v.base)
+	for _, fresh := range p.views {
+		*v = *fresh
+	}
+	if len(p.views) == 0 { // git reads none of it now
+		v.note()
+	}
+	return p.reach
 }

@@ -6,9 +6,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Refresh shows the session what is now in these places, and returns when it sees it. A place that goes
-// meanwhile stays as it was.
-func (b *Box) Refresh(places []Place) {
+// Refresh takes in what programs outside have changed: it protects what git's settings lead to now, and
+// shows the session what is in these places, and returns when that is so. A place that goes in the meantime
+// stays as it was.
+func (b *Box) Refresh(changed *Grant) {
+	b.guardMore(nil, changed.Reach)
+	if len(changed.Places) == 0 {
+		return
+	}
 	done := make(chan struct{})
 	go func() {
 		runtime.LockOSThread() // and never unlocked, as for a grant
@@ -19,7 +24,7 @@ func (b *Box) Refresh(places []Place) {
 			return
 		}
 		var clones []clone
-		for _, place := range places {
+		for _, place := range changed.Places {
 			fd, err := cloneOfPlace(string(place.Path))
 			if err != nil {
 				continue

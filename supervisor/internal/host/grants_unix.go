@@ -6,8 +6,6 @@ import (
 	"errors"
 	"sync"
 	"time"
-
-	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 )
 
 // grantLimit bounds the time of a grant, which takes less than a millisecond.
@@ -68,10 +66,10 @@ func (s *staged) refresh() error {
 		return nil
 	}
 	changed := s.sandbox.Changed()
-	if len(changed) == 0 {
+	if changed == nil {
 		return nil
 	}
-	return s.counted(func() error { return s.order(order{Do: doRefresh, Grant: &confine.Grant{Places: changed}}) })
+	return s.counted(func() error { return s.order(order{Do: doRefresh, Grant: changed}) })
 }
 
 func (s *staged) grant(dir string) error {

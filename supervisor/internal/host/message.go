@@ -32,7 +32,7 @@ const (
 	doMark       = "mark"       // leave Mark in the output of the console
 	doPermit     = "permit"     // let the held call ID go on, which succeeds only with OK
 	doGrant      = "grant"      // give the sandbox a directory; answered
-	doRefresh    = "refresh"    // show the sandbox what is now in the places of Grant; answered like signal
+	doRefresh    = "refresh"    // show and protect what programs outside have changed, by Grant; answered like signal
 	doForget     = "forget"     // tell denials again that were told already; answered like signal
 	doKill       = "kill"       // end everything
 )
