@@ -3,8 +3,11 @@
 package confine
 
 import (
+	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -92,5 +95,64 @@ func TestWriteSettings_FollowsNoLink(t *testing.T) {
 	}
 	if text, _ := os.ReadFile(target); string(text) != "mine" {
 		t.Errorf("the link's target has %q", text)
+	}
+}
+
+// Git must read what is let through as the check does: settings that differ in plain ones alone.
+func TestMayBecome_UnderstandsWhatItLetsThroughAsGitDoes(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+	file := filepath.Join(t.TempDir(), "config")
+	list := func(text string) (all []string) {
+		touch(t, file, text)
+		out, err := exec.Command("git", "config", "--file", file, "-z", "--list").Output()
+		if err != nil {
+			return nil // git reads nothing of it, and runs nothing
+		}
+		return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
+	}
+	isPlain := func(entry string) bool {
+		key, _, _ := strings.Cut(entry, "\n")
+		section, rest, _ := strings.Cut(key, ".")
+		name := rest[strings.LastIndexByte(rest, '.')+1:]
+		return slices.Contains(maySet[section], name) || slices.Contains(mayAdd[section], name)
+	}
+	pieces := []string{
+		"[core]", "[user]", "[USER]", "[branch \"x\"]", "[remote \"o\"]", "[alias]", "[user \"a]b\"]", "[user.x]", "[user] ", " [core]", "\n", "\n", "\r\n", "\r", "\\", "\\\n", "\"", "#", ";", "\t", " ", "=", " = ",
+		"\tname = A", "\tname", "\tfsmonitor = x", "fsmonitor = x", "\tremote = o", "\turl = x", "\tx = !y", "\ufeff", "\u00a0", "\x00", "\x0b", "\x0c", "]", "[",
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	let := 0
+	for range 4000 {
+		now := settingsBefore
+		if random.IntN(2) == 0 {
+			now += "[user]\n\tname = A\n"
+		}
+		for range 1 + random.IntN(5) {
+			at := random.IntN(len(now) + 1)
+			if i := strings.IndexByte(now[at:], '\n'); i >= 0 && random.IntN(4) > 0 {
+				at += i + 1 // most begin a line
+			}
+			piece := pieces[random.IntN(len(pieces))]
+			if random.IntN(2) == 0 {
+				piece += "\n"
+			}
+			now = now[:at] + piece + now[at:]
+		}
+		if !mayBecome([]byte(settingsBefore), []byte(now)) || now == settingsBefore {
+			continue
+		}
+		if let++; let > 200 {
+			break
+		}
+		got := slices.DeleteFunc(list(now), isPlain)
+		if want := slices.DeleteFunc(list(settingsBefore), isPlain); got != nil && !slices.Equal(got, want) {
+			t.Errorf("%q is let through: git reads %q, and read %q", now, got, want)
+		}
+	}
+	if let < 50 {
+		t.Errorf("only %d forms were let through", let)
 	}
 }

@@ -129,6 +129,9 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 	}
 	for _, d := range s.Writable {
 		dir, err := p.wanted(d)
+		if err == nil && hasLinkIn(d, work) {
+			err = fmt.Errorf("the sandbox does not make %s writable: it leads to %s through a link that a session may have made; name that one if you mean it", d, dir)
+		}
 		if err != nil {
 			return nil, nil, err
 		}
@@ -262,6 +265,23 @@ func (p *planner) wanted(dir string) (string, error) {
 		return "", fmt.Errorf("the sandbox cannot make %s writable: it %s; name a directory in it", dir, why)
 	}
 	return found, nil
+}
+
+// hasLinkIn reports whether one of the links in a path is in one of these directories.
+func hasLinkIn(path string, dirs []string) bool {
+	at := "/"
+	for part := range strings.SplitSeq(filepath.Clean(path), "/") {
+		above := at
+		at = filepath.Join(above, part)
+		if _, err := os.Readlink(at); err != nil {
+			continue
+		}
+		if isIn(above, dirs) {
+			return true
+		}
+		at = real(at)
+	}
+	return false
 }
 
 func directory(dir string) (string, error) {

@@ -306,3 +306,24 @@ func TestNewPlan_SettingsThatNeverEndAreNotRead(t *testing.T) {
 		}
 	}
 }
+
+// A session can make a link in its workspace, and the next one be given what it leads to.
+func TestNewPlan_FollowsNoLinkThatASessionMayHaveMade(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	programs := filepath.Dir(w.home) + "/programs/deep"
+	mkdir(t, programs)
+	for link, to := range map[string]string{w.work + "/results": filepath.Dir(programs), filepath.Dir(w.home) + "/linked": filepath.Dir(programs)} {
+		if err := os.Symlink(to, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for dir, refused := range map[string]bool{w.work + "/results": true, w.work + "/results/deep": true, filepath.Dir(w.home) + "/linked/deep": false, programs: false} {
+		s := workspace()
+		s.Writable = []string{dir}
+		_, _, err := NewPlan(s, w.origin())
+		if (err != nil) != refused || refused && !strings.Contains(err.Error(), "it leads to "+real(dir)) {
+			t.Errorf("%s: got %v", dir, err)
+		}
+	}
+}
