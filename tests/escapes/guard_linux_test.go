@@ -128,6 +128,11 @@ func TestGuard_LeavesGitWorking(t *testing.T) {
 			}
 		})
 	}
+	if err := r.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.WaitUntilReady(t)
+	says(t, r, "import subprocess; print(subprocess.run('git config core.pager x && cd .. && rm -rf mine', shell=True, cwd="+quoted(m.work+"/mine")+").returncode)", "0") // still its own
 }
 
 func quotedLines(text string) string {

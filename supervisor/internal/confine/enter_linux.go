@@ -65,6 +65,7 @@ func (b *Box) Notices() []string { return b.notices }
 func Enter(p *Plan) (*Box, error) {
 	b := &Box{plan: p, store: string(p.State), root: -1, proc: -1, sockets: -1, calls: -1, mounts: -1}
 	b.step("dumpable", "", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)) // the worker must not look into the stage
+	b.openOwn()                                                          // on a mount that is not made read-only
 	b.step("namespaces", "", b.unshare())
 	b.do(b.boundDisk)
 	b.do(b.makeClones)

@@ -5,7 +5,6 @@ import (
 	"path"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -22,10 +21,14 @@ type guard struct {
 
 	making sync.Mutex
 	own    map[string]bool // the directories of repositories that the session made, by identity
+	notes  *os.File        // what own has, for the session's later workers; nil without one
 }
 
-// mostOwn bounds the repositories that a session makes and may change altogether.
-const mostOwn = 10_000
+// openOwn reads which repositories the session's earlier workers made, and opens the file for more.
+func (b *Box) openOwn() {
+	b.own = ownRepositories(string(b.plan.State))
+	b.notes, _ = os.OpenFile(ownFileIn(string(b.plan.State)), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600) // without one they are protected later
+}
 
 // plainNames are the protected names that have no slash; slashedNames are the others, by their first part.
 var plainNames, slashedNames = func() (plain map[string]bool, slashed map[string][]string) {
@@ -166,24 +169,10 @@ func (b *Box) isOwnWithin(git, below string) bool {
 	}
 }
 
-// identity returns what tells a file from all others, also from one that gets its number later; "" if
-// nothing is there.
-func identity(name string) string {
-	var st unix.Statx_t
-	if unix.Statx(unix.AT_FDCWD, name, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_INO|unix.STATX_BTIME, &st) != nil {
-		return ""
-	}
-	id := strconv.FormatUint(uint64(st.Dev_major)<<32|uint64(st.Dev_minor), 36) + "/" + strconv.FormatUint(st.Ino, 36)
-	if st.Mask&unix.STATX_BTIME == 0 {
-		return id + " " + name
-	}
-	return id + "/" + strconv.FormatInt(st.Btime.Sec, 36) + "." + strconv.Itoa(int(st.Btime.Nsec))
-}
-
 func (b *Box) isOwn(name string) bool {
 	b.making.Lock()
 	defer b.making.Unlock()
-	return len(b.own) > 0 && b.own[identity(name)]
+	return len(b.own) > 0 && b.own[identity(name)] // which is never ""
 }
 
 // isForeign reports whether something is there that the session did not make.
@@ -206,11 +195,16 @@ func (b *Box) noteMade(dir int, name string) {
 	}
 	b.making.Lock()
 	defer b.making.Unlock()
+	id := identity(full)
+	if id == "" || b.own[id] || len(b.own) >= mostOwn {
+		return
+	}
 	if b.own == nil {
 		b.own = map[string]bool{}
 	}
-	if len(b.own) < mostOwn {
-		b.own[identity(full)] = true
+	b.own[id] = true
+	if b.notes != nil && !strings.Contains(id, "\n") {
+		_, _ = b.notes.WriteString(id + "\n") // else it is protected later, as those of others
 	}
 }
 

@@ -114,7 +114,7 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 	if o.Temporary == nil {
 		o.Temporary = []string{"/tmp", "/var/tmp"}
 	}
-	p := &planner{kinds: map[string]Place{}, home: real(o.Home), directories: o.Directories}
+	p := &planner{kinds: map[string]Place{}, home: real(o.Home), directories: o.Directories, own: ownRepositories(real(o.State))}
 	for _, d := range o.Temporary {
 		if d = real(d); d != "" && !slices.Contains(p.temporary, d) {
 			p.temporary = append(p.temporary, d)
@@ -187,7 +187,8 @@ type planner struct {
 	absent    []Path
 	reach     []Path
 	views     []*gitView
-	unshown   []string // are there, and not in the session's home directory
+	own       map[string]bool // repositories that the session made
+	unshown   []string        // are there, and not in the session's home directory
 	notices   []string
 
 	directories map[string]string // as in an Origin

@@ -85,10 +85,12 @@ func (s *search) walk(top, base string) {
 			path := filepath.Join(dir, e.Name())
 			switch {
 			case e.Name() == ".git":
-				s.repository(dir, base)
+				if !s.p.isOwn(path) {
+					s.repository(dir, base)
+				}
 			case e.IsDir() && e.Name() != "node_modules" && !isGitDir(path):
 				queue = append(queue, path)
-			case e.IsDir() && e.Name() != "node_modules": // a bare repository
+			case e.IsDir() && e.Name() != "node_modules" && !s.p.isOwn(path): // a bare repository
 				s.gitDir(path, base)
 			}
 		}
@@ -193,7 +195,9 @@ func (s *search) gitDir(git, base string) {
 				switch {
 				case !e.IsDir():
 				case isGitDir(path):
-					s.gitDir(path, base)
+					if !s.p.isOwn(path) {
+						s.gitDir(path, base)
+					}
 				default:
 					queue = append(queue, path) // a submodule's name may contain slashes
 				}

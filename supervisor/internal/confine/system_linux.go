@@ -3,6 +3,7 @@ package confine
 import (
 	"errors"
 	"fmt"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -31,4 +32,18 @@ const Trial = "/bin/true"
 func sameFilesystem(a, b string) bool {
 	var x, y unix.Stat_t
 	return unix.Stat(a, &x) == nil && unix.Stat(b, &y) == nil && x.Dev == y.Dev
+}
+
+// identity returns what tells a file from all others, also from one that gets its number later; "" if
+// nothing is there.
+func identity(name string) string {
+	var st unix.Statx_t
+	if unix.Statx(unix.AT_FDCWD, name, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_INO|unix.STATX_BTIME, &st) != nil {
+		return ""
+	}
+	id := strconv.FormatUint(uint64(st.Dev_major)<<32|uint64(st.Dev_minor), 36) + "/" + strconv.FormatUint(st.Ino, 36)
+	if st.Mask&unix.STATX_BTIME == 0 {
+		return id + " " + name
+	}
+	return id + "/" + strconv.FormatInt(st.Btime.Sec, 36) + "." + strconv.Itoa(int(st.Btime.Nsec))
 }

@@ -24,3 +24,6 @@ func Supported(workers.Mechanism) error {
 
 // MayConnect says why no stage may connect in its worker's place here.
 func MayConnect() error { return errors.ErrUnsupported }
+
+// identity is for systems on which a session makes repositories of its own.
+func identity(string) string { return "" }
