@@ -10,10 +10,13 @@
 //	               namespace in which it may mount
 //	stage          Enter, in order: dumpable, namespaces, clones, read-only, places,
 //	               devices, processes, network, rights, filter
-//	               Serve: connects and makes names in the worker's place, to what is inside
-//	               and where it may; tells and holds what the mounts will refuse
+//	               Serve: connects and changes names in the worker's place, to what is inside
+//	               and where it may, as the mounts and a guard by name decide; tells and holds
+//	               what they refuse
 //	               Grant: a directory more, while the worker runs
-//	worker         sees the machine read-only but for its places
+//	               Refresh: what programs outside have replaced, when a turn begins
+//	worker         sees the machine read-only but for its places, and a home directory that
+//	               is built of what it may see
 //
 // [Plan.HeldBy] turns such a plan into one for a mechanism that the user accepts where there are no
 // namespaces: Landlock ([Restrict], on the same thread), or seatbelt, whose program the worker

@@ -17,9 +17,9 @@ type shownHome struct {
 }
 
 const (
-	// settleTime is how long a directory must not have changed before its time is believed: two changes
+	// leastAge is how old the time of a directory must be before it is believed: two changes
 	// may have the same one.
-	settleTime = 50 * time.Millisecond
+	leastAge = 50 * time.Millisecond
 	// maxChanged bounds the places and paths of one refresh. The next one has the others.
 	maxChanged = 100
 )
@@ -96,7 +96,7 @@ func (h *shownHome) isStale() (stale bool) {
 			continue
 		}
 		stale = true
-		if time.Since(st.ModTime()) > settleTime {
+		if time.Since(st.ModTime()) > leastAge {
 			h.times[dir] = st.ModTime()
 		}
 	}
