@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 
 	"github.com/turnstone-repl/turnstone/session"
 )
@@ -34,20 +35,32 @@ type Socket string
 // String implements Dialer.
 func (s Socket) String() string { return "the socket " + string(s) }
 
-// Dial implements Dialer. It takes up to 5 s. On Windows it makes sure that the one who
-// listens is this user.
-func (s Socket) Dial(ctx context.Context) (net.Conn, error) {
+// Dial implements Dialer. It takes up to 5 s. It makes sure that a daemon of this user listens there
+// before it returns: a daemon proves that it has the user's key, which no sandboxed session can read.
+// On Windows the pipe and the process that listens have to be this user's.
+func (s Socket) Dial(ctx context.Context) (net.Conn, error) { return dialAt(ctx, os.Getenv, string(s)) }
+
+func dialAt(ctx context.Context, getenv func(string) string, socket string) (net.Conn, error) {
 	ctx, stop := context.WithTimeout(ctx, dialTime)
 	defer stop()
-	conn, err := connect(ctx, string(s))
-	if session.KindOf(err) == KindUnreachable { // it says why in its own words
+	conn, err := connect(ctx, getenv, socket)
+	switch {
+	case err == nil:
+		return conn, nil
+	case session.KindOf(err) == KindUnreachable: // it says why in its own words
 		return nil, err
+	case errors.Is(err, context.DeadlineExceeded):
+		silent := stuck(Socket(socket))
+		silent.Cause = context.DeadlineExceeded
+		return nil, silent
 	}
-	if err != nil {
-		if reason := errors.Unwrap(err); reason != nil {
-			err = reason // our message names the socket already
-		}
-		return nil, &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("no daemon answers at %s (%v); start one with repl serve", string(s), err)}
+	if reason := errors.Unwrap(err); reason != nil {
+		err = reason // our message names the socket already
 	}
-	return conn, nil
+	return nil, &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("no daemon answers at %s (%v); start one with repl serve", socket, err)}
+}
+
+// stuck is the error of a way at whose end somebody listens and does not answer.
+func stuck(d Dialer) *session.Error {
+	return &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("%s gave no answer within %s: the daemon there is stopped or stuck", d, dialTime)}
 }

@@ -131,11 +131,10 @@ func (c *Client) introduce(ctx context.Context, d Dialer, hello *jsonline.Pendin
 
 // notADaemon is the error when what listens does not answer, or with something else.
 func notADaemon(ctx context.Context, d Dialer, err error) error {
-	message := fmt.Sprintf("what listens at %s does not answer as a daemon does: %v", d, err)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		message = fmt.Sprintf("%s gave no answer within %s: the daemon there is stopped or stuck", d, dialTime)
+		return stuck(d)
 	}
-	return &session.Error{Kind: KindUnreachable, Message: message}
+	return &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("what listens at %s does not answer as a daemon does: %v", d, err)}
 }
 
 // isPlain reports whether the daemon is known to be an older one, which knows no requests.

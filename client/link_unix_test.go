@@ -76,7 +76,7 @@ func TestLink_ADaemonThatStartsSlowlyIsReached(t *testing.T) {
 	_ = l.Close()
 	link := NewLink(Socket(socket), func(context.Context) error {
 		<-time.After(stuckTime)
-		l, err := net.Listen("unix", socket)
+		l, err := listenAt(socket)
 		if err != nil {
 			return err
 		}

@@ -4,10 +4,11 @@ import (
 	"os"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/tests/states"
 	"github.com/turnstone-repl/turnstone/tests/waits"
 )
 
 func TestMain(m *testing.M) {
 	waits.SideBySide()
-	os.Exit(m.Run())
+	os.Exit(states.Own(m.Run))
 }

@@ -41,9 +41,8 @@ func (u usual) String() string { return Socket(DefaultSocket(u.getenv)).String()
 // Dial implements Dialer. It takes up to 5 s. Where a daemon lives and is not at its socket, it
 // is asked to look after that first, and has 2 s to do so.
 func (u usual) Dial(ctx context.Context) (net.Conn, error) {
-	conn, err := Socket(DefaultSocket(u.getenv)).Dial(ctx)
-	if err != nil && u.getenv("REPL_SOCKET") == "" {
-		return askForSocket(ctx, u.getenv, err)
+	if named := u.getenv("REPL_SOCKET"); named != "" {
+		return dialAt(ctx, u.getenv, named)
 	}
-	return conn, err
+	return dialUsual(ctx, u.getenv)
 }

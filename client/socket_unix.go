@@ -5,11 +5,13 @@ package client
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/peer"
 	"github.com/turnstone-repl/turnstone/internal/registry"
 	"github.com/turnstone-repl/turnstone/session"
 )
@@ -23,12 +25,51 @@ const (
 
 func defaultSocket(getenv func(string) string) string { return registry.Find(getenv) }
 
-func connect(ctx context.Context, socket string) (net.Conn, error) {
-	if err := cmp.Or(registry.CheckPath(socket), registry.CheckOwner(socket, os.Geteuid())); err != nil {
+// connect connects to a socket, and makes sure that a daemon of its user listens there.
+func connect(ctx context.Context, getenv func(string) string, socket string) (net.Conn, error) {
+	user := os.Geteuid()
+	if err := cmp.Or(registry.CheckPath(socket), registry.CheckOwner(socket, user)); err != nil {
 		return nil, &session.Error{Kind: KindUnreachable, Message: err.Error()}
 	}
+	address := peer.Address(socket)
 	var d net.Dialer
-	return d.DialContext(ctx, "unix", socket)
+	conn, err := d.DialContext(ctx, "unix", socket)
+	if err != nil {
+		return nil, err
+	}
+	if user == 0 { // root may use the daemon of any user
+		user = cmp.Or(registry.Owner(socket), user)
+	}
+	err = peer.Ask(ctx, conn, address, registry.Keys(getenv, user))
+	if err == nil {
+		return conn, nil
+	}
+	_ = conn.Close()
+	if _, unproven := errors.AsType[*peer.UnprovenError](err); unproven {
+		err = &session.Error{Kind: KindUnreachable, Message: err.Error(), Cause: err}
+	}
+	return nil, err
+}
+
+// dialUsual connects to the daemon of this user, wherever it is. What does not prove that it is that
+// daemon is passed over. A daemon that lives and is not at its socket is asked to make it again.
+func dialUsual(ctx context.Context, getenv func(string) string) (net.Conn, error) {
+	first := registry.Find(getenv)
+	conn, err := dialAt(ctx, getenv, first)
+	if _, unproven := errors.AsType[*peer.UnprovenError](err); unproven {
+		for _, other := range registry.Sockets(getenv) {
+			if other == first {
+				continue
+			}
+			if conn, err := dialAt(ctx, getenv, other); err == nil {
+				return conn, nil
+			}
+		}
+	}
+	if err == nil || errors.Is(err, context.DeadlineExceeded) { // it is there
+		return conn, err
+	}
+	return askForSocket(ctx, getenv, err)
 }
 
 // askForSocket asks the daemon of this user, if it lives, to make its socket again. failed is
@@ -46,12 +87,15 @@ func askForSocket(ctx context.Context, getenv func(string) string, failed error)
 		if !lives {
 			return nil, failed
 		}
-		if conn, err := connect(ctx, e.Socket); err == nil {
+		if conn, err := connect(ctx, getenv, e.Socket); err == nil {
 			return conn, nil
 		}
 		select {
 		case <-again.C:
 		case <-ctx.Done():
+			if _, unproven := errors.AsType[*peer.UnprovenError](failed); unproven {
+				return nil, failed // something else has its place
+			}
 			return nil, &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf(
 				"the daemon of this user is the process %d, and cannot be reached from here at %s; no second one is started beside it: use it from the login that can, or end it with kill %[1]d", e.PID, e.Socket)}
 		}

@@ -540,6 +540,9 @@ func (s *Session) giveLive(g session.Grant) error {
 	case w.proc.gate == nil:
 		return session.Errorf(session.KindUnsupported, "the sandbox of a running session cannot be changed here: reset the session to have it")
 	}
+	if s.o.Leave != nil {
+		_ = s.o.Leave([]string{g.Write}) // what stays was named when the session began
+	}
 	if err := w.proc.gate.Grant(g.Write); !errors.Is(err, host.ErrEnded) { // else the next worker has it
 		return err
 	}

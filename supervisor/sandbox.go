@@ -107,6 +107,10 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, own, fi
 		}
 	}
 	needed := append([]string{home, dir, sandbox.Workspace, o.Dir}, sandbox.Writable...)
+	if dir := variable(o.Env, "XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		// It has the daemon's key later, also if that is made while the session runs.
+		_ = os.MkdirAll(filepath.Join(dir, "turnstone"), 0o700)
+	}
 	for _, closed := range []string{
 		variable(o.Env, "XDG_RUNTIME_DIR"), // the user's services
 		ownDirectory(o.Env, home, "XDG_CONFIG_HOME", ".config"), ownDirectory(o.Env, home, "XDG_STATE_HOME", ".local/state"),
@@ -116,6 +120,13 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, own, fi
 		}
 	}
 	policy.Protected = append(slices.Clone(policy.Protected), daemonDirectories(o.Env)...)
+	if o.Leave != nil {
+		written := slices.Clone(sandbox.Writable)
+		if sandbox.Level == workers.Workspace {
+			written = append(written, cmp.Or(sandbox.Workspace, dir))
+		}
+		policy.Protected = append(policy.Protected, o.Leave(written)...)
+	}
 	if cache := ownDirectory(o.Env, home, "XDG_CACHE_HOME", ".cache"); filepath.IsAbs(cache) { // it has code that sessions without a sandbox run
 		policy.Protected = append(slices.Clone(policy.Protected), cache)
 	}
@@ -162,6 +173,7 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, own, fi
 		if err != nil {
 			return nil, err
 		}
+
 		c.hidden = plan.Hidden()
 		if by == "" {
 			home, shown := plan.Home()
@@ -201,6 +213,9 @@ func homeDirectories(env []string) map[string]string {
 // daemonDirectories returns where a daemon listens, if a variable says so: who changes one of them in a
 // workspace takes its place.
 func daemonDirectories(env []string) (dirs []string) {
+	if socket := variable(env, "REPL_SOCKET"); filepath.IsAbs(socket) {
+		dirs = append(dirs, socket, socket+".lock")
+	}
 	for name, own := range map[string]string{"XDG_RUNTIME_DIR": "turnstone", "XDG_STATE_HOME": "turnstone", "TMPDIR": "turnstone-" + strconv.Itoa(os.Getuid())} {
 		if dir := variable(env, name); filepath.IsAbs(dir) {
 			dirs = append(dirs, filepath.Join(dir, own))

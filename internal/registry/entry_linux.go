@@ -72,6 +72,7 @@ func files(getenv func(string) string) []string {
 func Read(getenv func(string) string) (e Entry, ok bool) {
 	for _, path := range files(getenv) {
 		if e, err := load(path); err == nil && e.lives() {
+			e.InState = filepath.Dir(path) == StateDir(getenv)
 			return e, true
 		}
 	}

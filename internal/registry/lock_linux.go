@@ -12,35 +12,48 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/turnstone-repl/turnstone/internal/peer"
 )
 
-// pauseTime is the pause after a failure to accept a caller.
-const pauseTime = 100 * time.Millisecond
+const (
+	// pauseTime is the pause after a failure to accept a caller.
+	pauseTime = 100 * time.Millisecond
+
+	// lockTime bounds asking whether a daemon holds the lock, and answering that. Only a process that
+	// hangs takes so long.
+	lockTime = 10 * time.Second
+
+	// maxAsking bounds those who ask at once.
+	maxAsking = 16
+)
 
 // A Lock shows that this process is the daemon of its user on this host. The kernel frees it
 // when the process ends. It is a name that the kernel keeps, so no cleaning program, full
 // disk or network file system can lose it.
 type Lock struct {
 	listener net.Listener
+	stop     context.CancelFunc // ends the answers that are being given
 	wg       sync.WaitGroup
 }
 
 // Hold takes the lock. The error is [ErrHeld] when another process has it. Users with several
 // state directories have one lock for each.
 func Hold(getenv func(string) string) (*Lock, error) {
+	name := lockName(getenv)
 	config := net.ListenConfig{}
-	listener, err := config.Listen(context.Background(), "unix", lockName(getenv))
+	listener, err := config.Listen(context.Background(), "unix", name)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, holder(getenv)
+		return nil, holder(getenv, name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot take the lock of this user's daemon: %w", err)
 	}
-	l := &Lock{listener: listener}
+	ctx, stop := context.WithCancel(context.Background())
+	l := &Lock{listener: listener, stop: stop}
+	asking := make(chan struct{}, maxAsking)
 	l.wg.Go(func() {
 		for {
-			conn, err := listener.Accept() // of one who asks for our process
+			conn, err := listener.Accept() // of one who asks who we are
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
@@ -48,16 +61,33 @@ func Hold(getenv func(string) string) (*Lock, error) {
 				time.Sleep(pauseTime)
 				continue
 			}
-			_ = conn.Close()
+			select {
+			case asking <- struct{}{}:
+				l.wg.Go(func() {
+					answer(ctx, conn, name, getenv)
+					<-asking
+				})
+			default:
+				_ = conn.Close()
+			}
 		}
 	})
 	return l, nil
+}
+
+// answer proves to one who asks that a daemon of the user holds the lock.
+func answer(ctx context.Context, conn net.Conn, name string, getenv func(string) string) {
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	_ = conn.SetDeadline(time.Now().Add(lockTime))
+	_ = peer.Answer(conn, name, Keys(getenv, os.Geteuid()))
 }
 
 // Release frees the lock.
 func (l *Lock) Release() {
 	if l != nil {
 		_ = l.listener.Close()
+		l.stop()
 		l.wg.Wait()
 	}
 }
@@ -71,22 +101,15 @@ func lockName(getenv func(string) string) string {
 }
 
 // holder returns who holds the lock, as an error.
-func holder(getenv func(string) string) error {
-	conn, err := net.DialTimeout("unix", lockName(getenv), askTime)
+func holder(getenv func(string) string, name string) error {
+	ctx, stop := context.WithTimeout(context.Background(), lockTime)
+	defer stop()
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", name)
 	if err != nil {
-		return &HeldError{Own: true} // it has just ended, or has too many callers
+		return &HeldError{} // it has just ended, or takes nobody
 	}
 	defer conn.Close()
-	raw, err := conn.(*net.UnixConn).SyscallConn()
-	if err != nil {
-		return &HeldError{Own: true}
-	}
-	var who *unix.Ucred
-	var asked error
-	if err := raw.Control(func(fd uintptr) {
-		who, asked = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	}); err != nil || asked != nil {
-		return &HeldError{Own: true}
-	}
-	return &HeldError{PID: int(who.Pid), Own: int(who.Uid) == os.Geteuid()}
+	_, pid, _ := peer.Of(conn)
+	return &HeldError{PID: pid, Own: peer.Ask(ctx, conn, name, Keys(getenv, os.Geteuid())) == nil}
 }

@@ -4,7 +4,8 @@
 // lock that no file system can lose. Elsewhere there is neither, and the daemon is found at
 // the usual sockets.
 //
-// The package starts one goroutine for each [Lock]. It ends with it.
+// The package starts one goroutine for each [Lock], and one for each of up to 16 processes that ask it for a
+// proof. They end with it.
 package registry
 
 import (
@@ -19,6 +20,9 @@ type Entry struct {
 	Begun  uint64    `json:"begun"`  // when the process began, in clock ticks since the system did
 	Socket string    `json:"socket"` // absolute
 	Since  time.Time `json:"since"`  // when it began to listen there
+
+	// InState says that the entry is in the state directory, which no session writes.
+	InState bool `json:"-"`
 }
 
 // ErrHeld means that another process holds the lock.
@@ -27,15 +31,15 @@ var ErrHeld = errors.New("registry: another daemon of this user runs on this hos
 // A HeldError says who holds the lock. It is [ErrHeld].
 type HeldError struct {
 	PID int  // 0 if unknown
-	Own bool // it is a process of this user
+	Own bool // it has proved that it is a daemon of this user
 }
 
 func (e *HeldError) Error() string {
 	switch {
+	case !e.Own && e.PID == 0:
+		return "a program that is not a daemon of this user holds the lock of its daemon"
 	case !e.Own:
-		return "a process of another user holds the lock of this user's daemon"
-	case e.PID == 0:
-		return "another process holds the lock of this user's daemon"
+		return fmt.Sprintf("the process %d, which is not a daemon of this user, holds the lock of its daemon", e.PID)
 	}
 	return fmt.Sprintf("the process %d holds the lock of this user's daemon", e.PID)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/peer"
 	"github.com/turnstone-repl/turnstone/internal/registry"
 	"github.com/turnstone-repl/turnstone/tests/owners"
 )
@@ -160,9 +161,29 @@ func TestFind_ASocketThatNobodyServesLeadsNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	left.SetUnlinkOnClose(false)
-	if got := registry.Find(v.get); got != other {
-		t.Errorf("while it is served: got %s, want %s", got, other)
+	proves := make(chan bool) // what listens is a daemon, the next time
+	go func() {
+		for daemon := range proves {
+			conn, err := left.Accept()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			keys := registry.Keys(v.get, os.Geteuid())
+			if !daemon {
+				keys.Dirs = []string{login}
+			}
+			_ = peer.Answer(conn, peer.Address(other), keys)
+			_ = conn.Close()
+		}
+	}()
+	for daemon, want := range map[bool]string{true: other, false: named} {
+		proves <- daemon
+		if got := registry.Find(v.get); got != want {
+			t.Errorf("while it is served, by a daemon %v: got %s, want %s", daemon, got, want)
+		}
 	}
+	close(proves)
 	_ = left.Close()
 	if got := registry.Find(v.get); got != named {
 		t.Errorf("when it was left behind: got %s, want %s", got, named)

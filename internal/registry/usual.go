@@ -3,6 +3,7 @@
 package registry
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,13 +15,15 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/internal/peer"
 )
 
 // socketName is that of the socket, in a directory of its own.
 const socketName = "daemon.sock"
 
-// askTime bounds asking whether anybody listens at a socket.
-const askTime = time.Second
+// askTime bounds asking whether a daemon listens at a socket.
+const askTime = 2 * time.Second
 
 // Sockets returns where the daemon of a user may listen, the best first: in the directory of
 // the login, if there is one, then in a directory that no login owns. getenv is os.Getenv.
@@ -78,6 +81,16 @@ func CheckOwner(path string, user int) error {
 	return nil
 }
 
+// Owner returns the user to whom a socket belongs; 0 if that is unknown, or root.
+func Owner(path string) int {
+	if i, err := os.Stat(path); err == nil {
+		if owner, ok := i.Sys().(*syscall.Stat_t); ok {
+			return int(owner.Uid)
+		}
+	}
+	return 0
+}
+
 // loginDir returns the directory that the system makes for the time in which a user is logged
 // in; "" if there is none. XDG_RUNTIME_DIR may be another user's, after su, or another
 // host's, in a job.
@@ -108,6 +121,24 @@ func StateDir(getenv func(string) string) string {
 	return filepath.Join(home, ".local", "state", "turnstone")
 }
 
+// Keys returns where the key of a user is, by which clients know the daemon: in the state directory,
+// or where that takes no file, in a directory of the user's own in /tmp. No session writes or sees
+// either; TMPDIR may be in a workspace.
+func Keys(getenv func(string) string, uid int) peer.Keys {
+	state := StateDir(getenv)
+	if uid != os.Geteuid() { // root asks for another user's
+		state = ""
+		if u, err := user.LookupId(strconv.Itoa(uid)); err == nil && filepath.IsAbs(u.HomeDir) {
+			state = filepath.Join(u.HomeDir, ".local", "state", "turnstone")
+		}
+	}
+	k := peer.Keys{Dirs: []string{"/tmp/turnstone-" + strconv.Itoa(uid)}, UID: uid}
+	if state != "" {
+		k.Dirs = append([]string{state}, k.Dirs...)
+	}
+	return k
+}
+
 // isOwnDir reports whether a directory is there and belongs to this user.
 func isOwnDir(dir string) bool {
 	i, err := os.Stat(dir)
@@ -121,13 +152,14 @@ func isOwn(i os.FileInfo) bool {
 }
 
 // Find returns where the daemon of this user on this host listens, or where one would. A socket
-// that a killed daemon has left leads nowhere.
+// that a killed daemon has left leads nowhere, and neither does one of another program.
 func Find(getenv func(string) string) string {
 	if e, ok := Read(getenv); ok {
 		return e.Socket
 	}
 	sockets := Sockets(getenv)
-	if i := slices.IndexFunc(sockets, Answers); i > 0 {
+	answers := func(socket string) bool { return Answers(getenv, socket) }
+	if i := slices.IndexFunc(sockets, answers); i > 0 {
 		return sockets[i]
 	}
 	return sockets[0]
@@ -143,15 +175,22 @@ func isSocket(path string) bool {
 	return err == nil && i.Mode().Type() == os.ModeSocket && isOwn(i)
 }
 
-// Answers reports whether anybody listens at a socket of this user, within a second.
-func Answers(path string) bool {
-	if !isSocket(path) {
-		return false
-	}
-	conn, err := net.DialTimeout("unix", path, askTime)
+// Answers reports whether a daemon of this user listens at a socket, within two seconds.
+func Answers(getenv func(string) string, path string) bool {
+	return isSocket(path) && Prove(context.Background(), getenv, path, askTime) == nil
+}
+
+// Prove asks what listens at a socket whether it is a daemon of this user. The error is a
+// *peer.UnprovenError if it is not.
+func Prove(ctx context.Context, getenv func(string) string, path string, limit time.Duration) error {
+	ctx, stop := context.WithTimeout(ctx, limit)
+	defer stop()
+	address := peer.Address(path)
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", path)
 	if err != nil {
-		return false
+		return err
 	}
-	_ = conn.Close()
-	return true
+	defer conn.Close()
+	return peer.Ask(ctx, conn, address, Keys(getenv, os.Geteuid()))
 }

@@ -347,7 +347,7 @@ func TestMCP_TwoOfOneNameReadByThemselves(t *testing.T) {
 	t.Parallel()
 	h := daemonHome(t)
 	h.serve(t)
-	conn, err := client.Dial(t.Context(), client.Socket(h.socket()))
+	conn, err := client.Dial(t.Context(), client.Usual(h.environment))
 	if err != nil {
 		t.Fatal(err)
 	}

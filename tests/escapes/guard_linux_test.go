@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -247,6 +248,32 @@ func TestGuard_KeepsTheDaemonsPlaceInAWorkspace(t *testing.T) {
 		}
 	}
 	if said := r.Run(t, "print(changes("+quoted("puts('tmp/mine')")+"))").Text(timeline.Stdout, timeline.Stderr); said != "open\n" {
+		t.Errorf("next to it: got %q", said)
+	}
+}
+
+// It may be in a directory that the session is given while it runs.
+func TestGuard_KeepsTheDaemonsPlaceInWhatIsGranted(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	given := filepath.Join(m.outside, "other")
+	dir := filepath.Join(given, "tmp/turnstone-"+strconv.Itoa(os.Getuid()))
+	write(t, filepath.Join(dir, "daemon.sock"), "")
+	m.env = append(m.env, "TMPDIR="+filepath.Join(given, "tmp"))
+	r := open(t, m, workspace(m))
+	if err := r.Session.Allow(t.Context(), session.Grant{Write: given}); err != nil {
+		t.Fatal(err)
+	}
+	r.Run(t, tryToChange+"dir = "+quoted(dir)+"\ntop = "+quoted(given)+"\nos.mkdir(top + '/mine')")
+	for _, code := range []string{
+		"os.rename(top + '/tmp', top + '/other')", "os.rename(dir, top + '/tmp/y')", "os.unlink(dir + '/daemon.sock')", "puts(dir + '/daemon.sock')", "os.rename(top + '/mine', dir)",
+		"socket.socket(socket.AF_UNIX).bind(dir + '/other.sock')",
+	} {
+		if said := r.Run(t, "print(changes("+quoted(code)+"))").Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
+			t.Errorf("%s: got %q, want it held", code, said)
+		}
+	}
+	if said := r.Run(t, "print(changes("+quoted("puts(top + '/mine/x')")+"))").Text(timeline.Stdout, timeline.Stderr); said != "open\n" {
 		t.Errorf("next to it: got %q", said)
 	}
 }

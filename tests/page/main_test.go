@@ -153,10 +153,15 @@ func (s *stage) serve() (stop func()) {
 	return stop
 }
 
+// variable is one of the daemon's environment by which clients find it and know it.
+func (s *stage) variable(name string) string {
+	return map[string]string{"REPL_SOCKET": s.socket, "XDG_STATE_HOME": filepath.Join(s.dir, "state")}[name]
+}
+
 // daemon is a connection to the daemon.
 func (s *stage) daemon() *client.Client {
 	s.t.Helper()
-	c, err := client.Dial(s.t.Context(), client.Socket(s.socket))
+	c, err := client.Dial(s.t.Context(), client.Usual(s.variable))
 	if err != nil {
 		s.t.Fatal(err)
 	}

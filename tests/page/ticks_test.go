@@ -7,10 +7,14 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/internal/peer"
+	"github.com/turnstone-repl/turnstone/internal/registry"
 )
 
 // A wiretap stands between the page and the daemon, and notes the calls of the page.
@@ -35,16 +39,19 @@ func tap(t *testing.T, s *stage) *wiretap {
 			if err != nil {
 				return
 			}
-			go w.pass(c, s.socket)
+			go w.pass(c, s)
 		}
 	}()
 	return w
 }
 
-// pass hands lines on, in both directions.
-func (w *wiretap) pass(page net.Conn, socket string) {
+// pass hands lines on, in both directions. It has the key of the daemon, whose proof would not do here.
+func (w *wiretap) pass(page net.Conn, s *stage) {
 	defer page.Close()
-	daemon, err := net.Dial("unix", socket)
+	if peer.Answer(page, peer.Address(w.socket), registry.Keys(s.variable, os.Geteuid())) != nil {
+		return
+	}
+	daemon, err := net.Dial("unix", s.socket)
 	if err != nil {
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/tests/fakeworker"
+	"github.com/turnstone-repl/turnstone/tests/states"
 	"github.com/turnstone-repl/turnstone/tests/waits"
 	"github.com/turnstone-repl/turnstone/tests/ways"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -22,7 +23,7 @@ func TestMain(m *testing.M) {
 		fakeworker.Main()
 	}
 	waits.SideBySide()
-	os.Exit(m.Run())
+	os.Exit(states.Own(m.Run))
 }
 
 // patience bounds every wait for a process.

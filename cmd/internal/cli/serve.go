@@ -23,7 +23,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// statusServed is the exit status when another daemon serves the socket. It tells service
+// statusServed is the exit status when another daemon, or something else, has the socket. It tells service
 // managers not to start this one again and again.
 const statusServed = 3
 
@@ -134,7 +134,7 @@ func serveDetached(ctx context.Context, s streams, f *flag.FlagSet) (int, error)
 	if status, ok := statusOf(ctx); ok {
 		return status, nil
 	}
-	if errors.Is(err, daemon.ErrServed) {
+	if isTaken(err) {
 		return statusServed, err
 	}
 	if err != nil {
@@ -144,11 +144,16 @@ func serveDetached(ctx context.Context, s streams, f *flag.FlagSet) (int, error)
 	return statusDone, nil
 }
 
+// isTaken reports whether somebody has the socket of a daemon that was to start.
+func isTaken(err error) bool {
+	return errors.Is(err, daemon.ErrServed) || errors.Is(err, daemon.ErrInUse)
+}
+
 func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
 	// The socket is made first, so that clients that start together with the daemon wait
 	// in its queue.
 	l, err := daemon.Listen(o.socket)
-	if errors.Is(err, daemon.ErrServed) {
+	if isTaken(err) {
 		return statusServed, err
 	}
 	if err != nil {
@@ -172,7 +177,7 @@ func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
 	defer set.Close()
 	sup, err := supervisor.New(&supervisor.Options{
 		Functions: set.Functions(), Dir: o.sessionDir, ScrubEnv: clientSecrets(), Recover: recoverCommand, MaxSessions: o.maxSessions, Memory: int64(o.memory), Processes: o.processes, CPUs: o.cpus,
-		Logger: log, Grants: keptFile(), Remedy: func(name, _ string, g session.Grant) string { return allowCommand(name, g) },
+		Logger: log, Grants: keptFile(), Leave: mover(l), Remedy: func(name, _ string, g session.Grant) string { return allowCommand(name, g) },
 	})
 	if err != nil {
 		return statusFailed, err
@@ -204,6 +209,14 @@ func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
 		return status, nil
 	}
 	return statusDone, nil
+}
+
+// mover has the daemon move its socket out of what a session is about to write.
+func mover(l any) func(dirs []string) (keep []string) {
+	if m, ok := l.(interface{ Leave(dirs []string) []string }); ok {
+		return m.Leave
+	}
+	return nil
 }
 
 // logger returns the log of a daemon: the file that was chosen, or else standard error and the

@@ -73,7 +73,7 @@ func startDaemon(ctx context.Context, socket, log string, more []string, notes i
 			text := strings.TrimSpace(string(said))
 			var exit *exec.ExitError
 			if errors.As(err, &exit) && exit.ExitCode() == statusServed {
-				return none, fmt.Errorf("%w: %s", daemon.ErrServed, strings.TrimPrefix(text, "repl: the socket is served already: "))
+				return none, takenError(text)
 			}
 			return none, fmt.Errorf("repl serve ended: %v: %s", err, text)
 		case <-ctx.Done():
@@ -83,6 +83,16 @@ func startDaemon(ctx context.Context, socket, log string, more []string, notes i
 		}
 	}
 	return none, fmt.Errorf("repl serve did not answer within %s", startLimit)
+}
+
+// takenError is the error of a daemon that has ended because somebody has its socket.
+func takenError(said string) error {
+	for _, kind := range []error{daemon.ErrServed, daemon.ErrInUse} {
+		if rest, ok := strings.CutPrefix(said, "repl: "+strings.TrimPrefix(kind.Error(), "daemon: ")+": "); ok {
+			return fmt.Errorf("%w: %s", kind, rest)
+		}
+	}
+	return fmt.Errorf("%w: %s", daemon.ErrServed, said)
 }
 
 // detachedLog returns the log of a daemon that outlives this process, unless the user gave

@@ -25,6 +25,7 @@ type address struct {
 	look    <-chan time.Time
 	said    string // the last problem that was logged
 	warned  string // the last warning that was logged
+	aside   string // the last reason to be elsewhere that was logged
 	served  int    // how often in a row another daemon was there
 	blind   bool   // the last attempt to watch failed
 }
@@ -34,6 +35,7 @@ type keeper interface {
 	Renewer
 	files() []string
 	Warning() string
+	Aside() string
 }
 
 func (d *Daemon) newAddress(l net.Listener) *address {
@@ -125,14 +127,21 @@ func (a *address) check() (lost, watched bool) {
 	return a.served > 1 && a.d.rpc.Activity().Connections == 0 && !a.d.isRunning(), watched
 }
 
-// warn logs, once, why other clients may not find the daemon.
+// warn logs, once, why the daemon is elsewhere, and why other clients may not find it.
 func (a *address) warn() {
 	k, ok := a.l.(keeper)
-	if !ok || k.Warning() == a.warned {
+	if !ok {
 		return
 	}
-	if a.warned = k.Warning(); a.warned != "" {
-		a.d.log.Warn("other logins may not find the daemon", "error", a.warned)
+	if why := k.Aside(); why != a.aside {
+		a.d.log.Warn("the daemon serves at another socket", "at", a.l.Addr(), "why", why)
+		a.aside = why
+	}
+	if why := k.Warning(); why != a.warned {
+		if why != "" {
+			a.d.log.Warn("other logins may not find the daemon", "error", why)
+		}
+		a.warned = why
 	}
 }
 

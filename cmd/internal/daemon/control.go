@@ -2,20 +2,30 @@ package daemon
 
 import (
 	"encoding/json"
+	"io"
 	"slices"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
+	"github.com/turnstone-repl/turnstone/internal/peer"
 )
+
+// A prover is a listener that can prove whose daemon it belongs to.
+type prover interface {
+	Prove(conn io.ReadWriteCloser, nonce string) (peer.Proof, error)
+}
 
 // control answers a control line. It only queues commands for the owner, so a client cannot
 // hold up the daemon.
-func (d *Daemon) control(kind string, _ json.RawMessage) rpc.ControlReply {
-	if kind == "status" {
+func (d *Daemon) control(conn *rpc.Conn, kind string, line json.RawMessage) rpc.ControlReply {
+	switch kind {
+	case "status":
 		return d.status()
+	case peer.Question:
+		return d.prove(conn, line)
 	}
 	c := command(kind)
 	if !slices.Contains([]command{commandPause, commandResume, commandDrain, commandStop}, c) {
-		return rpc.ControlReply{Reason: "unknown_message_type", Error: "there are status, pause, resume, drain and stop"}
+		return rpc.ControlReply{Reason: "unknown_message_type", Error: "there are prove, status, pause, resume, drain and stop"}
 	}
 	select {
 	case d.commands <- c:
@@ -23,6 +33,29 @@ func (d *Daemon) control(kind string, _ json.RawMessage) rpc.ControlReply {
 	default:
 		return rpc.ControlReply{Reason: "busy", Error: "the daemon has not carried out earlier commands yet"}
 	}
+}
+
+// prove proves to a client that this is the daemon of its user at this address. It does not count as
+// use.
+func (d *Daemon) prove(conn *rpc.Conn, line json.RawMessage) rpc.ControlReply {
+	var q struct {
+		Nonce string `json:"nonce"`
+	}
+	if err := json.Unmarshal(line, &q); err != nil {
+		return rpc.ControlReply{Reason: "invalid", Error: err.Error()}
+	}
+	d.mu.Lock()
+	l, ok := d.listener.(prover)
+	d.mu.Unlock()
+	if !ok {
+		return rpc.ControlReply{Reason: "unsupported", Error: "here the owner of the pipe says whose daemon it is"}
+	}
+	p, err := l.Prove(conn.Stream(), q.Nonce)
+	if err != nil {
+		conn.Logger.Warn("no proof is given", "error", err)
+		return rpc.ControlReply{Reason: "unproven", Error: err.Error()}
+	}
+	return rpc.ControlReply{OK: true, Data: p.Fields()}
 }
 
 // status describes the daemon. Calling it does not count as use.

@@ -112,6 +112,7 @@ type Daemon struct {
 
 	mu          sync.Mutex
 	ctx         context.Context          // guarded by mu; ends everything; nil before Serve
+	listener    net.Listener             // guarded by mu; nil before Serve
 	entries     map[string]*entry        // guarded by mu; the sessions
 	opening     map[string]chan struct{} // guarded by mu; by the name of a session that is being opened, closed when that is over
 	watches     map[string]*watch        // guarded by mu; subscriptions by name
@@ -173,7 +174,7 @@ func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	d.mu.Lock()
-	d.ctx = ctx
+	d.ctx, d.listener = ctx, l
 	d.mu.Unlock()
 
 	for _, p := range d.pools {

@@ -19,6 +19,7 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/tests/confined"
 	"github.com/turnstone-repl/turnstone/tests/fakeworker"
+	"github.com/turnstone-repl/turnstone/tests/states"
 	"github.com/turnstone-repl/turnstone/tests/waits"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 		chaosClient(socket)
 	}
 	waits.SideBySide()
-	os.Exit(confined.Main(m))
+	os.Exit(states.Own(func() int { return confined.Main(m) }))
 }
 
 // patience bounds every wait for a process.

@@ -41,6 +41,6 @@ func TestDaemon_WithoutWatchesNoticesThatItsSocketIsGone(t *testing.T) {
 	if err := os.RemoveAll(filepath.Dir(r.socket)); err != nil {
 		t.Fatal(err)
 	}
-	r.until("the socket is there again", func() bool { return registry.Answers(r.socket) })
+	r.until("the socket is there again", func() bool { return registry.Answers(os.Getenv, r.socket) })
 	r.run(r.dial(), "print still", "still\n")
 }

@@ -2,5 +2,10 @@ package daemon
 
 import "errors"
 
-// ErrServed means that another daemon serves the socket.
-var ErrServed = errors.New("daemon: the socket is served already")
+var (
+	// ErrServed means that another daemon of this user serves the socket, and has proved it.
+	ErrServed = errors.New("daemon: the socket is served already")
+
+	// ErrInUse means that something else has the socket, or a daemon that does not answer.
+	ErrInUse = errors.New("daemon: the socket is in use")
+)

@@ -20,17 +20,30 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/turnstone-repl/turnstone/internal/peer"
 	"github.com/turnstone-repl/turnstone/internal/registry"
 )
 
-// probeTime bounds the check whether a daemon serves a socket.
-const probeTime = 2 * time.Second
+const (
+	// probeTime bounds the check whether a daemon serves a socket, of one that is running, and startTime
+	// that of one that starts: another that has just begun answers when it is ready.
+	probeTime = 500 * time.Millisecond
+	startTime = 10 * time.Second
+
+	// probePause is the pause between two checks.
+	probePause = 20 * time.Millisecond
+)
 
 // A Listener accepts clients on a unix socket.
 type Listener struct {
 	path   string   // "" for a socket of a service manager, which we do not look after
 	usual  bool     // it is one of those at which the user's daemon is found
 	others []string // further ones, if path cannot be used
+	keys   peer.Keys
+
+	// addresses are the sockets of which clients may have connections, by their names here as clients
+	// write them. A link that is put above one later does not count.
+	addresses *sync.Map
 
 	mu      sync.Mutex
 	current *net.UnixListener // guarded by mu
@@ -40,13 +53,17 @@ type Listener struct {
 	entry   string            // guarded by mu; the file that says where we are; "" for none
 	warning string            // guarded by mu; why others may not find the daemon
 	crashed int               // guarded by mu; the process that a free lock file named
+	started bool              // guarded by mu; it has served
+	aside   string            // guarded by mu; why it is not where it was to be
+	written []string          // guarded by mu; directories that sessions write
 	closed  bool              // guarded by mu
 }
 
 // Listen makes the socket at path, or takes the one that systemd passes. It removes only dead
-// sockets, and never takes the socket of a live daemon. At one of [registry.Sockets] it is the
+// sockets, and never takes one at which somebody listens. At one of [registry.Sockets] it is the
 // daemon of this user on this host: there is no second one, and another of them serves if path
-// cannot be used. ErrServed means that a live daemon is there.
+// cannot be used. ErrServed means that a live daemon of this user is there, which has proved that
+// it is one.
 func Listen(path string) (*Listener, error) {
 	l, err := activated()
 	if err != nil {
@@ -60,6 +77,13 @@ func Listen(path string) (*Listener, error) {
 	} else {
 		path = l.current.Addr().String()
 	}
+	l.addresses = &sync.Map{}
+	l.addresses.Store(path, peer.Address(path))
+	l.keys = registry.Keys(os.Getenv, os.Geteuid())
+	if _, err := l.keys.Make(); err != nil {
+		_ = l.discard()
+		return nil, err
+	}
 	sockets := registry.Sockets(os.Getenv)
 	if l.usual = slices.Contains(sockets, path); l.usual {
 		l.others = slices.DeleteFunc(sockets, func(other string) bool { return other == path })
@@ -72,16 +96,19 @@ func Listen(path string) (*Listener, error) {
 		_ = l.discard()
 		return nil, err
 	}
+	l.started = true
 	return l, nil
 }
 
 // holdHost makes sure that no other daemon of this user runs on this host.
 func (l *Listener) holdHost() error {
+	if err := servedElsewhere(); err != nil {
+		return err
+	}
 	held, err := registry.Hold(os.Getenv)
 	l.host = held
-	there, known := registry.Read(os.Getenv)
-	if known && there.PID != os.Getpid() {
-		return fmt.Errorf("%w: by the process %d, at %s", ErrServed, there.PID, there.Socket)
+	if err := servedElsewhere(); err != nil { // it has begun meanwhile
+		return err
 	}
 	if other, ok := errors.AsType[*registry.HeldError](err); ok && other.Own {
 		return fmt.Errorf("%w: %w", ErrServed, other)
@@ -89,10 +116,20 @@ func (l *Listener) holdHost() error {
 	if err != nil {
 		l.warning = "a second daemon may start beside this one: " + err.Error()
 	}
-	for _, other := range l.others { // an older version holds no lock but that of its socket
-		if registry.Answers(other) {
+	for _, other := range l.others { // one that could hold no lock
+		if registry.Answers(os.Getenv, other) {
 			return fmt.Errorf("%w: %s", ErrServed, other)
 		}
+	}
+	return nil
+}
+
+// servedElsewhere returns an error if a daemon of this user has noted that it runs. An entry that a
+// session could have written has to lead to one.
+func servedElsewhere() error {
+	there, known := registry.Read(os.Getenv)
+	if known && there.PID != os.Getpid() && (there.InState || registry.Answers(os.Getenv, there.Socket)) {
+		return fmt.Errorf("%w: by the process %d, at %s", ErrServed, there.PID, there.Socket)
 	}
 	return nil
 }
@@ -108,9 +145,9 @@ func (l *Listener) discard() error {
 
 // Renew makes the lock, the socket and the entry again when their files are gone, or not ours.
 // logind removes the directory at the logout, and cleaning programs do, too. Where the socket
-// cannot be made again, the daemon of the user moves. Renew reports whether a file was missing.
-// ErrServed means that another daemon serves there now. This error may pass, and so may the
-// lack of a usable directory.
+// cannot be made again, or somebody else listens at its path, the daemon of the user moves. Renew
+// reports whether a file was missing. ErrServed means that another daemon of this user serves there
+// now, and has proved it. This error may pass, and so may the lack of a usable directory.
 func (l *Listener) Renew() (renewed bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,7 +160,8 @@ func (l *Listener) Renew() (renewed bool, err error) {
 			if err == nil || errors.Is(err, ErrServed) || isFile(l.path, l.socket) {
 				break
 			}
-			if other != l.path && l.moveTo(other) == nil {
+			if other != l.path && !isIn(other, l.written) && l.moveTo(other) == nil {
+				l.aside = err.Error()
 				return true, l.noteLocked()
 			}
 		}
@@ -159,6 +197,13 @@ func (l *Listener) Warning() string {
 	return l.warning
 }
 
+// Aside says why the daemon is not where it was to be; "" if it is there.
+func (l *Listener) Aside() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.aside
+}
+
 // files returns the files that others must not remove.
 func (l *Listener) files() []string {
 	l.mu.Lock()
@@ -175,11 +220,14 @@ func (l *Listener) files() []string {
 
 // moveTo listens at another path instead.
 func (l *Listener) moveTo(path string) error {
-	there := &Listener{path: path}
+	there := &Listener{path: path, keys: l.keys, addresses: l.addresses, started: l.started}
 	if _, err := there.renewHere(); err != nil {
 		return err
 	}
 	lock, before := l.lock, l.current
+	if isFile(l.path, l.socket) {
+		_ = os.Remove(l.path)
+	}
 	if !slices.Contains(l.others, l.path) {
 		l.others = append(l.others, l.path)
 	}
@@ -193,6 +241,43 @@ func (l *Listener) moveTo(path string) error {
 	return nil
 }
 
+// Leave moves the daemon of the user to another of its sockets if it is in one of these directories,
+// which a session is about to write: that could put something else in its place. No client would talk
+// to that, and nobody would find the daemon. It returns the files that the daemon has then; a socket
+// of its own stays.
+func (l *Listener) Leave(dirs []string) (keep []string) {
+	l.mu.Lock()
+	for _, dir := range dirs {
+		if !slices.Contains(l.written, dir) {
+			l.written = append(l.written, dir)
+		}
+	}
+	if !l.closed && l.path != "" && isIn(l.path, l.written) {
+		from := l.path
+		for _, other := range slices.Clone(l.others) {
+			if !isIn(other, l.written) && l.moveTo(other) == nil {
+				l.aside = "a session writes where " + from + " is"
+				_ = l.noteLocked()
+				break
+			}
+		}
+	}
+	l.mu.Unlock()
+	return l.files()
+}
+
+// isIn reports whether a socket is below one of these directories.
+func isIn(socket string, dirs []string) bool {
+	address := peer.Address(socket)
+	return slices.ContainsFunc(dirs, func(dir string) bool {
+		if found, err := filepath.EvalSymlinks(dir); err == nil {
+			dir = found
+		}
+		rest, err := filepath.Rel(dir, address)
+		return err == nil && filepath.IsLocal(rest)
+	})
+}
+
 // renewHere makes the lock and the socket again at their path.
 func (l *Listener) renewHere() (renewed bool, err error) {
 	locked, bound := l.isLocked(), isFile(l.path, l.socket)
@@ -204,8 +289,10 @@ func (l *Listener) renewHere() (renewed bool, err error) {
 	}
 	if !locked {
 		lock, crashed, err := lockFile(l.lockPath())
-		if errors.Is(err, ErrServed) && bound { // a starting daemon, which is about to see that we serve
+		if other, ok := errors.AsType[*inUseError](err); ok && bound { // a starting daemon, which is about to see that we serve
 			return false, nil
+		} else if ok {
+			err = l.judge(other)
 		}
 		if err != nil {
 			return false, err
@@ -218,7 +305,7 @@ func (l *Listener) renewHere() (renewed bool, err error) {
 	if bound {
 		return true, nil
 	}
-	socket, file, err := bind(l.path)
+	socket, file, err := l.bind()
 	if err == nil && !l.isLocked() {
 		// Another directory may be here now, and the file that of another daemon.
 		_ = socket.Close()
@@ -232,6 +319,7 @@ func (l *Listener) renewHere() (renewed bool, err error) {
 	}
 	before := l.current
 	l.current, l.socket = socket, file
+	l.addresses.Store(l.path, peer.Address(l.path))
 	if before != nil {
 		_ = before.Close() // Accept goes on with the new socket
 	}
@@ -243,11 +331,48 @@ func (l *Listener) lockPath() string { return l.path + ".lock" }
 // isLocked reports whether the lock is ours, and still in its place.
 func (l *Listener) isLocked() bool { return isFile(l.lockPath(), statOf(l.lock)) }
 
+// An inUseError means that a process has a socket, or its lock.
+type inUseError struct {
+	path string
+	by   string // "" or the process
+}
+
+func (e *inUseError) Error() string { return e.path + " is in use" + e.by }
+
+// judge returns ErrServed if a daemon of this user has the socket, else ErrInUse. Nobody gives way
+// to that.
+func (l *Listener) judge(other *inUseError) error {
+	limit := startTime
+	if l.started {
+		limit = probeTime // others wait for the owner
+	}
+	for end := time.Now().Add(limit); ; time.Sleep(probePause) {
+		err := registry.Prove(context.Background(), os.Getenv, l.path, time.Until(end))
+		if err == nil {
+			return fmt.Errorf("%w%s: %s", ErrServed, other.by, other.path)
+		}
+		if _, unproven := errors.AsType[*peer.UnprovenError](err); unproven {
+			return fmt.Errorf("%w: %w", ErrInUse, err)
+		}
+		if time.Until(end) < probePause {
+			return fmt.Errorf("%w%s: %s, and no daemon of yours answers there: %w", ErrInUse, other.by, other.path, err)
+		}
+	}
+}
+
 // bind makes the socket. It replaces a dead one.
-func bind(path string) (*net.UnixListener, os.FileInfo, error) {
-	if err := removeDead(path); err != nil {
+func (l *Listener) bind() (*net.UnixListener, os.FileInfo, error) {
+	err := removeDead(l.path)
+	if other, ok := errors.AsType[*inUseError](err); ok {
+		err = l.judge(other)
+	}
+	if err != nil {
 		return nil, nil, err
 	}
+	return makeSocket(l.path)
+}
+
+func makeSocket(path string) (*net.UnixListener, os.FileInfo, error) {
 	// From its first instant only the user can reach the socket, even if the directory is
 	// opened to others later. Linux gives the file the mode of the socket: a mask of this process
 	// would also count for directories that sessions make in the same moment. Elsewhere the
@@ -286,6 +411,19 @@ func statOf(f *os.File) os.FileInfo {
 func isFile(path string, file os.FileInfo) bool {
 	now, err := os.Lstat(path)
 	return err == nil && file != nil && os.SameFile(now, file)
+}
+
+// Prove answers a client that asks whether this is the daemon of its user.
+func (l *Listener) Prove(conn io.ReadWriteCloser, nonce string) (peer.Proof, error) {
+	c, ok := conn.(*net.UnixConn)
+	if !ok {
+		return peer.Proof{}, errors.New("it came over no unix socket")
+	}
+	address, ok := l.addresses.Load(c.LocalAddr().String())
+	if !ok {
+		return peer.Proof{}, fmt.Errorf("it came to no socket of this daemon, but to %s", c.LocalAddr())
+	}
+	return peer.Prove(c, nonce, address.(string), l.keys)
 }
 
 // Accept waits for a client at the current socket.
@@ -376,7 +514,7 @@ func lockFile(path string) (lock *os.File, named int, err error) {
 	holder, _ := os.ReadFile(path)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		_ = lock.Close()
-		return nil, 0, fmt.Errorf("%w: by the process %s, which holds %s", ErrServed, strings.TrimSpace(string(holder)), path)
+		return nil, 0, &inUseError{path, ": by the process " + strings.TrimSpace(string(holder))}
 	}
 	if err == nil && !isFile(path, statOf(lock)) {
 		err = errors.New("its file was removed meanwhile: try again")
@@ -407,10 +545,10 @@ func removeDead(path string) error {
 	if i.Mode().Type() != fs.ModeSocket {
 		return fmt.Errorf("%s exists and is no socket; it is left alone: name another with --socket", path)
 	}
-	conn, err := net.DialTimeout("unix", path, probeTime)
+	conn, err := net.DialTimeout("unix", path, startTime)
 	if err == nil {
 		_ = conn.Close()
-		return fmt.Errorf("%w: %s", ErrServed, path)
+		return &inUseError{path: path}
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("cannot tell whether %s is in use: %w", path, err)
@@ -447,32 +585,15 @@ func activated() (*Listener, error) {
 	return &Listener{current: handed}, nil
 }
 
-// peerOf returns the user and the process at the other end of a connection.
-func peerOf(conn any) (uid uint32, pid int, err error) {
-	c, ok := conn.(*net.UnixConn)
-	if !ok {
-		return 0, 0, errors.New("it came over no unix socket")
-	}
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return 0, 0, err
-	}
-	var peerErr error
-	if err := raw.Control(func(fd uintptr) { uid, pid, peerErr = peer(int(fd)) }); err != nil {
-		return 0, 0, err
-	}
-	return uid, pid, peerErr
-}
-
 // peerProcess returns the process at the other end, or 0 if unknown.
 func peerProcess(conn io.ReadWriteCloser) int {
-	_, pid, _ := peerOf(conn)
+	_, pid, _ := peer.Of(conn)
 	return pid
 }
 
 // authorize refuses clients of other users, whatever the mode of the file is.
 func authorize(conn net.Conn) error {
-	uid, _, err := peerOf(conn)
+	uid, _, err := peer.Of(conn)
 	if err != nil {
 		return fmt.Errorf("its user is not known: %w", err)
 	}

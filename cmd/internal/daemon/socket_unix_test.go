@@ -5,15 +5,20 @@ package daemon_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
+	proof "github.com/turnstone-repl/turnstone/internal/peer"
+	"github.com/turnstone-repl/turnstone/internal/registry"
 )
 
 // place is a short directory of mode 0700.
@@ -86,13 +91,37 @@ func TestListen_LeavesTheModesOfOtherFilesAlone(t *testing.T) {
 	}
 }
 
-func TestListen_ALiveSocketIsNeverTaken(t *testing.T) {
-	path := filepath.Join(place(t), "s")
+// listens is a daemon that does nothing but prove that it is one.
+func listens(t *testing.T, path string) *daemon.Listener {
+	t.Helper()
 	l, err := daemon.Listen(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	proves(l, path)
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// proves answers those who ask until the listener ends.
+func proves(l net.Listener, path string) {
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				_ = proof.Answer(conn, proof.Address(path), registry.Keys(os.Getenv, os.Geteuid()))
+				_ = conn.Close()
+			}()
+		}
+	}()
+}
+
+func TestListen_ALiveSocketIsNeverTaken(t *testing.T) {
+	path := filepath.Join(place(t), "s")
+	listens(t, path)
 	if _, err := daemon.Listen(path); !errors.Is(err, daemon.ErrServed) {
 		t.Errorf("a second one: %v", err)
 	}
@@ -213,19 +242,7 @@ func TestListen_RenewsWhateverIsGone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(place(t), "new", "s")
-			l, err := daemon.Listen(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer l.Close()
-			accepted := make(chan error, 1)
-			go func() { // which waits at the old socket
-				conn, err := l.Accept()
-				if err == nil {
-					_ = conn.Close()
-				}
-				accepted <- err
-			}()
+			l := listens(t, path) // which waits at the old socket
 			if err := remove(path); err != nil {
 				t.Fatal(err)
 			}
@@ -237,9 +254,6 @@ func TestListen_RenewsWhateverIsGone(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = conn.Close()
-			if err := <-accepted; err != nil {
-				t.Errorf("accepting: %v", err)
-			}
 			if _, err := daemon.Listen(path); !errors.Is(err, daemon.ErrServed) {
 				t.Errorf("a second one: %v", err)
 			}
@@ -256,10 +270,7 @@ func TestListen_ClosesNoSocketThatIsNotItsOwn(t *testing.T) {
 	if err := os.RemoveAll(filepath.Dir(path)); err != nil {
 		t.Fatal(err)
 	}
-	second, err := daemon.Listen(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := listens(t, path)
 	if _, err := first.Renew(); !errors.Is(err, daemon.ErrServed) {
 		t.Errorf("the place of another: %v", err)
 	}
@@ -295,6 +306,7 @@ func TestListener_TakesNoFileOfAnotherForItsOwn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		proves(other, path)
 		stop, stopped := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(stopped)
@@ -332,6 +344,7 @@ func TestDaemon_EndsWhenAnotherHasItsPlaceAndNobodyIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
+	proves(other, r.socket)
 	r.until("the other has the place", func() bool { // the daemon makes its directory again at once
 		return os.RemoveAll(filepath.Dir(r.socket)) == nil && os.Rename(elsewhere, filepath.Dir(r.socket)) == nil
 	})
@@ -341,4 +354,89 @@ func TestDaemon_EndsWhenAnotherHasItsPlaceAndNobodyIsLeft(t *testing.T) {
 		t.Errorf("it ended with %v", err)
 	}
 	r.served <- nil // for the rig
+}
+
+// An impostor listens where a daemon was, holds its lock, and answers as it likes.
+type impostor struct {
+	dir    string // to be put in the place of the daemon's
+	answer func(net.Conn)
+}
+
+// takes puts an impostor in the place of a daemon.
+func (i impostor) takes(t *testing.T, socket string) {
+	t.Helper()
+	l, err := net.Listen("unix", filepath.Join(i.dir, filepath.Base(socket)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false)
+	t.Cleanup(func() { _ = l.Close() })
+	lock, err := os.Create(filepath.Join(i.dir, filepath.Base(socket)+".lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = lock.Close() })
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go i.answer(conn)
+		}
+	}()
+	for os.RemoveAll(filepath.Dir(socket)) != nil || os.Rename(i.dir, filepath.Dir(socket)) != nil {
+	}
+}
+
+func TestListener_GivesWayToNothingThatIsNoDaemonOfItsUser(t *testing.T) {
+	t.Parallel()
+	silent := func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
+	for name, answer := range map[string]func(net.Conn){
+		"silent":   silent,
+		"hangs up": func(conn net.Conn) { _ = conn.Close() },
+		"as an older daemon": func(conn net.Conn) {
+			_, _ = io.WriteString(conn, `{"ok":false,"reason":"unknown_message_type","error":"there are status, pause, resume, drain and stop"}`+"\n")
+		},
+		"with another key": func(conn net.Conn) {
+			_ = proof.Answer(conn, "", proof.Keys{Dirs: []string{t.TempDir()}, UID: os.Geteuid()})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(place(t), "here", "s")
+			l := listens(t, path)
+			dir := filepath.Join(place(t), "other")
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			impostor{dir, answer}.takes(t, path)
+			if _, err := l.Renew(); err == nil || errors.Is(err, daemon.ErrServed) || !errors.Is(err, daemon.ErrInUse) {
+				t.Errorf("it gives way: %v", err)
+			}
+			if err := os.RemoveAll(filepath.Dir(path)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := l.Renew(); err != nil {
+				t.Errorf("it does not come back: %v", err)
+			}
+			if !registry.Answers(os.Getenv, path) {
+				t.Error("it does not prove that it is there again")
+			}
+		})
+	}
+}
+
+func TestListener_NamesItsFilesToThoseWhoWrite(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(place(t), "here", "s")
+	l := listens(t, path)
+	for _, dir := range []string{place(t), filepath.Dir(filepath.Dir(path))} { // one with a socket of its own has no other
+		if keep := l.Leave([]string{dir}); !slices.Equal(keep, []string{path, path + ".lock"}) || l.Aside() != "" {
+			t.Errorf("%s: it keeps %q", dir, keep)
+		}
+	}
 }

@@ -19,7 +19,7 @@ func Listen(name string) (*Listener, error) {
 	l, err := pipe.Listen(name)
 	if served, ok := errors.AsType[*pipe.ServedError](err); ok {
 		if served.PID == 0 {
-			return nil, fmt.Errorf("%w: %w", ErrServed, err)
+			return nil, fmt.Errorf("%w: %w", ErrInUse, err)
 		}
 		return nil, fmt.Errorf("%w: by the process %d, which has %s", ErrServed, served.PID, name)
 	}

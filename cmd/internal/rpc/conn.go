@@ -108,7 +108,7 @@ func (c *Conn) control(rawKind json.RawMessage, line []byte) {
 	}
 	reply := ControlReply{Reason: "control_plane_unwired", Error: "this server has no control plane"}
 	if c.server.Control != nil {
-		reply = c.server.Control(kind, line)
+		reply = c.server.Control(c, kind, line)
 	}
 	reply.Error = clip(reply.Error, 200)
 	_ = c.Send(mustMarshal(reply)) // a client that is gone needs no reply

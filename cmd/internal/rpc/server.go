@@ -25,9 +25,9 @@ type Server struct {
 	// they must not wait for anything.
 	Quick map[string]Handler
 
-	// Control answers a control line. kind is the line's type. It must not take long, so it
-	// only queues commands. nil answers that there is no control plane.
-	Control func(kind string, line json.RawMessage) ControlReply
+	// Control answers a control line of a connection. kind is the line's type. It must not take long,
+	// so it only queues commands. nil answers that there is no control plane.
+	Control func(c *Conn, kind string, line json.RawMessage) ControlReply
 
 	// Opened is called for each connection before its first line is read. The function that it
 	// returns is called after the last line, perhaps while calls still run. nil calls nothing.

@@ -53,6 +53,7 @@ func (p *Plan) NewGrant(dir string) (*Grant, error) {
 		}
 	}
 	g.protect([]string{found}, maxSearched)
+	g.keepAll(p.keep, []string{found})
 	plan := &Grant{Dir: Path(found), Absent: g.absent, Reach: g.reach}
 	for path, place := range g.kinds {
 		if path != found {

@@ -32,6 +32,7 @@ type Plan struct {
 	Ask    bool   // hold a call that a person could allow
 
 	work      []string
+	keep      []string // stays as it is wherever the session may write
 	shown     *shownHome
 	views     []*gitView
 	unsent    []Path // of Reach, found since the start
@@ -164,7 +165,7 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 	if len(p.kinds) > maxPlaces {
 		return nil, nil, fmt.Errorf("the sandbox would need %d mounts, and %d are allowed: choose a smaller workspace", len(p.kinds), maxPlaces)
 	}
-	plan := &Plan{State: Path(real(o.State)), Network: s.Network == workers.NetworkFull, Outlet: s.Network == workers.NetworkList, Absent: p.absent, work: work, unshown: p.unshown, home: p.home, temporary: p.temporary}
+	plan := &Plan{State: Path(real(o.State)), Network: s.Network == workers.NetworkFull, Outlet: s.Network == workers.NetworkList, Absent: p.absent, work: work, keep: s.Protected, unshown: p.unshown, home: p.home, temporary: p.temporary}
 	plan.Reach, plan.views = p.reach, p.views
 	for _, w := range work {
 		plan.Work = append(plan.Work, Path(w))

@@ -1,0 +1,46 @@
+package peer
+
+import (
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// of returns the user and the process at the other end of a socket: unix(7), SO_PEERCRED.
+func of(fd int) (uid uint32, pid int, err error) {
+	c, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return 0, 0, err
+	}
+	return c.Uid, int(c.Pid), nil
+}
+
+// processName names a process as it would itself, by its number and the namespace in which it has
+// that: a client in a container has another number there. One that cannot be seen from here has the
+// number 0.
+func processName(pid int) string {
+	own := namespace("self")
+	space := namespace(strconv.Itoa(pid))
+	if space == "" || space == own {
+		return strconv.Itoa(pid) + "@" + own
+	}
+	status, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	for line := range strings.Lines(string(status)) {
+		if numbers, ok := strings.CutPrefix(line, "NSpid:"); ok {
+			fields := strings.Fields(numbers)
+			return fields[len(fields)-1] + "@" + space
+		}
+	}
+	return "0@" + space
+}
+
+// ownName names this process.
+func ownName() string { return strconv.Itoa(os.Getpid()) + "@" + namespace("self") }
+
+// namespace returns the number of the namespace of a process's number.
+func namespace(process string) string {
+	link, _ := os.Readlink("/proc/" + process + "/ns/pid") // pid:[4026531836]
+	return strings.Trim(link, "pid:[]")
+}

@@ -1,0 +1,226 @@
+//go:build unix
+
+package peer
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const (
+	// maxLine bounds a question, and the answer to it, in bytes.
+	maxLine = 16 << 10
+
+	// leastNonce and mostNonce bound the nonce, in characters.
+	leastNonce = 16
+	mostNonce  = 64
+)
+
+type question struct {
+	Type  string `json:"type"`
+	Nonce string `json:"nonce"`
+}
+
+type answer struct {
+	OK    bool   `json:"ok"`
+	Error string `json:"error,omitempty"`
+	Data  Proof  `json:"data"`
+}
+
+// An UnprovenError means that what listens at an address has not proved that it is the user's own.
+type UnprovenError struct {
+	Address string
+	PID     int // the process that listens; 0 if unknown
+	Why     string
+}
+
+func (e *UnprovenError) Error() string {
+	who := ""
+	if e.PID != 0 {
+		who = fmt.Sprintf(" (process %d)", e.PID)
+	}
+	return fmt.Sprintf("what listens at %s%s does not prove that it is your daemon, so nothing is sent to it: %s", e.Address, who, e.Why)
+}
+
+// Of returns the user and the process at the other end of a connection. The process of a daemon is
+// the one that has begun to listen.
+func Of(conn any) (uid uint32, pid int, err error) {
+	c, ok := conn.(*net.UnixConn)
+	if !ok {
+		return 0, 0, errors.New("it came over no unix socket")
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, 0, err
+	}
+	var failed error
+	if err := raw.Control(func(fd uintptr) { uid, pid, failed = of(int(fd)) }); err != nil {
+		return 0, 0, err
+	}
+	return uid, pid, failed
+}
+
+// Address is the path of a socket as both ends write it: absolute, and without links to its
+// directory. A name that is no file's is itself.
+func Address(path string) string {
+	if strings.HasPrefix(path, "@") {
+		return path
+	}
+	if whole, err := filepath.Abs(path); err == nil {
+		path = whole
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		path = filepath.Join(dir, filepath.Base(path))
+	}
+	return path
+}
+
+// Prove answers the question of the client at a connection, for a daemon that listens at address.
+func Prove(conn any, nonce, address string, keys Keys) (p Proof, err error) {
+	odd := func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
+	}
+	if len(nonce) < leastNonce || len(nonce) > mostNonce || strings.ContainsFunc(nonce, odd) {
+		return p, fmt.Errorf("nonce: use %d to %d random letters, digits, hyphens and underscores", leastNonce, mostNonce)
+	}
+	uid, pid, err := Of(conn)
+	if err != nil {
+		return p, fmt.Errorf("the process of the client is not known: %w", err)
+	}
+	if int(uid) != keys.UID && uid != 0 {
+		return p, fmt.Errorf("the client belongs to another user (uid %d)", uid)
+	}
+	key, err := keys.Make() // as it is now: who removes the file gets a new key
+	if err != nil {
+		return p, err
+	}
+	p = Proof{Address: address, Client: processName(pid)}
+	p.MAC = p.mac(key, nonce)
+	return p, nil
+}
+
+func (p Proof) mac(key []byte, nonce string) string {
+	h := hmac.New(sha256.New, key)
+	fmt.Fprintf(h, "turnstone daemon 1\n%s\n%s\n%s", nonce, p.Client, p.Address)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Answer reads the one question at a connection and answers it, until a deadline of the
+// connection.
+func Answer(conn net.Conn, address string, keys Keys) error {
+	line, err := readLine(conn)
+	if err != nil {
+		return err
+	}
+	var q question
+	if err := json.Unmarshal(line, &q); err != nil || q.Type != Question {
+		return errors.New("it is no question for a proof")
+	}
+	var a answer
+	if a.Data, err = Prove(conn, q.Nonce, address, keys); err != nil {
+		a.Error = err.Error()
+	}
+	a.OK = err == nil
+	return write(conn, a)
+}
+
+// Ask asks the daemon at the other end of a new connection for its proof, until ctx ends. An
+// [UnprovenError] says that it has given none. Other errors say that the connection has failed.
+func Ask(ctx context.Context, conn net.Conn, address string, keys Keys) error {
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = conn.SetDeadline(deadline)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	err := ask(conn, address, keys)
+	if !stop() && err != nil {
+		return context.Cause(ctx)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return context.DeadlineExceeded
+	}
+	if err == nil {
+		err = conn.SetDeadline(time.Time{})
+	}
+	return err
+}
+
+func ask(conn net.Conn, address string, keys Keys) error {
+	nonce := rand.Text()
+	if err := write(conn, question{Question, nonce}); err != nil {
+		return err
+	}
+	line, err := readLine(conn)
+	if err != nil {
+		return err
+	}
+	if err := judge(line, nonce, address, keys); err != nil {
+		_, pid, _ := Of(conn)
+		return &UnprovenError{address, pid, err.Error()}
+	}
+	return nil
+}
+
+// judge returns an error unless a line is the proof for a nonce.
+func judge(line []byte, nonce, address string, keys Keys) error {
+	var a answer
+	if json.Unmarshal(line, &a) != nil {
+		return errors.New("it answers with something else")
+	}
+	if !a.OK {
+		return fmt.Errorf("it answers %.200q", a.Error)
+	}
+	key, err := keys.Load()
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w; a daemon of yours makes it, unless it has another XDG_STATE_HOME", err)
+	}
+	if err != nil {
+		return err
+	}
+	switch p := a.Data; {
+	case !hmac.Equal([]byte(p.MAC), []byte(p.mac(key, nonce))):
+		return fmt.Errorf("it does not have your key; if it is yours, it has another XDG_STATE_HOME than this program")
+	case p.Address != address:
+		return fmt.Errorf("it is your daemon at %s, which is another address", p.Address)
+	case p.Client != ownName():
+		return errors.New("your daemon sees another process than this one: a program in between has passed on the question, or this is a container whose processes the daemon cannot see; from there, use --via")
+	}
+	return nil
+}
+
+func write(conn net.Conn, v any) error {
+	text, err := json.Marshal(v)
+	if err == nil {
+		_, err = conn.Write(append(text, '\n'))
+	}
+	return err
+}
+
+// readLine reads a line. What is behind it already, or is too long to be one, is returned with it: it
+// makes no sense then.
+func readLine(conn net.Conn) ([]byte, error) {
+	var line []byte
+	part := make([]byte, 512)
+	for {
+		n, err := conn.Read(part)
+		line = append(line, part[:n]...)
+		if bytes.IndexByte(part[:n], '\n') >= 0 || len(line) > maxLine {
+			return line, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}

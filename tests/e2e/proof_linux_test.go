@@ -1,0 +1,547 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/tests/confined"
+)
+
+// An impostor listens in the place of a daemon, and notes what it is sent.
+type impostor struct {
+	t      *testing.T
+	socket string
+
+	mu   sync.Mutex
+	sent bytes.Buffer // guarded by mu
+}
+
+// Kinds of impostors.
+const (
+	agrees  = "" // says yes to everything
+	isQuiet = "quiet"
+)
+
+// pretends starts one. kind is what it does, or the socket of a daemon to which it passes on everything.
+func pretends(t *testing.T, socket, kind string) *impostor {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(socket), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false) // another may be there by then
+	t.Cleanup(func() { _ = l.Close() })
+	i := &impostor{t: t, socket: socket}
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go i.serve(conn, kind)
+		}
+	}()
+	return i
+}
+
+func (i *impostor) serve(conn net.Conn, kind string) {
+	defer conn.Close()
+	var to io.Writer = io.Discard
+	if filepath.IsAbs(kind) {
+		far, err := net.Dial("unix", kind)
+		if err != nil {
+			return
+		}
+		defer far.Close()
+		go func() { _, _ = io.Copy(conn, far) }()
+		to = far
+	}
+	part := make([]byte, 4<<10)
+	for {
+		n, err := conn.Read(part)
+		i.mu.Lock()
+		i.sent.Write(part[:n])
+		i.mu.Unlock()
+		if err != nil {
+			return
+		}
+		_, _ = to.Write(part[:n])
+		if kind == agrees {
+			_, _ = io.WriteString(conn, `{"ok":true,"data":{"mac":"`+strings.Repeat("0", 64)+`","address":"`+i.socket+`","client":"1@"},"jsonrpc":"2.0","id":1,"result":{"protocol":1,"sessions":[]}}`+"\n")
+		}
+	}
+}
+
+// learned checks that an impostor was asked for a proof, and got nothing else.
+func (i *impostor) learned() {
+	i.t.Helper()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	lines := strings.Split(strings.TrimSuffix(i.sent.String(), "\n"), "\n")
+	for _, line := range lines {
+		var q map[string]string
+		if err := json.Unmarshal([]byte(line), &q); err != nil || len(q) != 2 || q["type"] != "prove" || q["nonce"] == "" {
+			i.t.Errorf("it got %q", line)
+		}
+	}
+}
+
+// ownTmp is the directory of the user's own among temporary files.
+func (h home) ownTmp() string {
+	return filepath.Join(h.environment("TMPDIR"), "turnstone-"+strconv.Itoa(os.Getuid()))
+}
+
+const noProof = "does not prove that it is your daemon, so nothing is sent to it"
+
+func TestProof_AnImpostorGetsNoInput(t *testing.T) {
+	t.Parallel()
+	newHome(t) // it needs Python
+	run, variable := loginDir(t)
+	inRun := filepath.Join(run, "turnstone", "daemon.sock")
+	desk := findHome(t).login(variable)
+	for name, test := range map[string]struct {
+		h      home
+		socket string
+	}{
+		"in the directory of the login": {desk, inRun},
+		"among temporary files": func() (c struct {
+			h      home
+			socket string
+		}) {
+			c.h = anotherLogin(t, findHome(t))
+			c.socket = filepath.Join(c.h.ownTmp(), "daemon.sock")
+			return c
+		}(),
+		"at REPL_SOCKET": func() (c struct {
+			h      home
+			socket string
+		}) {
+			c.h = daemonHome(t)
+			c.socket = c.h.socket()
+			return c
+		}(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i := pretends(t, test.socket, agrees)
+			for _, args := range [][]string{
+				{"exec", "main", "-e", "password = 'hunter2'"}, {"list"}, {"ctl", "status"}, {"ctl", "stop"}, {"dial", "--start=never"},
+				{"input", "main"}, {"interrupt", "main"}, {"events", "main"}, {"exec", "--socket", test.socket, "main", "-e", "hunter2"},
+			} {
+				r := test.h.run(t, "hunter2\n", args...)
+				if r.status != 3 || !strings.Contains(r.stderr, noProof) && !strings.Contains(r.stderr, "no daemon answers") {
+					t.Errorf("%q: %v", args, r)
+				}
+			}
+			i.learned()
+		})
+	}
+}
+
+// A daemon that starts where something else listens is at another of its usual sockets, and says so.
+func TestProof_ADaemonStartsBesideAnImpostorAndIsFound(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{agrees, isQuiet} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			run, variable := loginDir(t)
+			h := findHome(t).login(variable)
+			i := pretends(t, filepath.Join(run, "turnstone", "daemon.sock"), kind)
+			h.serve(t)
+			want(t, h.run(t, "", "exec", "keep", "-e", "6 * 7"), result{"42\n", newSession("keep"), 0})
+			if _, socket := entry(t, h.stateDir()); socket == i.socket {
+				t.Errorf("it is said to be at %s", socket)
+			}
+			text, err := os.ReadFile(filepath.Join(h.stateDir(), "serve.log"))
+			if err != nil || !strings.Contains(string(text), "the daemon serves at another socket") || !strings.Contains(string(text), i.socket) {
+				t.Errorf("its log: %s, %v", text, err)
+			}
+			i.learned()
+		})
+	}
+	t.Run("with a socket of its own it does not start", func(t *testing.T) {
+		t.Parallel()
+		h := daemonHome(t)
+		i := pretends(t, h.socket(), agrees)
+		if r := h.run(t, "", "serve"); r.status != 3 || !strings.Contains(r.stderr, noProof) || !strings.Contains(r.stderr, "process "+strconv.Itoa(os.Getpid())) {
+			t.Errorf("got %v", r)
+		}
+		i.learned()
+	})
+}
+
+// takes puts an impostor in the place of a daemon that runs, as a program would that may write above
+// its socket: with a lock, too.
+func takes(t *testing.T, socket, kind string) *impostor {
+	t.Helper()
+	aside, _ := loginDir(t)
+	dir := filepath.Join(aside, "mine")
+	i := pretends(t, filepath.Join(dir, filepath.Base(socket)), kind)
+	lock, err := os.Create(filepath.Join(dir, filepath.Base(socket)+".lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = lock.Close() })
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	eventually(t, "it has the place", func() bool { // while the daemon makes it again
+		n++
+		_ = os.Rename(filepath.Dir(socket), filepath.Join(aside, fmt.Sprintf("gone-%d", n)))
+		return os.Rename(dir, filepath.Dir(socket)) == nil
+	})
+	i.socket = socket
+	return i
+}
+
+func TestProof_ADaemonGivesWayToNoImpostor(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{agrees, isQuiet, "a relay"} {
+		t.Run("the user's own moves, "+kind, func(t *testing.T) {
+			t.Parallel()
+			run, variable := loginDir(t)
+			h := findHome(t).login(variable)
+			daemon := h.serve(t)
+			want(t, h.run(t, "", "exec", "keep", "-e", "x = 41"), result{"", newSession("keep"), 0})
+			to := kind
+			if kind == "a relay" {
+				to = filepath.Join(h.ownTmp(), "daemon.sock") // where it will be
+			}
+			i := takes(t, filepath.Join(run, "turnstone", "daemon.sock"), to)
+			eventually(t, "it is elsewhere", func() bool {
+				_, socket := entry(t, h.stateDir())
+				return socket != "" && socket != i.socket
+			})
+			want(t, h.run(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
+			for _, args := range [][]string{{"exec", "--socket", i.socket, "keep", "-e", "'hunter2'"}, {"ctl", "--socket", i.socket, "stop"}} {
+				if r := h.run(t, "", args...); r.status != 3 || kind != isQuiet && !strings.Contains(r.stderr, noProof) {
+					t.Errorf("%q: %v", args, r)
+				}
+			}
+			if !isAlive(daemon.Process.Pid) {
+				t.Error("the daemon has ended")
+			}
+			i.learned()
+		})
+	}
+	t.Run("one with a socket of its own stays and comes back", func(t *testing.T) {
+		t.Parallel()
+		h := daemonHome(t)
+		daemon := h.serve(t)
+		want(t, h.run(t, "", "exec", "keep", "-e", "x = 41"), result{"", newSession("keep"), 0})
+		i := takes(t, h.socket(), agrees)
+		log := filepath.Join(h.stateDir(), "serve.log")
+		eventually(t, "it says so", func() bool {
+			text, _ := os.ReadFile(log)
+			return strings.Contains(string(text), "no new client can reach the daemon") && strings.Contains(string(text), noProof)
+		})
+		if r := h.run(t, "", "exec", "keep", "-e", "'hunter2'"); r.status != 3 || !strings.Contains(r.stderr, noProof) {
+			t.Errorf("got %v", r)
+		}
+		if !isAlive(daemon.Process.Pid) {
+			t.Error("the daemon has ended")
+		}
+		i.learned()
+		if err := os.RemoveAll(filepath.Dir(h.socket())); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "it is back", func() bool { return h.run(t, "", "list").status == 0 })
+		want(t, h.run(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
+	})
+}
+
+// A program that has the lock of the user's daemon, such as a session with the whole network, keeps no
+// daemon away.
+func TestProof_WhoHoldsTheLockOfTheUsersDaemonHasToProveIt(t *testing.T) {
+	t.Parallel()
+	_, variable := loginDir(t)
+	h := findHome(t).login(variable)
+	daemon := h.serve(t)
+	listed, err := os.ReadFile("/proc/net/unix")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var locks []string
+	for line := range strings.Lines(string(listed)) {
+		if fields := strings.Fields(line); len(fields) == 8 && strings.HasPrefix(fields[7], fmt.Sprintf("@turnstone/%d/", os.Geteuid())) {
+			locks = append(locks, fields[7])
+		}
+	}
+	_ = end(daemon)
+	_ = daemon.Wait()
+	name := ""
+	for _, lock := range locks { // tests have their own beside it
+		if l, err := net.Listen("unix", lock); err == nil {
+			name = lock // and those of tests that have ended in the same moment
+			t.Cleanup(func() { _ = l.Close() })
+		}
+	}
+	if name == "" {
+		t.Fatalf("no lock is free: %q", locks)
+	}
+	h.serve(t)
+	want(t, h.run(t, "", "exec", "keep", "-e", "6 * 7"), result{"42\n", newSession("keep"), 0})
+}
+
+func TestProof_TheKey(t *testing.T) {
+	t.Parallel()
+	h := daemonHome(t)
+	h.serve(t)
+	key := filepath.Join(h.stateDir(), "daemon.key")
+	x := 0
+	works := func(t *testing.T) {
+		t.Helper()
+		x++
+		if r := h.run(t, "", "exec", "main", "-e", fmt.Sprint(x)); r.status != 0 || r.stdout != fmt.Sprintln(x) {
+			t.Errorf("got %v", r)
+		}
+	}
+	works(t)
+	before, err := os.ReadFile(key)
+	if i, e := os.Lstat(key); err != nil || e != nil || i.Mode() != 0o600 {
+		t.Fatalf("got %v, %v, %v", i, err, e)
+	}
+	t.Run("is made anew when it was removed", func(t *testing.T) {
+		if err := os.Remove(key); err != nil {
+			t.Fatal(err)
+		}
+		works(t)
+		if after, err := os.ReadFile(key); err != nil || bytes.Equal(before, after) {
+			t.Errorf("it is as before, or not there: %v", err)
+		}
+	})
+	t.Run("of another daemon that made it is that of both", func(t *testing.T) {
+		if err := os.Remove(key); err != nil {
+			t.Fatal(err)
+		}
+		other := h
+		other.env = append(other.env[:len(other.env):len(other.env)], "REPL_SOCKET="+socketName(t))
+		other.serve(t)
+		works(t)
+		if r := other.run(t, "", "list"); r.status != 0 {
+			t.Errorf("got %v", r)
+		}
+	})
+	for name, spoil := range map[string]func() error{
+		"a link": func() error {
+			return os.Symlink(filepath.Join(h.dir, "key"), key)
+		},
+		"readable by others": func() error { return os.WriteFile(key, before, 0o644) },
+		"no key":             func() error { return os.WriteFile(key, []byte("x\n"), 0o600) },
+	} {
+		t.Run(name+" is refused by both sides", func(t *testing.T) {
+			if err := os.WriteFile(filepath.Join(h.dir, "key"), before, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Remove(key); err != nil {
+				t.Fatal(err)
+			}
+			if err := spoil(); err != nil {
+				t.Fatal(err)
+			}
+			if r := h.run(t, "", "exec", "main", "-e", "'hunter2'"); r.status != 3 || !strings.Contains(r.stderr, key) {
+				t.Errorf("got %v", r)
+			}
+			if r := h.run(t, "", "serve", "--socket", socketName(t)); r.status != 1 || !strings.Contains(r.stderr, key) {
+				t.Errorf("a new daemon: %v", r)
+			}
+			if err := os.Remove(key); err != nil {
+				t.Fatal(err)
+			}
+			works(t)
+		})
+	}
+	t.Run("of another state directory is not this daemon's", func(t *testing.T) {
+		other := h
+		other.env = append(h.env[:len(h.env)-1:len(h.env)-1], "XDG_STATE_HOME="+t.TempDir(), h.env[len(h.env)-1])
+		if r := other.run(t, "", "exec", "main", "-e", "1"); r.status != 3 || !strings.Contains(r.stderr, "XDG_STATE_HOME") {
+			t.Errorf("got %v", r)
+		}
+	})
+}
+
+func TestProof_OfTwoThatStartAtOneSocketOneServes(t *testing.T) {
+	t.Parallel()
+	h := daemonHome(t)
+	const starts = 4
+	ended := make(chan error, starts)
+	var all []*exec.Cmd
+	for range starts {
+		cmd := h.command(t, "serve")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, cmd)
+		go func() { ended <- cmd.Wait() }()
+	}
+	for range starts - 1 {
+		if err := <-ended; exitStatus(err) != 3 {
+			t.Errorf("one that came late ended with %v", err)
+		}
+	}
+	eventually(t, "the one that is left serves", func() bool { return h.run(t, "", "list").status == 0 })
+	for _, cmd := range all {
+		_ = end(cmd)
+	}
+	<-ended
+}
+
+// Its processes have other numbers there.
+func TestProof_AClientInAContainerKnowsItsDaemon(t *testing.T) {
+	t.Parallel()
+	confined.NeedsNamespaces(t)
+	h := daemonHome(t)
+	h.serve(t)
+	cmd := h.command(t, "list")
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}},
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// Code in a sandbox cannot reach the key, the socket, or what is above them, wherever they are.
+func TestProof_ASessionTakesNoDaemonsPlace(t *testing.T) {
+	t.Parallel()
+	confined.NeedsNamespaces(t)
+	for name, set := range map[string]func(t *testing.T, h home, work string) home{
+		"TMPDIR in its workspace": func(t *testing.T, h home, work string) home {
+			return h.login(noLoginDir(t), "TMPDIR="+filepath.Join(work, "t"))
+		},
+		"XDG_RUNTIME_DIR in its workspace": func(t *testing.T, h home, work string) home {
+			return h.login("XDG_RUNTIME_DIR=" + filepath.Join(work, "t"))
+		},
+		"XDG_STATE_HOME in its workspace": func(t *testing.T, h home, work string) home {
+			return h.login("XDG_STATE_HOME=" + filepath.Join(work, "t"))
+		},
+		"REPL_SOCKET in its workspace": func(t *testing.T, h home, work string) home {
+			return h.login("REPL_SOCKET=" + filepath.Join(work, "t", "d"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			work, _ := loginDir(t) // short
+			if err := os.Mkdir(filepath.Join(work, "t"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			h := set(t, findHome(t), work)
+			h.serve(t, "--session-dir", t.TempDir())
+			want(t, h.run(t, "", "exec", "keep", "-e", "x = 41"), result{"", newSession("keep"), 0})
+			h.dir = work
+			r := h.run(t, "", "exec", "inside", "--sandbox", "workspace", "-e", attack, "--wait", "60s")
+			if r.status != 0 || !strings.Contains(r.stdout, "tried") {
+				t.Fatalf("got %v", r)
+			}
+			for line := range strings.Lines(r.stdout) {
+				if strings.HasPrefix(line, "done: ") {
+					t.Errorf("inside: %s", line)
+				}
+			}
+			want(t, h.run(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
+		})
+	}
+}
+
+// noLoginDir is a directory of a login in which no daemon can be.
+func noLoginDir(t *testing.T) (variable string) {
+	t.Helper()
+	dir, variable := loginDir(t)
+	if err := os.WriteFile(filepath.Join(dir, "turnstone"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return variable
+}
+
+// attack tries to read keys, and to reach, replace and move sockets, everywhere in the directory.
+const attack = `
+import os, socket
+def tries(what, f):
+    try: f()
+    except OSError as e: return
+    print("done:", what)
+def connects(path):
+    s = socket.socket(socket.AF_UNIX); s.settimeout(5); s.connect(path)
+def replaces(path):
+    os.rename(path, path + ".old"); socket.socket(socket.AF_UNIX).bind(path)
+top = os.getcwd()
+tries("move t", lambda: os.rename("t", "u"))
+for above, dirs, files in list(os.walk(top)):
+    for name in files:
+        path = os.path.join(above, name)
+        if name.endswith(".key"): tries("read " + path, lambda: open(path).read(1))
+        if name.endswith(".sock") or name == "d": tries("connect " + path, lambda: connects(path))
+        if name.endswith((".sock", ".lock", ".json", ".key")) or name == "d": tries("replace " + path, lambda: replaces(path))
+    if above != top and any(n.endswith((".sock", ".json", ".key")) or n == "d" for n in files): tries("move " + above, lambda: os.rename(above, above + ".old"))
+print("tried")
+`
+
+// The socket goes where the session does not write, before it can.
+func TestProof_ADaemonLeavesWhatASessionWrites(t *testing.T) {
+	t.Parallel()
+	confined.NeedsNamespaces(t)
+	for name, grant := range map[string]bool{"its workspace": false, "what it is given while it runs": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			work := confined.Dir(t) // of temporary files a session has its own
+			state, _ := loginDir(t)
+			h := findHome(t).login(noLoginDir(t), "TMPDIR="+filepath.Join(work, "t"), "XDG_STATE_HOME="+state)
+			if err := os.Mkdir(filepath.Join(work, "t"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			h.serve(t, "--session-dir", t.TempDir())
+			_, before := entry(t, h.stateDir())
+			if !strings.HasPrefix(before, work) {
+				t.Fatalf("it is at %q", before)
+			}
+			if !grant {
+				h.dir = work
+			}
+			want := func(stdout string, args ...string) {
+				t.Helper()
+				if r := h.run(t, "", args...); r.status != 0 || r.stdout != stdout {
+					t.Errorf("%q: %v", args, r)
+				}
+			}
+			want("", "exec", "inside", "--sandbox", "workspace", "-e", "x = 41")
+			if grant {
+				c, err := client.Dial(t.Context(), client.Usual(h.environment))
+				if err == nil {
+					err = c.Allow(t.Context(), client.AllowParams{Session: "inside", Grant: session.Grant{Write: work}})
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				_ = c.Close()
+			}
+			_, after := entry(t, h.stateDir())
+			if strings.HasPrefix(after, work) || after == "" {
+				t.Errorf("it is at %q", after)
+			}
+			want("42\n", "exec", "inside", "-e", "x + 1")
+			text, err := os.ReadFile(filepath.Join(h.stateDir(), "serve.log"))
+			if err != nil || !strings.Contains(string(text), "a session writes where "+before+" is") {
+				t.Errorf("its log: %s, %v", text, err)
+			}
+		})
+	}
+}
