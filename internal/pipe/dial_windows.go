@@ -16,8 +16,8 @@ import (
 const busyPause = 10 * time.Millisecond
 
 // Dial connects to the pipe of that name. If its listener is busy, it tries until ctx ends. It
-// refuses a pipe of another user before it writes a byte. Errors are *os.PathError;
-// [os.ErrNotExist] when there is no such pipe.
+// refuses a pipe of another user, or at which a process of another user listens, before it writes a
+// byte. Errors are *os.PathError; [os.ErrNotExist] when there is no such pipe.
 func Dial(ctx context.Context, name string) (net.Conn, error) {
 	for {
 		c, err := open(name)
@@ -63,11 +63,59 @@ func open(name string) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := owned(h); err != nil {
+	err = owned(h)
+	if err == nil {
+		err = served(h)
+	}
+	if err != nil {
 		_ = windows.CloseHandle(h)
 		return nil, err
 	}
 	return newConn(h, name), nil
+}
+
+// served refuses a pipe at which a process of another user listens: one that may write to a pipe can
+// also make further ends of it. An elevated process may be closed to this one, and then the owner of
+// the pipe, which only this user's processes can have made, is all that is known.
+func served(h windows.Handle) error {
+	var pid uint32
+	if err := windows.GetNamedPipeServerProcessId(h, &pid); err != nil {
+		return fmt.Errorf("the process that listens is not known: %w", err)
+	}
+	owner, err := userOf(pid)
+	if errors.Is(err, windows.ERROR_ACCESS_DENIED) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("the user of the process %d, which listens, is not known: %w", pid, err)
+	}
+	user, err := self()
+	if err != nil {
+		return err
+	}
+	if !owner.Equals(user) {
+		return fmt.Errorf("the process %d, which listens, belongs to another user (%s): name another pipe, as with REPL_SOCKET", pid, owner)
+	}
+	return nil
+}
+
+// userOf returns the user of a process.
+func userOf(pid uint32) (*windows.SID, error) {
+	process, err := windows.OpenProcess(windows.PROCESS_QUERY_LIMITED_INFORMATION, false, pid)
+	if err != nil {
+		return nil, err
+	}
+	defer windows.CloseHandle(process)
+	var token windows.Token
+	if err := windows.OpenProcessToken(process, windows.TOKEN_QUERY, &token); err != nil {
+		return nil, err
+	}
+	defer token.Close()
+	user, err := token.GetTokenUser()
+	if err != nil {
+		return nil, err
+	}
+	return user.User.Sid, nil
 }
 
 // owned refuses a pipe that this user has not made, because any user may take a free name.
