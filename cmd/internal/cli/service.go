@@ -41,6 +41,9 @@ func serviceCommand(f *flag.FlagSet) action {
 			return statusUsage, misuse("--idle-exit %s: use at least 1s, or 0 for never", *idleExit)
 		}
 		o := service.Options{IdleExit: *idleExit, Path: os.Getenv("PATH")}
+		if state := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {
+			o.State = state
+		}
 		if *socket != "" {
 			if o.Socket, err = filepath.Abs(*socket); err != nil {
 				return statusFailed, err

@@ -29,8 +29,11 @@ func launchd() Manager {
 				fmt.Fprintf(&arguments, "\t\t<string>%s</string>\n", escapeXML(a))
 			}
 			environment := ""
-			if o.Path != "" {
-				environment = fmt.Sprintf("\t<key>EnvironmentVariables</key>\n\t<dict>\n\t\t<key>PATH</key>\n\t\t<string>%s</string>\n\t</dict>\n", escapeXML(o.Path))
+			for _, v := range o.variables() {
+				environment += fmt.Sprintf("\t\t<key>%s</key>\n\t\t<string>%s</string>\n", v[0], escapeXML(v[1]))
+			}
+			if environment != "" {
+				environment = "\t<key>EnvironmentVariables</key>\n\t<dict>\n" + environment + "\t</dict>\n"
 			}
 			return []File{{filepath.Join(p.Home, "Library", "LaunchAgents", label+".plist"), fmt.Sprintf(`<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">

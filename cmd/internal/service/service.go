@@ -25,10 +25,21 @@ type Options struct {
 	Socket     string        // absolute; "" means the default
 	IdleExit   time.Duration // as in repl serve; 0 means never
 	Path       string        // PATH, for finding runtimes; "" means the manager's
+	State      string        // XDG_STATE_HOME, where clients find the daemon's key; "" means the manager's
+}
+
+// variables are those of the daemon's environment that the service sets, as names and values.
+func (o *Options) variables() (set [][2]string) {
+	for _, v := range [][2]string{{"PATH", o.Path}, {"XDG_STATE_HOME", o.State}} {
+		if v[1] != "" {
+			set = append(set, v)
+		}
+	}
+	return set
 }
 
 func (o *Options) check() error {
-	for _, s := range []string{o.Executable, o.Socket, o.Path} {
+	for _, s := range []string{o.Executable, o.Socket, o.Path, o.State} {
 		if strings.ContainsAny(s, "\n\r\x00") {
 			return fmt.Errorf("%q cannot stand in a service's file", s)
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
-var options = service.Options{Executable: "/opt/a b/100%/repl", IdleExit: time.Hour, Path: `/bin:/x"y`}
+var options = service.Options{Executable: "/opt/a b/100%/repl", IdleExit: time.Hour, Path: `/bin:/x"y`, State: "/srv/a da/state"}
 
 func manager(t *testing.T, name string) service.Manager {
 	t.Helper()
@@ -38,7 +38,7 @@ func TestFiles_OfSystemdSayWhatMustBeSaid(t *testing.T) {
 	}
 	for file, lines := range map[int][]string{
 		0: {"ListenStream=%t/turnstone/daemon.sock", "SocketMode=0600", "DirectoryMode=0700", "WantedBy=sockets.target"},
-		1: {`ExecStart="/opt/a b/100%%/repl" serve --quiet --idle-exit 1h0m0s`, `Environment="PATH=/bin:/x\"y"`,
+		1: {`ExecStart="/opt/a b/100%%/repl" serve --quiet --idle-exit 1h0m0s`, `Environment="PATH=/bin:/x\"y"`, `Environment="XDG_STATE_HOME=/srv/a da/state"`,
 			"Restart=on-failure", "RestartPreventExitStatus=2 3", "SuccessExitStatus=143", "Requires=turnstone.socket"},
 	} {
 		for _, line := range lines {

@@ -32,8 +32,8 @@ func systemd() Manager {
 				serve = append(serve, "--idle-exit", o.IdleExit.String())
 			}
 			environment := ""
-			if o.Path != "" {
-				environment = "Environment=" + quoteUnit("PATH="+o.Path) + "\n"
+			for _, v := range o.variables() {
+				environment += "Environment=" + quoteUnit(v[0]+"="+v[1]) + "\n"
 			}
 			for i, word := range serve {
 				if i > 0 { // in its arguments the manager puts variables
