@@ -21,15 +21,35 @@ SCHEMA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".
 DEADLINE = 60
 
 
+# A program that takes the place of a daemon and passes on to it what comes.
+RELAY = """
+import os, socket, sys, threading
+at, real = sys.argv[1:]
+os.rename(at, real)
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(at)
+listener.listen()
+print("listening", flush=True)
+def copy(one, other):
+    while data := one.recv(65536): other.sendall(data)
+while True:
+    near, _ = listener.accept()
+    far = socket.socket(socket.AF_UNIX)
+    far.connect(real)
+    for pair in (near, far), (far, near): threading.Thread(target=copy, args=pair, daemon=True).start()
+"""
+
+
 class Daemon:
     """A daemon of the test's own."""
 
     def __init__(self, directory):
         self.socket = os.path.join(directory, "daemon.sock")
+        os.environ["XDG_STATE_HOME"] = directory  # the client finds the daemon's key there
         self.start()
 
     def start(self):
-        self.process = subprocess.Popen([REPL, "serve", "--socket", self.socket, "--quiet"], stderr=subprocess.PIPE, env={**os.environ, "XDG_STATE_HOME": os.path.dirname(self.socket)})
+        self.process = subprocess.Popen([REPL, "serve", "--socket", self.socket, "--quiet"], stderr=subprocess.PIPE)
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
@@ -453,6 +473,48 @@ class Promises(unittest.TestCase):
                 daemon.kill()
                 daemon.communicate(timeout=DEADLINE)
                 self.assertNotEqual(default_socket(), socket)  # the note of a dead one is not believed
+
+    @with_daemon
+    async def test_what_proves_nothing_gets_nothing(self, client, daemon):
+        directory = os.path.dirname(daemon.socket)
+        impostor, passed_on = os.path.join(directory, "impostor.sock"), os.path.join(directory, "relay.sock")
+        got = []
+
+        async def agrees(reader, writer):
+            got.append(await reader.readline())
+            writer.write(json.dumps({"ok": True, "data": {"mac": "0" * 64, "address": impostor, "client": "1@"}}).encode() + b"\n")
+            got.append(await reader.read())
+            writer.close()
+
+        async with await asyncio.start_unix_server(agrees, impostor):
+            with self.assertRaises(TurnstoneError) as caught:
+                await connect(impostor)
+        self.assertEqual(caught.exception.kind, "unreachable")
+        self.assertIn("does not prove that it is your daemon, so nothing is sent to it: it does not have your key", str(caught.exception))
+        self.assertEqual((json.loads(got[0])["type"], got[1:]), ("prove", [b""]))
+
+        os.link(daemon.socket, passed_on)  # the daemon itself, at another address
+        with self.assertRaises(TurnstoneError) as caught:
+            await connect(passed_on)
+        self.assertIn("your daemon at " + os.path.realpath(daemon.socket), str(caught.exception))
+        os.remove(passed_on)
+        relay = subprocess.Popen([sys.executable, "-c", RELAY, daemon.socket, daemon.socket + ".real"], stdout=subprocess.PIPE)
+        try:
+            relay.stdout.readline()
+            with self.assertRaises(TurnstoneError) as caught:
+                await connect(daemon.socket)
+            self.assertIn("a program in between", str(caught.exception))
+        finally:
+            relay.kill()
+            relay.communicate()
+
+        key = os.path.join(directory, "turnstone", "daemon.key")
+        os.rename(daemon.socket + ".real", daemon.socket)
+        os.chmod(key, 0o644)
+        with self.assertRaises(TurnstoneError) as caught:
+            await connect(daemon.socket)
+        self.assertIn(key, str(caught.exception))
+        os.chmod(key, 0o600)
 
     async def answers(self):
         async with await connect() as client:

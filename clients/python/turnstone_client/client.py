@@ -12,7 +12,8 @@ import sys
 from typing import Any, AsyncGenerator, Callable, Dict, Iterable, List, Optional, Set, Tuple, Union
 
 from . import wire
-from .usual import default_socket
+from .proof import Proof
+from .usual import default_socket, proof_for
 
 # Bounds, in bytes and seconds.
 MAX_LINE = 20 << 20  # the daemon keeps to 16 MiB
@@ -134,9 +135,11 @@ class Client:
             owner = os.stat(self.socket).st_uid
             if owner not in (os.getuid(), 0):
                 raise TurnstoneError("unreachable", "%s belongs to user %d, not to you: a daemon of somebody else would see your code" % (self.socket, owner))
+            proof = proof_for(self.socket)
             reader, self._writer = await asyncio.wait_for(asyncio.open_unix_connection(self.socket, limit=MAX_LINE), DIAL_TIME)
         except (OSError, asyncio.TimeoutError) as error:
             raise TurnstoneError("unreachable", "no daemon answers at %s (%s); start one with repl serve" % (self.socket, error)) from None
+        await self._check(proof, reader)
         self._reading = asyncio.ensure_future(self._read(reader))
         try:
             about = await asyncio.wait_for(self.info(), DIAL_TIME)
@@ -146,6 +149,20 @@ class Client:
         if about["protocol"] != wire.PROTOCOL:
             await self.close()
             raise TurnstoneError("protocol", "the daemon at %s is version %s and speaks protocol %s; this client speaks %s" % (self.socket, about["version"], about["protocol"], wire.PROTOCOL))
+
+    async def _check(self, proof: Proof, reader: asyncio.StreamReader) -> None:
+        """Make sure that a daemon of this user listens, before anything is sent to it."""
+        assert self._writer is not None
+        try:
+            self._writer.write(proof.question())
+            fault = proof.fault(await asyncio.wait_for(reader.readline(), DIAL_TIME))
+        except asyncio.TimeoutError:
+            fault = "it does not answer"
+        except (OSError, ValueError) as error:  # a line that is too long is a ValueError
+            fault = str(error)
+        if fault:
+            self._writer.close()
+            raise TurnstoneError("unreachable", "what listens at %s does not prove that it is your daemon, so nothing is sent to it: %s" % (self.socket, fault))
 
     # ---- lines
 

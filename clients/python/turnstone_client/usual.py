@@ -12,9 +12,11 @@ import socket
 import stat
 from typing import List, Optional
 
+from .proof import MAX_ANSWER, Proof
+
 MAX_PATH = 107  # of a Unix socket, in bytes; the system's own bound may be lower
 MAX_NOTE = 4 << 10  # of the daemon's note, in bytes
-ASK_TIME = 1.0  # how long a socket has to answer, in seconds
+ASK_TIME = 2.0  # how long a socket has to answer, in seconds
 BOOT_LENGTH = 8  # how much of the boot's name is in that of the note
 
 
@@ -114,17 +116,29 @@ def _begun(pid: int) -> int:
     return int(fields[19])
 
 
+def proof_for(path: str) -> Proof:
+    """Return what a new connection to a socket is asked."""
+    return Proof(path, _state_directory())
+
+
 def _answers(path: str) -> bool:
-    """Tell whether anybody listens at a socket of this user: a killed daemon leaves its own behind."""
+    """Tell whether a daemon of this user listens at a socket: a killed one leaves its own behind."""
     if not (_is_own(os.path.dirname(path), stat.S_ISDIR) and _is_own(path, stat.S_ISSOCK)):
         return False
     with socket.socket(socket.AF_UNIX) as one:
         one.settimeout(ASK_TIME)
+        proof, line = proof_for(path), b""
         try:
             one.connect(path)
+            one.sendall(proof.question())
+            while b"\n" not in line and len(line) < MAX_ANSWER:
+                part = one.recv(MAX_ANSWER)
+                if not part:
+                    return False
+                line += part
         except OSError:
             return False
-    return True
+    return not proof.fault(line)
 
 
 def _is_own(path, kind, private: bool = False) -> bool:

@@ -7,7 +7,7 @@ import { connect as dial, type Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { StringDecoder } from "node:string_decoder";
 import { TurnstoneError } from "./error.ts";
-import { defaultSocket } from "./usual.ts";
+import { defaultSocket, faultOf } from "./usual.ts";
 import { protocol, type Blob, type Completion, type Event, type Methods, type Output, type OutputParams, type Page, type ReadParams, type Reply, type Session as Description, type Variables, type Wait } from "./wire.ts";
 
 export type * from "./wire.ts";
@@ -187,6 +187,11 @@ export class Client {
       connection.once("connect", () => (clearTimeout(timer), resolve()));
       connection.once("error", (error) => (clearTimeout(timer), reject(new TurnstoneError("unreachable", `no daemon answers at ${this.socket} (${error.message}); start one with repl serve`))));
     });
+    const fault = await faultOf(this.socket, connection, dialTime);
+    if (fault) {
+      connection.destroy();
+      throw new TurnstoneError("unreachable", `what listens at ${this.socket} does not prove that it is your daemon, so nothing is sent to it: ${fault}`);
+    }
     this.listen(connection);
     const timer = setTimeout(() => connection.destroy(new Error("it does not answer as a daemon does")), dialTime);
     try {

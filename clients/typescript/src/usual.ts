@@ -1,14 +1,16 @@
 // Where the daemon of this user listens, however the user has logged in. docs/daemon.md has the
 // order. The command and the other clients keep to the same one.
 import { closeSync, constants, fstatSync, openSync, readFileSync, readlinkSync, readSync, statSync, type Stats } from "node:fs";
-import { connect as dial } from "node:net";
+import { connect as dial, type Socket } from "node:net";
 import { hostname, userInfo } from "node:os";
 import { dirname, isAbsolute, join } from "node:path";
 import { TurnstoneError } from "./error.ts";
+import { Proof } from "./proof.ts";
 
 const maxPath = 107; // of a Unix socket, in bytes; the system's own bound may be lower
 const maxNote = 4 << 10; // of the daemon's note, in bytes
-const askTime = 1_000; // how long a socket has to answer, in milliseconds
+const askTime = 2_000; // how long a socket has to answer, in milliseconds
+const maxAnswer = 16 << 10; // of that, in bytes
 const bootLength = 8; // how much of the boot's name is in that of the note
 
 /** Where the daemon of this user listens, or where one would. On Windows REPL_SOCKET must name its pipe. */
@@ -99,14 +101,43 @@ function begun(pid: number): number | undefined {
   return isOwn(statSync(directory)) && fields[0] !== "Z" ? Number(fields[19]) : undefined;
 }
 
-/** Whether anybody listens at a socket of this user: a killed daemon leaves its own behind. */
+/** Whether a daemon of this user listens at a socket: a killed one leaves its own behind. */
 async function answers(path: string): Promise<boolean> {
   if (!isOwnSocket(path)) return false;
   const asked = dial(path);
+  try {
+    return (await faultOf(path, asked, askTime)) === "";
+  } finally {
+    asked.destroy();
+  }
+}
+
+/**
+ * Why what listens at a new connection to a socket is not known to be a daemon of this user, or "".
+ * Nothing else is sent before. The owner of a pipe of Windows cannot be asked for here.
+ */
+export async function faultOf(path: string, connection: Socket, time: number): Promise<string> {
+  if (process.platform === "win32") return "";
+  const proof = new Proof(path, stateDirectory());
+  const parts: Buffer[] = [];
   return new Promise((resolve) => {
-    const told = (answer: boolean): void => (asked.destroy(), resolve(answer));
-    asked.setTimeout(askTime, () => told(false));
-    asked.once("connect", () => told(true)).once("error", () => told(false));
+    const told = (fault: string): void => {
+      clearTimeout(timer);
+      connection.off("data", read).off("error", failed).off("close", hungUp);
+      resolve(fault);
+    };
+    const timer = setTimeout(() => told("it does not answer"), time);
+    const failed = (error: Error): void => told(error.message);
+    const hungUp = (): void => told("it has hung up");
+    const read = (bytes: Buffer): void => {
+      parts.push(bytes);
+      const line = Buffer.concat(parts);
+      if (!line.includes(10) && line.length < maxAnswer) return;
+      const answer = orNothing(() => JSON.parse(line.toString())); // what is behind the line makes no sense
+      told(proof.fault(answer));
+    };
+    connection.on("data", read).on("error", failed).on("close", hungUp);
+    connection.write(proof.question());
   });
 }
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { EventEmitter, once } from "node:events";
-import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { chmodSync, existsSync, linkSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -13,7 +13,8 @@ const { connect, defaultSocket, text, TurnstoneError } = await import(process.en
 
 function serve(directory) {
   const socket = join(directory, "daemon.sock");
-  const daemon = spawn(process.env.REPL, ["serve", "--socket", socket, "--quiet"], { stdio: "ignore", env: { ...process.env, XDG_STATE_HOME: directory } });
+  process.env.XDG_STATE_HOME = directory; // the client finds the daemon's key there
+  const daemon = spawn(process.env.REPL, ["serve", "--socket", socket, "--quiet"], { stdio: "ignore" });
   return { socket, daemon };
 }
 
@@ -287,7 +288,7 @@ promise("text beyond the basic plane is counted in UTF-16 units", async (client)
 });
 
 // withLogin runs body with the variables of a login.
-function withLogin(variables, body) {
+async function withLogin(variables, body) {
   const former = Object.fromEntries(Object.keys(variables).map((name) => [name, process.env[name]]));
   const set = (values) => {
     for (const [name, value] of Object.entries(values)) {
@@ -297,11 +298,37 @@ function withLogin(variables, body) {
   };
   set(variables);
   try {
-    return body();
+    return await body();
   } finally {
     set(former);
   }
 }
+
+promise("what proves nothing gets nothing", async (client, { socket }) => {
+  const impostor = socket + ".impostor";
+  const got = [];
+  const listener = createServer((connection) => {
+    connection.on("data", (data) => {
+      got.push(String(data));
+      connection.write(JSON.stringify({ ok: true, data: { mac: "0".repeat(64), address: impostor, client: "1@" } }) + "\n");
+    });
+    connection.on("error", () => {});
+  }).listen(impostor);
+  await once(listener, "listening");
+  await assert.rejects(connect({ socket: impostor }), (error) => {
+    assert.equal(error.kind, "unreachable");
+    assert.match(error.message, /does not prove that it is your daemon, so nothing is sent to it: it does not have your key/);
+    return true;
+  });
+  assert.deepEqual(got.map((line) => JSON.parse(line).type), ["prove"]);
+  await new Promise((closed) => listener.close(closed));
+  linkSync(socket, impostor); // the daemon itself, at another address
+  await assert.rejects(connect({ socket: impostor }), /which is another address/);
+  const key = join(dirname(socket), "turnstone", "daemon.key");
+  chmodSync(key, 0o644);
+  await assert.rejects(connect({ socket }), (error) => error.message.includes(key));
+  chmodSync(key, 0o600);
+});
 
 test("the daemon is found from another login", { timeout: 60_000, concurrency: false }, async () => {
   const directory = mkdtempSync(join(tmpdir(), "turnstone-"));
@@ -311,10 +338,10 @@ test("the daemon is found from another login", { timeout: 60_000, concurrency: f
   const elsewhere = { ...login, XDG_RUNTIME_DIR: undefined, TMPDIR: other };
   const socket = join(run, "turnstone", "daemon.sock");
   assert.equal(await withLogin(login, defaultSocket), socket);
-  const daemon = withLogin(login, () => spawn(process.env.REPL, ["serve", "--quiet"], { stdio: "ignore" }));
+  const daemon = await withLogin(login, () => spawn(process.env.REPL, ["serve", "--quiet"], { stdio: "ignore" }));
   try {
     while ((await withLogin(elsewhere, defaultSocket)) !== socket) await pause(20);
-    const client = await connect({ socket: await withLogin(elsewhere, defaultSocket) });
+    const client = await withLogin(elsewhere, connect);
     assert.deepEqual(await client.list(), []);
     await client.close();
   } finally {
@@ -322,13 +349,17 @@ test("the daemon is found from another login", { timeout: 60_000, concurrency: f
     await once(daemon, "exit");
   }
   assert.notEqual(await withLogin(elsewhere, defaultSocket), socket); // the note of a dead one is not believed
-  const living = join(tmp, `turnstone-${process.getuid()}`, "daemon.sock");
-  mkdirSync(dirname(living), { recursive: true, mode: 0o700 });
-  const listener = createServer().listen(living).unref();
+  const ownTmp = join(tmp, `turnstone-${process.getuid()}`, "daemon.sock");
+  mkdirSync(dirname(ownTmp), { recursive: true, mode: 0o700 });
+  const listener = createServer((connection) => connection.end("{}\n")).listen(ownTmp).unref();
   await once(listener, "listening");
   assert.ok(existsSync(socket)); // which it has left behind
-  assert.equal(await withLogin(login, defaultSocket), living);
+  assert.equal(await withLogin(login, defaultSocket), socket); // and what listens at the other one is no daemon
   await new Promise((closed) => listener.close(closed));
+  const living = await withLogin(login, () => spawn(process.env.REPL, ["serve", "--quiet", "--socket", ownTmp], { stdio: "ignore" }));
+  while ((await withLogin(login, defaultSocket)) !== ownTmp) await pause(20);
+  living.kill("SIGKILL");
+  await once(living, "exit");
   const own = join(other, `turnstone-${process.getuid()}`, "daemon.sock");
   assert.equal(await withLogin({ ...elsewhere, XDG_RUNTIME_DIR: long, XDG_STATE_HOME: long }, defaultSocket), own);
   rmSync(directory, { recursive: true, force: true });

@@ -1,0 +1,96 @@
+"""Whether what listens at a socket is the daemon of this user.
+
+A sandboxed session runs as the same user, so the owner of a socket says little. A daemon proves that
+it has the user's key, which no such session can read. docs/daemon.md has the rules.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import stat
+from typing import List, Optional
+
+KEY_NAME = "daemon.key"
+KEY_BYTES = 32
+MAX_ANSWER = 16 << 10  # in bytes
+
+
+class Proof:
+    """The question for one new connection to a socket, and the judgement of its answer."""
+
+    def __init__(self, path: str, state: Optional[str]):
+        directory, name = os.path.split(os.path.abspath(path))
+        self._address = os.path.join(os.path.realpath(directory), name)
+        self._state = state
+        self._nonce = secrets.token_urlsafe(24)
+
+    def question(self) -> bytes:
+        """Return the line that asks."""
+        return json.dumps({"type": "prove", "nonce": self._nonce}).encode() + b"\n"
+
+    def fault(self, line: bytes) -> str:
+        """Return why a line is no proof, or ""."""
+        if not line:
+            return "it has hung up"
+        try:
+            answer = json.loads(line)
+            if not answer["ok"]:
+                return "it answers %.200r" % answer.get("error", "")
+            mac, address, client = (str(answer["data"][name]) for name in ("mac", "address", "client"))
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return "it answers with something else"
+        try:
+            key = _key(self._state)
+        except ValueError as error:
+            return str(error)
+        signed = "\n".join(("turnstone daemon 1", self._nonce, client, address)).encode("utf-8", "surrogateescape")
+        if not hmac.compare_digest(hmac.new(key, signed, hashlib.sha256).hexdigest().encode(), mac.encode("utf-8", "replace")):
+            return "it does not have your key; if it is yours, it has another XDG_STATE_HOME than this program"
+        if address != self._address:
+            return "it is your daemon at %s, which is another address" % address
+        if client != _own_name():
+            return "your daemon sees another process than this one: a program in between has passed on the question, or this is a container whose processes the daemon cannot see"
+        return ""
+
+
+def _own_name() -> str:
+    """Name this process by its number and the namespace in which it has that; only Linux has those."""
+    try:
+        space = os.readlink("/proc/self/ns/pid").strip("pid:[]")
+    except OSError:
+        space = ""
+    return "%d@%s" % (os.getpid(), space)
+
+
+def _key(state: Optional[str]) -> bytes:
+    """Return the key of this user. An error says why there is none that can be trusted."""
+    directories: List[str] = [state] if state else []
+    directories.append("/tmp/turnstone-%d" % os.geteuid())
+    for directory in directories:
+        path = os.path.join(directory, KEY_NAME)
+        try:
+            # A pipe in its place would be waited for.
+            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0))
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            continue
+        except OSError as error:
+            raise ValueError("%s cannot be used as the key: %s" % (path, error.strerror)) from None
+        with open(fd, "rb") as file:
+            found, above = os.fstat(fd), os.stat(directory)
+            if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+                raise ValueError("%s is not a file of yours alone: remove it" % path)
+            if above.st_uid != os.geteuid() or above.st_mode & 0o022:
+                raise ValueError("others can write to %s: chmod go-w it" % directory)
+            text = file.read(4 * KEY_BYTES)
+        try:
+            key = bytes.fromhex(text.decode("ascii").strip())
+        except ValueError:
+            key = b""
+        if len(key) != KEY_BYTES:
+            raise ValueError("%s does not hold a key: remove it" % path)
+        return key
+    raise ValueError("there is no %s in %s; a daemon of yours makes it, unless it has another XDG_STATE_HOME" % (KEY_NAME, " or ".join(directories)))
