@@ -1,6 +1,8 @@
 """What the client promises, against a real daemon. REPL names the built program."""
 
 import asyncio
+import hashlib
+import hmac
 import json
 import os
 import pickle
@@ -19,25 +21,6 @@ from turnstone_client import TurnstoneError, connect, default_socket, text  # no
 REPL = os.environ["REPL"]
 SCHEMA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "docs", "daemon.schema.json")
 DEADLINE = 60
-
-
-# A program that takes the place of a daemon and passes on to it what comes.
-RELAY = """
-import os, socket, sys, threading
-at, real = sys.argv[1:]
-os.rename(at, real)
-listener = socket.socket(socket.AF_UNIX)
-listener.bind(at)
-listener.listen()
-print("listening", flush=True)
-def copy(one, other):
-    while data := one.recv(65536): other.sendall(data)
-while True:
-    near, _ = listener.accept()
-    far = socket.socket(socket.AF_UNIX)
-    far.connect(real)
-    for pair in (near, far), (far, near): threading.Thread(target=copy, args=pair, daemon=True).start()
-"""
 
 
 class Daemon:
@@ -478,17 +461,19 @@ class Promises(unittest.TestCase):
     async def test_what_proves_nothing_gets_nothing(self, client, daemon):
         directory = os.path.dirname(daemon.socket)
         impostor, passed_on = os.path.join(directory, "impostor.sock"), os.path.join(directory, "relay.sock")
-        got = []
+        got, ended = [], asyncio.Event()
 
         async def agrees(reader, writer):
             got.append(await reader.readline())
             writer.write(json.dumps({"ok": True, "data": {"mac": "0" * 64, "address": impostor, "client": "1@"}}).encode() + b"\n")
             got.append(await reader.read())
+            ended.set()
             writer.close()
 
         async with await asyncio.start_unix_server(agrees, impostor):
             with self.assertRaises(TurnstoneError) as caught:
                 await connect(impostor)
+            await ended.wait()
         self.assertEqual(caught.exception.kind, "unreachable")
         self.assertIn("does not prove that it is your daemon, so nothing is sent to it: it does not have your key", str(caught.exception))
         self.assertEqual((json.loads(got[0])["type"], got[1:]), ("prove", [b""]))
@@ -498,18 +483,24 @@ class Promises(unittest.TestCase):
             await connect(passed_on)
         self.assertIn("your daemon at " + os.path.realpath(daemon.socket), str(caught.exception))
         os.remove(passed_on)
-        relay = subprocess.Popen([sys.executable, "-c", RELAY, daemon.socket, daemon.socket + ".real"], stdout=subprocess.PIPE)
-        try:
-            relay.stdout.readline()
-            with self.assertRaises(TurnstoneError) as caught:
-                await connect(daemon.socket)
-            self.assertIn("a program in between", str(caught.exception))
-        finally:
-            relay.kill()
-            relay.communicate()
-
         key = os.path.join(directory, "turnstone", "daemon.key")
-        os.rename(daemon.socket + ".real", daemon.socket)
+
+        async def passes_on(reader, writer):
+            """Answer as the daemon would, which sees the process of who passes on the question."""
+            nonce = json.loads(await reader.readline())["nonce"]
+            with open(key) as file:
+                secret = bytes.fromhex(file.read())
+            signed = "\n".join(("turnstone daemon 1", nonce, "1@1", os.path.realpath(passed_on)))
+            mac = hmac.new(secret, signed.encode(), hashlib.sha256).hexdigest()
+            writer.write(json.dumps({"ok": True, "data": {"mac": mac, "address": os.path.realpath(passed_on), "client": "1@1"}}).encode() + b"\n")
+            await reader.read()
+            writer.close()
+
+        async with await asyncio.start_unix_server(passes_on, passed_on):
+            with self.assertRaises(TurnstoneError) as caught:
+                await connect(passed_on)
+        self.assertIn("a program in between", str(caught.exception))
+
         os.chmod(key, 0o644)
         with self.assertRaises(TurnstoneError) as caught:
             await connect(daemon.socket)

@@ -351,7 +351,7 @@ test("the daemon is found from another login", { timeout: 60_000, concurrency: f
   assert.notEqual(await withLogin(elsewhere, defaultSocket), socket); // the note of a dead one is not believed
   const ownTmp = join(tmp, `turnstone-${process.getuid()}`, "daemon.sock");
   mkdirSync(dirname(ownTmp), { recursive: true, mode: 0o700 });
-  const listener = createServer((connection) => connection.end("{}\n")).listen(ownTmp).unref();
+  const listener = createServer((connection) => connection.resume().end("{}\n")).listen(ownTmp).unref();
   await once(listener, "listening");
   assert.ok(existsSync(socket)); // which it has left behind
   assert.equal(await withLogin(login, defaultSocket), socket); // and what listens at the other one is no daemon
