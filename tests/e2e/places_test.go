@@ -24,7 +24,7 @@ import (
 func wayTo(t *testing.T, there home, first ...string) string {
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "far side")
-	text := "#!/bin/sh\nPATH=" + filepath.Dir(binary()) + ":$PATH\nREPL_SOCKET=" + there.socket() + "\nexport PATH REPL_SOCKET\n" +
+	text := "#!/bin/sh\nPATH=" + filepath.Dir(binary()) + ":$PATH\nREPL_SOCKET=" + there.socket() + "\nXDG_STATE_HOME='" + there.environment("XDG_STATE_HOME") + "'\nexport PATH REPL_SOCKET XDG_STATE_HOME\n" +
 		"echo welcome to far; printf 'a prompt> '\necho a banner >&2\n" + strings.Join(first, "\n") + "\nexec \"$@\"\n"
 	if err := programs.Write(script, []byte(text)); err != nil {
 		t.Fatal(err)
