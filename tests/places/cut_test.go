@@ -45,7 +45,7 @@ func (w *way) open(t testing.TB, l *client.Link) *client.Session {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		c, err := client.Dial(context.Background(), client.Socket(w.e.socket()))
+		c, err := client.Dial(context.Background(), direct(w.e.socket()))
 		if err != nil {
 			return
 		}

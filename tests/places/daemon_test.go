@@ -4,6 +4,7 @@ package places
 
 import (
 	"context"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -31,10 +32,21 @@ func (e *engine) detached(line string) error {
 	return e.answers()
 }
 
+// A direct is the way around an engine. It asks for no proof, which a daemon in a container could not
+// give: it does not see the processes here.
+type direct string
+
+func (d direct) String() string { return "the socket " + string(d) }
+
+func (d direct) Dial(ctx context.Context) (net.Conn, error) {
+	var dialer net.Dialer
+	return dialer.DialContext(ctx, "unix", string(d))
+}
+
 // answers waits until the engine's daemon does.
 func (e *engine) answers() error {
 	err := until("the daemon behind "+e.name+" answers", func() bool {
-		c, err := client.Dial(context.Background(), client.Socket(e.socket()))
+		c, err := client.Dial(context.Background(), direct(e.socket()))
 		if err != nil {
 			return false
 		}
@@ -58,10 +70,15 @@ func (b *brokenEngine) Error() string { return b.error.Error() + "\n" + b.log }
 // direct is a connection to the engine's daemon that goes around the engine.
 func (e *engine) direct(t *testing.T) *client.Client {
 	t.Helper()
-	c, err := client.Dial(t.Context(), client.Socket(e.socket()))
+	c, err := client.Dial(t.Context(), direct(e.socket()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	return c
+}
+
+// variable is one of the environment of the far account, in which the socket is the engine's.
+func (e *engine) variable(name string) string {
+	return map[string]string{"REPL_SOCKET": e.socket(), "HOME": e.home}[name]
 }
