@@ -204,15 +204,15 @@ func (p *fakeProcess) SignalsSent() <-chan struct{} {
 
 func (p *fakeProcess) Kill() { _ = p.Signal(host.Kill, host.Group) }
 
-func (p *fakeProcess) Exited() <-chan struct{} { return p.exited }
-func (p *fakeProcess) Exit() host.Exit         { return p.exit }
-func (p *fakeProcess) Gone() <-chan struct{}   { return p.exited }
-func (p *fakeProcess) Remains() []int          { return nil }
-func (p *fakeProcess) Notices() <-chan string  { return p.notices }
-func (p *fakeProcess) MemoryBytes() int64      { return 0 }
-func (p *fakeProcess) CatchUp()                {}
-func (p *fakeProcess) Forget() error           { return nil }
-func (p *fakeProcess) Refresh() error          { return nil }
+func (p *fakeProcess) Exited() <-chan struct{}    { return p.exited }
+func (p *fakeProcess) Exit() host.Exit            { return p.exit }
+func (p *fakeProcess) Gone() <-chan struct{}      { return p.exited }
+func (p *fakeProcess) Remains() []int             { return nil }
+func (p *fakeProcess) Notices() <-chan string     { return p.notices }
+func (p *fakeProcess) MemoryBytes() int64         { return 0 }
+func (p *fakeProcess) CatchUp()                   {}
+func (p *fakeProcess) Forget() error              { return nil }
+func (p *fakeProcess) Refresh() ([]string, error) { return nil, nil }
 
 // A permitted is the answer to a held call.
 type permitted struct {

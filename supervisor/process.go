@@ -36,7 +36,7 @@ type process interface {
 	Notices() <-chan string
 	CatchUp()
 	Forget() error
-	Refresh() error
+	Refresh() (notices []string, err error)
 	MemoryBytes() int64
 	Usage(exact int64) host.Usage
 	Allow(host.Usage, host.Allowance)

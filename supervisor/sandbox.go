@@ -151,18 +151,14 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, own, fi
 	if by != "" {
 		settings = homes // nothing can be mounted
 	}
-	written, err := confine.WriteSettings(home, settings, directories)
-	if err != nil {
-		return c, err
-	}
-	if by != "" { // git stops at settings that it may not read
-		c.env = append(c.env, "GIT_CONFIG_GLOBAL="+cmp.Or(written[".gitconfig"], os.DevNull))
+	if by != "" { // git stops at settings that it may not read, and does without a file that is not there
+		c.env = append(c.env, "GIT_CONFIG_GLOBAL="+confine.SettingsIn(settings, ".gitconfig"))
 	}
 	c.sandbox = &host.Sandbox{By: by, Outlet: hasOutlet, Plan: func() (*confine.Plan, error) {
 		plan, notices, err := confine.NewPlan(&policy, confine.Origin{
-			Home: home, Path: variable(o.Env, "PATH"), Directories: directories, Dir: dir, Program: spec.Path,
+			Home: home, Path: variable(o.Env, "PATH"), Env: o.Env, Directories: directories, Dir: dir, Program: spec.Path,
 			State: state, Sessions: o.Dir, Files: []string{files, homes},
-			Replaced: replaced, Written: written,
+			Replaced: replaced, Settings: settings,
 		})
 		if err != nil {
 			return nil, err

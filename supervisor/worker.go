@@ -353,7 +353,10 @@ func (w *worker) perform(e effect) {
 	case doSignal:
 		w.signal(host.Group)
 	case doAwait:
-		_ = w.proc.Refresh() // fails only when the worker has ended
+		notices, _ := w.proc.Refresh() // fails only when the worker has ended
+		for _, n := range notices {
+			s.m.notice("%s", n)
+		}
 		if signals := w.proc.SignalsSent(); signals != nil {
 			s.wg.Go(func() { w.await(e.turn, signals) })
 		} else {

@@ -14,7 +14,7 @@
 //	               and where it may, as the mounts and a guard by name decide; tells and holds
 //	               what they refuse
 //	               Grant: a directory more, while the worker runs
-//	               Refresh: what programs outside have replaced, when a turn begins
+//	               Refresh: what programs outside have replaced or removed, when a turn begins
 //	worker         sees the machine read-only but for its places, and a home directory that
 //	               is built of what it may see
 //

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -32,19 +33,20 @@ func Attributes(a *syscall.SysProcAttr) {
 
 // A Box is a sandbox that a thread has entered.
 type Box struct {
-	plan    *Plan
-	store   string // the directory for temporary files and layers
-	notices []string
-	root    int        // the root directory of the worker
-	proc    int        // the /proc of the worker
-	sockets int        // asks the kernel about the sockets of the session's network
-	asking  sync.Mutex // guards sockets
-	calls   int        // where the filter reports the calls that we make for the worker
-	mounts  int        // the mount namespace of the worker
-	names   int        // where the session asks about names, if it has a way out
-	out     *wayOut
-	clones  []clone
-	failed  *StepError // the first step that failed
+	plan      *Plan
+	store     string // the directory for temporary files and layers
+	notices   []string
+	root      int        // the root directory of the worker
+	proc      int        // the /proc of the worker
+	sockets   int        // asks the kernel about the sockets of the session's network
+	asking    sync.Mutex // guards sockets
+	calls     int        // where the filter reports the calls that we make for the worker
+	mounts    int        // the mount namespace of the worker
+	names     int        // where the session asks about names, if it has a way out
+	out       *wayOut
+	clones    []clone
+	refreshed atomic.Uint64 // layers that were made for a running worker
+	failed    *StepError    // the first step that failed
 
 	service
 }
@@ -207,7 +209,8 @@ func copyDirectories(from, to string) error {
 // makeClones clones the mounts for all places.
 func (b *Box) makeClones() {
 	state := func(name string, mode fs.FileMode) string { return b.stateDir(b.store, name, mode) }
-	nothing, mask := b.stateDir(string(b.plan.State), "hidden", 0), filepath.Join(string(b.plan.State), "hidden-file") // grants look for them there
+	b.stateDir(string(b.plan.State), "hidden", 0) // nothingAt names them
+	mask := filepath.Join(string(b.plan.State), "hidden-file")
 	if f, err := os.OpenFile(mask, os.O_CREATE|os.O_RDONLY, 0); err == nil {
 		f.Close()
 	} else if !errors.Is(err, fs.ErrPermission) { // it exists, and nobody may open it
@@ -226,10 +229,7 @@ func (b *Box) makeClones() {
 				continue
 			}
 		case hidden:
-			from = nothing
-			if st, err := os.Stat(path); err != nil || !st.IsDir() {
-				from = mask
-			}
+			from = b.nothingAt(path)
 		case writable:
 			if b.plan.Disk > 0 && inside(path, string(b.plan.State)) {
 				from = state("own", 0o700)
@@ -238,7 +238,7 @@ func (b *Box) makeClones() {
 		case private:
 			from = state("tmp"+strings.ReplaceAll(path, "/", "-"), 0o777)
 		case built:
-			from = state("built"+strings.ReplaceAll(path, "/", "-"), 0o700)
+			from = state(builtName(path), 0o700)
 		case linked:
 			b.clones = append(b.clones, clone{place, -1})
 			continue
@@ -267,6 +267,15 @@ func (b *Box) makeClones() {
 	for _, above := range overlays {
 		b.step("overlay", above, unix.Unmount(above, unix.MNT_DETACH))
 	}
+}
+
+// nothingAt returns what is mounted over a path that is hidden.
+func (b *Box) nothingAt(path string) string {
+	name := "hidden-file"
+	if st, err := os.Stat(path); err == nil && st.IsDir() {
+		name = "hidden"
+	}
+	return filepath.Join(string(b.plan.State), name)
 }
 
 // stateDir makes a directory of the sandbox's own in another.
@@ -298,10 +307,9 @@ func (b *Box) overlays(state func(string, fs.FileMode) string) map[string]string
 		if place.Kind != layer || mounted[from] != "" || refused[from] || b.failed != nil {
 			continue
 		}
-		name := "layer" + strings.ReplaceAll(from, "/", "-")
+		name := layerName(from)
 		upper, work, at := state(name+"/upper", 0o700), state(name+"/work", 0o700), state(name+"/all", 0o700)
-		fd, err := filesystem("overlay", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV,
-			[2]string{"lowerdir", overlayName(from)}, [2]string{"upperdir", overlayName(upper)}, [2]string{"workdir", overlayName(work)}, [2]string{"userxattr", ""})
+		fd, err := overlay(from, upper, work)
 		if err == nil {
 			err = moveTo(fd, at)
 			unix.Close(fd)
@@ -314,6 +322,12 @@ func (b *Box) overlays(state func(string, fs.FileMode) string) map[string]string
 		mounted[from] = at
 	}
 	return mounted
+}
+
+// overlay makes an overlay that is not mounted yet.
+func overlay(lower, upper, work string) (int, error) {
+	return filesystem("overlay", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV,
+		[2]string{"lowerdir", overlayName(lower)}, [2]string{"upperdir", overlayName(upper)}, [2]string{"workdir", overlayName(work)}, [2]string{"userxattr", ""})
 }
 
 // overlayName escapes a path for the options of an overlay.
@@ -331,26 +345,19 @@ func overlayName(path string) string {
 // takePlaces mounts the clones. When a new directory covers one of the machine's, it first
 // makes the places below.
 func (b *Box) takePlaces() {
+	kinds := map[string]Kind{}
+	for _, place := range b.plan.Places {
+		kinds[string(place.Path)] = place.Kind
+	}
+	around := func(path string) Kind { return kindAround(kinds, path) }
 	for _, c := range b.clones {
-		path := string(c.Path)
 		if b.failed != nil {
 			return
 		}
-		if c.Kind == linked {
-			b.step("place", path, link(path, string(c.From)))
-			continue
+		b.takePlace(c, around)
+		if c.fd >= 0 {
+			unix.Close(c.fd)
 		}
-		set := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
-		switch c.Kind {
-		case protected, guarded, replaced, readable:
-			set |= unix.MOUNT_ATTR_RDONLY
-		case hidden:
-			set |= unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOEXEC
-		}
-		b.step("place", path, setAttributes(c.fd, "", set))
-		b.step("place", path, ensure(c.fd, path))
-		b.step("place", path, moveToPlace(c.fd, path))
-		unix.Close(c.fd)
 	}
 	for _, c := range b.clones {
 		if c.Kind == covered && b.failed == nil {
@@ -360,16 +367,29 @@ func (b *Box) takePlaces() {
 	}
 }
 
+func (b *Box) takePlace(c clone, around func(string) Kind) {
+	path := string(c.Path)
+	if own := around(path); own.isEmpty() {
+		dir, err := openAbove(path, around, true)
+		if err == nil {
+			err = makePoint(dir, filepath.Base(path), c, own, true)
+			unix.Close(dir)
+		}
+		if err != nil && own == built {
+			return // an earlier worker of the session has made something else there
+		}
+		b.step("place", path, err)
+	} else {
+		b.step("place", path, ensure(c.fd, path))
+	}
+	if c.fd >= 0 && b.failed == nil {
+		b.step("place", path, setAttributes(c.fd, "", attributesOf(c.Kind, false)))
+		b.step("place", path, moveToPlace(c.fd, path))
+	}
+}
+
 // coveredSize bounds a directory that has only places below it. The session writes nothing there.
 const coveredSize = "4m"
-
-// link makes a symbolic link, and the directories above it, in a directory of the session's own.
-func link(path, to string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return os.Symlink(to, path)
-}
 
 // ensure makes a mount point for fd if there is none.
 func ensure(fd int, path string) error {

@@ -4,7 +4,6 @@ package confine
 
 import (
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -67,34 +66,6 @@ func TestMayBecome_RefusesProgramsAndOtherForms(t *testing.T) {
 	}
 	if mayBecome([]byte("[user]\n\tname = A\\\n"), []byte("[user]\n\tname = A\\\n\temail = x\n")) {
 		t.Error("a setting that goes on is continued")
-	}
-}
-
-// A worker of the session may have made a link in the directory, which the next one's settings must not
-// follow.
-func TestWriteSettings_FollowsNoLink(t *testing.T) {
-	t.Parallel()
-	home, dir := t.TempDir(), t.TempDir()
-	target := filepath.Join(home, "target")
-	touch(t, target, "mine")
-	touch(t, filepath.Join(home, ".Renviron"), "A=1\n")
-	for range 2 {
-		written, err := WriteSettings(home, dir, nil)
-		if err != nil || written[".Renviron"] == "" {
-			t.Fatalf("got %q, %v", written, err)
-		}
-		if text, _ := os.ReadFile(written[".Renviron"]); string(text) != "A=1\n" {
-			t.Errorf("got %q", text)
-		}
-		if err := os.Remove(written[".Renviron"]); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(target, written[".Renviron"]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if text, _ := os.ReadFile(target); string(text) != "mine" {
-		t.Errorf("the link's target has %q", text)
 	}
 }
 

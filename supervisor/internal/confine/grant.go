@@ -10,9 +10,12 @@ import (
 // A Grant gives a running session one more directory to write.
 type Grant struct {
 	Dir    Path    // real
-	Places []Place // below Dir, parents before children: what stays as it is
+	Places []Place // below Dir, parents before children: what stays as it is; of a refresh: what is shown anew
+	Gone   []Path  `json:",omitempty"` // of a refresh: places that are not there any more
 	Absent []Path  // as in a Plan
 	Reach  []Path  // likewise
+
+	views []*gitView
 }
 
 // maxGrant bounds a grant in bytes, because an order to the stage must fit into a pipe.
@@ -26,7 +29,7 @@ func (p *Plan) Grantable(dir string) (string, error) {
 		return "", err
 	}
 	var nearest Place
-	for _, place := range p.Places { // parents come first
+	for _, place := range p.current() { // parents come first
 		if inside(found, string(place.Path)) {
 			nearest = place
 		}
@@ -47,14 +50,14 @@ func (p *Plan) NewGrant(dir string) (*Grant, error) {
 		return nil, err
 	}
 	g := &planner{kinds: map[string]Place{}, home: p.home, temporary: p.temporary}
-	for _, place := range p.Places {
+	for _, place := range p.current() {
 		if path := string(place.Path); inside(path, found) && path != found {
 			g.kinds[path] = place
 		}
 	}
 	g.protect([]string{found}, maxSearched)
 	g.keepAll(p.keep, []string{found})
-	plan := &Grant{Dir: Path(found), Absent: g.absent, Reach: g.reach}
+	plan := &Grant{Dir: Path(found), Absent: g.absent, Reach: g.reach, views: g.views}
 	for path, place := range g.kinds {
 		if path != found {
 			plan.Places = append(plan.Places, place)

@@ -63,7 +63,7 @@ func (t *giving) enter(mounts int) {
 }
 
 // ofSession reports whether a place shows something that only the session has.
-func (k Kind) ofSession() bool { return k == layer || k == private || k == covered || k == built }
+func (k Kind) ofSession() bool { return k == layer || k.isEmpty() }
 
 // takeOwn clones, in the worker's mounts, the places that show something of the session.
 func (t *giving) takeOwn(places []Place) []clone {
@@ -124,12 +124,7 @@ func (t *giving) keep(place Place) {
 		set |= unix.MOUNT_ATTR_RDONLY
 	case hidden:
 		set |= unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOEXEC
-		var st unix.Stat_t
-		name := "hidden-file"
-		if unix.Stat(from, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
-			name = "hidden"
-		}
-		from = filepath.Join(string(t.plan.State), name)
+		from = t.nothingAt(from)
 	}
 	fd, err := cloneOfPlace(from)
 	if errors.Is(err, unix.ENOENT) {

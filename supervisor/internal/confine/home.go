@@ -59,10 +59,18 @@ const (
 
 // buildHome adds the home directory, and what shows in it.
 func (p *planner) buildHome(o Origin, work []string) {
-	if st, err := os.Stat(p.home); p.home == "" || p.home == "/" || err != nil || !st.IsDir() {
+	first := p.known == nil
+	if first {
+		p.known = map[string]bool{}
+	}
+	if p.home == "" || p.home == "/" {
 		return
 	}
-	h := &homeBuilder{planner: p, work: work, state: real(o.State)}
+	p.looked = append(p.looked, p.home)
+	if st, err := os.Stat(p.home); err != nil || !st.IsDir() {
+		return
+	}
+	h := &homeBuilder{planner: p, work: work, state: real(o.State), first: first}
 	p.set(p.home, covered)
 	for i, name := range builtNames {
 		h.build(name, i < expectedNames)
@@ -79,7 +87,13 @@ func (p *planner) buildHome(o Origin, work []string) {
 	for _, dir := range filepath.SplitList(o.Path) {
 		h.tools(dir)
 	}
-	h.documents()
+	for _, dir := range h.libraries(o) {
+		h.library(dir)
+	}
+	h.documents(h.home)
+	for path := range p.known {
+		h.looked = append(h.looked, path)
+	}
 }
 
 // A homeBuilder adds what a session's home directory has.
@@ -87,6 +101,7 @@ type homeBuilder struct {
 	*planner
 	work  []string
 	state string
+	first bool // the session has seen nothing yet
 }
 
 // at returns the path of a name below the home directory. A variable may have moved it.
@@ -122,23 +137,29 @@ func (h *homeBuilder) link(path, to string) {
 // build adds an empty directory that the session writes.
 func (h *homeBuilder) build(name string, expected bool) {
 	path := h.at(name)
+	h.looked = append(h.looked, path)
 	if _, err := os.Stat(path); err != nil && !expected {
 		return
 	}
-	if path = h.resolve(path); path != "" && !isIn(path, h.work) && h.tooWide(path) == "" {
-		h.set(path, built)
+	if found := h.resolve(path); found != "" && !isIn(found, h.work) && h.tooWide(found) == "" && !leadsAway(path, found, h.work) {
+		h.set(found, built)
 	}
 }
 
 // show adds a path of the machine's, if it is there.
 func (h *homeBuilder) show(path string, k Kind) {
+	h.looked = append(h.looked, path)
 	if _, err := os.Lstat(path); err != nil {
 		return
 	}
+	named := path
 	path = h.resolve(path)
 	st, err := os.Stat(path)
 	switch {
-	case path == "" || err != nil, h.kinds[path].Kind != "", isIn(path, h.work), h.tooWide(path) != "":
+	case path == "" || err != nil, leadsAway(named, path, h.work), h.kinds[path].Kind != "", isIn(path, h.work), h.tooWide(path) != "":
+	case h.isEmptyAt(path) && st.IsDir() && h.hidesIn(path):
+		h.set(path, covered)
+		h.documents(path)
 	case k == layer && st.IsDir():
 		h.layer(path, h.state)
 	case h.isEmptyAt(path) && (st.IsDir() || st.Mode().IsRegular()):
@@ -149,8 +170,11 @@ func (h *homeBuilder) show(path string, k Kind) {
 // tools shows a directory of programs in the home directory that is on the user's PATH, and what they
 // need next to it.
 func (h *homeBuilder) tools(dir string) {
+	if dir = filepath.Clean(dir); inside(dir, h.home) {
+		h.looked = append(h.looked, dir)
+	}
 	found := real(dir)
-	if found == "" || !inside(found, h.home) || found == h.home || !h.isEmptyAt(found) {
+	if found == "" || leadsAway(dir, found, h.work) || !inside(found, h.home) || found == h.home || !h.isEmptyAt(found) {
 		return
 	}
 	h.show(found, readable)
@@ -163,19 +187,26 @@ func (h *homeBuilder) tools(dir string) {
 	}
 }
 
-// documents shows what has a name without a dot in the home directory.
-func (h *homeBuilder) documents() {
-	entries, _ := os.ReadDir(h.home)
-	left := maxDocuments
+// hidesIn reports whether something in a directory is hidden. A mount over it would end when a program
+// outside replaces it, so the session sees the other names alone.
+func (h *homeBuilder) hidesIn(dir string) bool {
+	return slices.ContainsFunc(h.apart, func(path string) bool { return path != dir && inside(path, dir) })
+}
+
+// documents shows what has a name without a dot in the home directory, or is in a directory there that
+// has something hidden in it. A name that comes later waits for a reset.
+func (h *homeBuilder) documents(dir string) {
+	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".") || slices.Contains(foreignNames, e.Name()) {
+		path := filepath.Join(dir, e.Name())
+		switch {
+		case dir == h.home && (strings.HasPrefix(e.Name(), ".") || slices.Contains(foreignNames, e.Name())), !h.first && !h.known[path]:
 			continue
-		}
-		if left--; left < 0 {
+		case h.first && len(h.known) == maxDocuments:
 			h.notice("%s has more than %d names, and this session sees the first %d only", h.home, maxDocuments, maxDocuments)
 			return
 		}
-		path := filepath.Join(h.home, e.Name())
+		h.known[path] = true
 		if e.Type()&os.ModeSymlink == 0 {
 			h.show(path, readable)
 		} else if to, err := os.Readlink(path); err == nil {
@@ -204,7 +235,7 @@ func (p *planner) noteUnshown() {
 		}
 	}
 	for path, place := range p.kinds {
-		if place.Kind != built && (place.Kind != covered || path != p.home) {
+		if place.Kind != built && (place.Kind != covered || path != p.home && !p.known[path]) {
 			continue
 		}
 		entries, _ := os.ReadDir(path)

@@ -33,9 +33,7 @@ type Plan struct {
 
 	work      []string
 	keep      []string // stays as it is wherever the session may write
-	shown     *shownHome
-	views     []*gitView
-	unsent    []Path // of Reach, found since the start
+	watch     *watch   // what may have changed since; nil in the stage
 	unshown   []string
 	home      string
 	temporary []string
@@ -66,6 +64,10 @@ const (
 	linked    Kind = "linked"    // a symbolic link in such a directory
 )
 
+// isEmpty reports whether a place is a directory of the session's own, in which it sees nothing of the
+// machine but places.
+func (k Kind) isEmpty() bool { return k == private || k == covered || k == built }
+
 // A Path may have bytes that are not UTF-8, which JSON strings cannot hold.
 type Path string
 
@@ -95,9 +97,12 @@ type Origin struct {
 	// Replaced are files of the machine in whose place the session sees others.
 	Replaced map[string]string
 
-	// Written are files that were written for the session, by the names below Home at which it
-	// sees them.
-	Written map[string]string
+	// Settings is where the files are written that the session sees in the place of settings below
+	// Home; "" for none.
+	Settings string
+
+	// Env is the environment of the user's programs, of which some variables name libraries.
+	Env []string
 
 	// Temporary are the directories that each session gets an own version of; nil means the
 	// usual ones.
@@ -115,18 +120,10 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 	if o.Temporary == nil {
 		o.Temporary = []string{"/tmp", "/var/tmp"}
 	}
-	p := &planner{kinds: map[string]Place{}, home: real(o.Home), directories: o.Directories, own: ownRepositories(real(o.State))}
-	for _, d := range o.Temporary {
-		if d = real(d); d != "" && !slices.Contains(p.temporary, d) {
-			p.temporary = append(p.temporary, d)
-		}
-	}
+	p := newPlanner(o)
 	work, err := p.workspace(s, o)
 	if err != nil {
 		return nil, nil, err
-	}
-	for _, d := range p.temporary {
-		p.set(d, private)
 	}
 	for _, d := range s.Writable {
 		dir, err := p.wanted(d)
@@ -138,35 +135,18 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 		}
 		work = append(work, dir)
 	}
-	p.buildHome(o, work)
-	p.layers(s, o, work)
-	for _, d := range work {
-		p.set(d, writable)
-	}
-	p.protect(work, maxSearched)
-	p.keepAll(s.Protected, work)
-	sessions := real(o.Sessions)
-	p.set(sessions, covered)
-	p.show(o)
-	for _, d := range o.Files {
-		p.set(real(d), writable)
-	}
-	for name, by := range o.Written {
-		p.write(name, by)
-	}
-	for path, by := range o.Replaced {
-		if path = real(path); path != "" {
-			p.kinds[path] = Place{Path: Path(path), Kind: replaced, From: Path(by)}
-		}
-	}
-	if err := p.hide(append(s.Hidden, p.defaultHidden()...), append(work, sessions)); err != nil {
+	written := &settings{home: p.home, dir: o.Settings, directories: o.Directories}
+	if err := p.lay(s, o, work, written, func() {
+		p.protect(work, maxSearched)
+		p.keepAll(s.Protected, work)
+	}); err != nil {
 		return nil, nil, err
 	}
 	if len(p.kinds) > maxPlaces {
 		return nil, nil, fmt.Errorf("the sandbox would need %d mounts, and %d are allowed: choose a smaller workspace", len(p.kinds), maxPlaces)
 	}
 	plan := &Plan{State: Path(real(o.State)), Network: s.Network == workers.NetworkFull, Outlet: s.Network == workers.NetworkList, Absent: p.absent, work: work, keep: s.Protected, unshown: p.unshown, home: p.home, temporary: p.temporary}
-	plan.Reach, plan.views = p.reach, p.views
+	plan.Reach = p.reach
 	for _, w := range work {
 		plan.Work = append(plan.Work, Path(w))
 	}
@@ -174,10 +154,59 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 		plan.Places = append(plan.Places, place)
 	}
 	slices.SortFunc(plan.Places, func(a, b Place) int { return cmp.Compare(a.Path, b.Path) }) // a parent is a prefix of its children, so it comes first
-	if kind := p.kinds[p.home].Kind; kind == covered {
-		plan.shown = newShownHome(p.home, plan.Places)
-	}
+	plan.watch = newWatch(p, written, work, func(work []string) (*planner, error) {
+		now := newPlanner(o)
+		now.known, now.own = p.known, p.own
+		return now, now.lay(s, o, work, written, func() {})
+	})
 	return plan, p.notices, nil
+}
+
+func newPlanner(o Origin) *planner {
+	p := &planner{kinds: map[string]Place{}, home: realOrAbsent(o.Home), directories: o.Directories, own: ownRepositories(real(o.State))}
+	for _, d := range o.Temporary {
+		if d = real(d); d != "" && !slices.Contains(p.temporary, d) {
+			p.temporary = append(p.temporary, d)
+		}
+	}
+	return p
+}
+
+// lay adds the places of a session that writes these directories. protect adds what stays as it is in
+// them.
+func (p *planner) lay(s *workers.Sandbox, o Origin, work []string, written *settings, protect func()) error {
+	for _, d := range p.temporary {
+		p.set(d, private)
+	}
+	if err := written.write(); err != nil {
+		return err
+	}
+	for _, path := range s.Hidden {
+		p.apart = append(p.apart, realOrAbsent(path))
+	}
+	p.buildHome(o, work)
+	p.layers(s, o, work)
+	for _, d := range work {
+		p.set(d, writable)
+	}
+	protect()
+	sessions := real(o.Sessions)
+	p.set(sessions, covered)
+	p.show(o)
+	for _, d := range o.Files {
+		p.set(real(d), writable)
+	}
+	for name, by := range written.files {
+		p.write(name, by)
+	}
+	for path, by := range o.Replaced {
+		if path = real(path); path != "" {
+			p.kinds[path] = Place{Path: Path(path), Kind: replaced, From: Path(by)}
+		}
+	}
+	p.looked = append(p.looked, filepath.Clean(o.Home))
+	p.hideOthers(slices.Concat(work, []string{sessions, real(o.Dir), real(o.State), real(o.Program)}))
+	return p.hide(append(slices.Clone(s.Hidden), p.defaultHidden()...), append(slices.Clone(work), sessions))
 }
 
 // A planner collects places. For each path the last setting counts.
@@ -193,6 +222,10 @@ type planner struct {
 	notices   []string
 
 	directories map[string]string // as in an Origin
+	apart       []string          // what the user hides
+	known       map[string]bool   // the documents that the session sees; nil before they were looked for
+	looked      []string          // paths that decided about a place
+	sources     []string          // files and directories that did by what is in them
 }
 
 func (p *planner) set(path string, k Kind) {
@@ -215,6 +248,14 @@ func real(path string) string {
 		return ""
 	}
 	return path
+}
+
+// realOrAbsent also resolves a path of which only the beginning is there.
+func realOrAbsent(path string) string {
+	if found := real(path); found != "" || !filepath.IsAbs(path) {
+		return found
+	}
+	return filepath.Join(realOrAbsent(filepath.Dir(path)), filepath.Base(path))
 }
 
 // inside reports whether path is dir or below it.
@@ -269,6 +310,11 @@ func (p *planner) wanted(dir string) (string, error) {
 	return found, nil
 }
 
+// leadsAway reports whether a path leads to the one that was found by a link that a session may have made.
+func leadsAway(path, found string, work []string) bool {
+	return filepath.Clean(path) != found && hasLinkIn(path, work)
+}
+
 // hasLinkIn reports whether one of the links in a path is in one of these directories.
 func hasLinkIn(path string, dirs []string) bool {
 	at := "/"
@@ -307,8 +353,9 @@ func (p *planner) layers(s *workers.Sandbox, o Origin, work []string) {
 		}
 	}
 	for _, d := range dirs {
+		p.looked = append(p.looked, filepath.Clean(d))
 		dir := real(d)
-		if st, err := os.Stat(dir); dir == "" || err != nil || !st.IsDir() || p.tooWide(dir) != "" || p.kinds[dir].Kind == built {
+		if st, err := os.Stat(dir); dir == "" || err != nil || !st.IsDir() || p.tooWide(dir) != "" || p.kinds[dir].Kind == built || leadsAway(d, dir, work) {
 			continue
 		}
 		if !isIn(dir, work) { // else it is writable itself
@@ -382,6 +429,9 @@ func (p *planner) defaultHidden() []string {
 // just not there.
 func (p *planner) hide(paths, work []string) error {
 	for _, h := range paths {
+		if p.home == "" || p.kinds[p.home].Kind != covered || !inside(h, p.home) {
+			p.looked = append(p.looked, filepath.Clean(h))
+		}
 		path := real(h)
 		if path == "" {
 			continue
@@ -413,8 +463,7 @@ func (p *planner) hide(paths, work []string) error {
 // isEmptyAt reports whether the session has a directory of its own around a path, so that it sees
 // nothing there but places.
 func (p *planner) isEmptyAt(path string) bool {
-	k := p.above(path)
-	return k == private || k == covered || k == built
+	return p.above(path).isEmpty()
 }
 
 // above returns the kind of the nearest place around path, or "".
@@ -449,7 +498,7 @@ func (p *Plan) Home() (home string, shown []string) {
 		switch {
 		case path == p.home && place.Kind == covered:
 			home = path
-		case home != "" && place.Kind != built && inside(path, home):
+		case home != "" && place.Kind != built && place.Kind != covered && inside(path, home):
 			shown = append(shown, path)
 		}
 	}

@@ -39,6 +39,7 @@ var (
 func (p *planner) protect(work []string, entries int) {
 	s := &search{p: p, left: entries}
 	for _, dir := range work {
+		s.views = 0
 		for _, n := range protectedNames {
 			s.keep(filepath.Join(dir, n), dir)
 		}
@@ -71,6 +72,7 @@ type search struct {
 	p     *planner
 	left  int
 	asked int // repositories whose settings git was asked for
+	views int // of repositories in the directory
 }
 
 func (s *search) walk(top, base string) {
@@ -117,7 +119,7 @@ func (s *search) repository(dir, base string) {
 	s.alone(dir, base)
 	hooks := []string{filepath.Join(config, "hooks")}
 	named, origins := s.namedIn(dir, config)
-	if len(origins) > 0 && len(s.p.views) < maxViews {
+	if s.views++; len(origins) > 0 && s.views <= viewsOfDir && len(s.p.views) < maxViews {
 		s.p.views = append(s.p.views, newGitView(dir, config, base, origins, named))
 	}
 	for path, what := range named {

@@ -1,154 +1,343 @@
 package confine
 
 import (
+	"cmp"
+	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 )
 
-// A shownHome knows what a session sees of a home directory by mounts of single names, so that it can
-// see what is in their place when programs outside replace them. Names that are new are not its concern:
-// a directory of keys that somebody renames must not come in.
-type shownHome struct {
-	times  map[string]time.Time   // of the directories with these names, when they were looked at
-	places map[string]fs.FileInfo // what was mounted
+// A watch knows what a session sees of the machine by mounts, and what decided that, so that it can tell
+// what programs outside have replaced. It looks when a turn begins, and never in between.
+type watch struct {
+	mu     sync.Mutex
+	home   string
+	work   []string                              // what the session writes
+	again  func(work []string) (*planner, error) // plans the places as they would be now
+	seen   map[string]seen                       // what the session sees, by path
+	held   map[string]Place                      // places that never change while it runs
+	dirs   records                               // have names that decided
+	names  map[string]string                     // these names, with the identities of what has them
+	within map[string][]string                   // the same names, by directory
+	files  records                               // decided by what is in them
+	own    *settings
+	views  []*gitView
+	unsent []Path // of Reach, found since the start
+}
+
+// A seen is a place, and the identity of what it shows.
+type seen struct {
+	Place
+	id string
 }
 
 const (
-	// leastAge is how old the time of a directory must be before it is believed: two changes
-	// may have the same one.
+	// leastAge is how old the time of a file must be before it is believed: two changes may have the
+	// same one.
 	leastAge = 50 * time.Millisecond
-	// maxChanged bounds the places and paths of one refresh. The next one has the others.
-	maxChanged = 100
+	// maxChanged bounds the places and paths of one refresh, and maxOrdered their bytes, so that the
+	// order fits into a pipe. The next turn has the others.
+	maxChanged, maxOrdered = 100, 20 << 10
 )
 
-func newShownHome(home string, places []Place) *shownHome {
-	h := &shownHome{times: map[string]time.Time{}, places: map[string]fs.FileInfo{}}
-	for _, place := range places {
-		path := string(place.Path)
-		if place.Kind != readable || !inside(path, home) {
-			continue
-		}
-		if st, err := os.Lstat(path); err == nil {
-			h.places[path] = st
-			h.times[filepath.Dir(path)] = time.Time{}
+func newWatch(p *planner, own *settings, work []string, again func([]string) (*planner, error)) *watch {
+	w := &watch{home: p.home, work: slices.Clone(work), again: again, seen: map[string]seen{}, held: map[string]Place{}, own: own, views: p.views}
+	for path, place := range p.kinds {
+		if w.follows(p, place) {
+			w.seen[path] = seen{place, w.identity(place)}
+		} else {
+			w.held[path] = place
 		}
 	}
-	return h
+	for _, dir := range work {
+		w.seen[dir] = seen{Place{Path: Path(dir), Kind: writable}, identity(dir)}
+	}
+	w.look(p)
+	return w
+}
+
+// follows reports whether a place of a plan can become another one, or come, while the session runs.
+func (w *watch) follows(p *planner, place Place) bool {
+	path := string(place.Path)
+	switch place.Kind {
+	case hidden, layer, replaced:
+		return true
+	case readable, linked, covered, built:
+		return w.home != "" && inside(path, w.home) && (path == w.home || p.isEmptyAt(path))
+	}
+	return false
+}
+
+// identity returns what tells whether a place still shows the same. What is covered shows the session's own,
+// but the home directory may be another one.
+func (w *watch) identity(p Place) string {
+	switch path := string(p.Path); {
+	case p.Kind == replaced:
+		return identity(string(p.From))
+	case p.Kind == readable, p.Kind == layer, p.Kind == hidden, p.Kind == covered && path == w.home:
+		return identity(path)
+	}
+	return ""
 }
 
 // Changed returns what programs outside have changed since it was last called, for a session that runs:
-// places of the home directory that are no longer what the session sees, and what git's settings lead to.
-// It is nil if there is nothing. One goroutine calls it at a time.
-func (p *Plan) Changed() *Grant {
-	g := &Grant{Places: p.replaced()}
-	for _, v := range p.views {
+// places that are no longer what the session sees, and what git's settings lead to; nil if there is
+// nothing. The notices are for the user of the session.
+func (p *Plan) Changed() (g *Grant, notices []string) {
+	w := p.watch
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p.By != "" { // nothing can be mounted, and what the session reads by its path is written anew
+		_ = w.own.write() // the session may have put something there in the meantime: then the next turn tries again
+		return nil, nil
+	}
+	g = &Grant{}
+	if w.isStale() {
+		notices = w.compare(g)
+	}
+	for _, v := range w.views {
 		if v.isStale() {
-			p.unsent = append(p.unsent, v.read(p.home)...)
+			w.unsent = append(w.unsent, v.read(p.home)...)
 		}
 	}
-	for len(p.unsent) > 0 && len(g.Reach) < maxChanged {
-		if path := p.unsent[0]; !slices.Contains(p.Reach, path) {
+	for len(w.unsent) > 0 && len(g.Reach) < maxChanged {
+		if path := w.unsent[0]; !slices.Contains(p.Reach, path) {
 			p.Reach, g.Reach = append(p.Reach, path), append(g.Reach, path)
 		}
-		p.unsent = p.unsent[1:]
+		w.unsent = w.unsent[1:]
 	}
-	if len(g.Places) == 0 && len(g.Reach) == 0 {
-		return nil
+	if len(g.Places)+len(g.Gone)+len(g.Reach) == 0 {
+		return nil, notices
 	}
-	return g
+	return g, notices
 }
 
-// replaced returns the places of the home directory that are others now. It looks at some directories,
-// and at the places only if one of those has changed.
-func (p *Plan) replaced() (changed []Place) {
-	if p.shown == nil || !p.shown.isStale() {
-		return nil
-	}
-	for _, place := range p.Places {
-		path := string(place.Path)
-		was, known := p.shown.places[path]
-		if !known {
+// isStale looks at some directories and files, and at the names in those directories that have changed:
+// in a home directory there are always programs that make other names.
+func (w *watch) isStale() bool {
+	stale := w.files.isStale() || w.own.sources.isStale()
+	for dir := range w.dirs {
+		if !w.dirs.changed(dir) {
 			continue
 		}
-		now, err := os.Lstat(path)
-		if err != nil || now.Mode().Type() != was.Mode().Type() || os.SameFile(now, was) {
-			continue // its mount point has a kind, too
-		}
-		if len(changed) == maxChanged {
-			clear(p.shown.times)
-			p.shown.times[filepath.Dir(path)] = time.Time{}
-			break
-		}
-		p.shown.places[path] = now
-		changed = append(changed, place)
-	}
-	return changed
-}
-
-// isStale reports whether a directory has changed since the last look.
-func (h *shownHome) isStale() (stale bool) {
-	for dir, was := range h.times {
-		st, err := os.Stat(dir)
-		if err != nil || st.ModTime().Equal(was) {
-			continue
-		}
-		stale = true
-		if time.Since(st.ModTime()) > leastAge {
-			h.times[dir] = st.ModTime()
+		w.dirs.note(dir)
+		for _, name := range w.within[dir] {
+			stale = stale || identity(name) != w.names[name]
 		}
 	}
 	return stale
 }
 
-// maxViews bounds the repositories whose settings are looked at when a turn begins, the first that were
-// found.
-const maxViews = 16
-
-// A gitView knows the files from which git reads the settings of a work tree. The session cannot change
-// one but in plain settings; programs outside can.
-type gitView struct {
-	work, config, base string
-	origins            map[string]fs.FileInfo // nil for one that is not there
+// look notes what decided about the places of a plan.
+func (w *watch) look(p *planner) {
+	w.dirs, w.files, w.names, w.within = records{}, records{}, map[string]string{}, map[string][]string{}
+	for _, path := range p.looked {
+		w.name(path)
+	}
+	for path := range w.seen {
+		w.name(path)
+	}
+	for _, file := range p.sources {
+		w.files.note(file)
+	}
 }
 
-func newGitView(work, config, base string, origins map[string]bool, named map[string]string) *gitView {
-	v := &gitView{work, config, base, map[string]fs.FileInfo{}}
-	for file := range origins {
-		v.origins[file] = nil
+// name notes a name, and in the home directory those of the directories above it.
+func (w *watch) name(path string) {
+	if _, known := w.names[path]; known {
+		return
 	}
-	for file, what := range named {
-		if what == namedSettings { // it may be there later
-			v.origins[file] = nil
+	dir := filepath.Dir(path)
+	_, known := w.dirs[dir]
+	if !known && exists(dir) {
+		w.dirs.note(dir) // first: what changes after it shows
+	}
+	w.names[path] = identity(path)
+	if s := w.seen[path]; s.id != "" && s.Kind != replaced {
+		w.names[path] = s.id
+	}
+	w.within[dir] = append(w.within[dir], path)
+	if !known && !exists(dir) || w.home != "" && inside(dir, w.home) {
+		w.name(dir)
+	}
+}
+
+// compare adds the places that have changed to a grant.
+func (w *watch) compare(g *Grant) (notices []string) {
+	p, err := w.again(w.work)
+	if err != nil { // what is there now makes no sandbox: the session keeps what it has, and the next turn looks again
+		w.files[""] = record{young: true}
+		return nil
+	}
+	w.home = p.home // a link may lead elsewhere now
+	now := map[string]seen{}
+	for path, place := range p.kinds {
+		if _, held := w.held[path]; w.follows(p, place) && !held {
+			now[path] = seen{place, w.identity(place)}
 		}
 	}
-	v.note()
-	return v
-}
-
-func (v *gitView) note() {
-	for file := range v.origins {
-		v.origins[file] = nil
-		if st, err := os.Stat(file); err == nil {
-			v.origins[file] = st
-		}
+	for _, dir := range w.work {
+		now[dir] = seen{Place{Path: Path(dir), Kind: writable}, identity(dir)}
 	}
-}
-
-func (v *gitView) isStale() bool {
-	for file, was := range v.origins {
-		now, err := os.Stat(file)
+	left, whole := maxOrdered, true
+	for _, path := range slices.Sorted(maps.Keys(mergedKeys(w.seen, now))) {
+		was, is := w.seen[path], now[path]
+		below := slices.ContainsFunc(g.Places, func(above Place) bool { return inside(path, string(above.Path)) })
 		switch {
-		case (err == nil) != (was != nil):
-			return true
-		case err == nil && (now.Size() != was.Size() || !now.ModTime().Equal(was.ModTime()) || !os.SameFile(now, was)):
+		case !below && (was == is || was.Kind == built || was.Kind == covered && is.id == was.id): // those are the session's own
+			continue
+		case is.Kind == covered:
+			g.Places = append(g.Places, is.Place)
+		case was.Kind == writable || w.holds(path):
+			if is.id != "" && is.id != was.id {
+				notices = append(notices, fmt.Sprintf("%s was replaced outside of this session, which writes in the old one until a reset", path))
+			}
+		case len(g.Places)+len(g.Gone) == maxChanged, left < len(path)+len(is.From):
+			if whole = false; is.Kind != "" {
+				delete(w.seen, path)
+			}
+			continue
+		case is.Kind != "":
+			g.Places = append(g.Places, is.Place)
+		case was.Kind != hidden && was.Kind != covered: // else nothing is there that could be seen
+			g.Gone = append(g.Gone, Path(path))
+		}
+		left -= len(path) + len(is.From)
+		if w.seen[path] = is; is.Kind == "" {
+			delete(w.seen, path)
+		}
+	}
+	w.look(p)
+	if !whole { // the next turn looks again
+		w.files[""] = record{young: true}
+	}
+	return notices
+}
+
+func mergedKeys(a, b map[string]seen) map[string]seen {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
+
+// holds reports whether the session needs what is mounted below a place.
+func (w *watch) holds(path string) bool {
+	for below := range w.held {
+		if below != path && inside(below, path) {
 			return true
 		}
 	}
 	return false
 }
+
+// current returns the places of the session as it is now, parents before children.
+func (p *Plan) current() (places []Place) {
+	w := p.watch
+	if w == nil {
+		return p.Places
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for path, s := range w.seen {
+		if _, held := w.held[path]; !held {
+			places = append(places, s.Place)
+		}
+	}
+	places = slices.AppendSeq(places, maps.Values(w.held))
+	slices.SortFunc(places, func(a, b Place) int { return cmp.Compare(a.Path, b.Path) })
+	return places
+}
+
+// Granted notes that the session has what a grant gives.
+func (p *Plan) Granted(g *Grant) {
+	w := p.watch
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	dir := string(g.Dir)
+	w.work = append(w.work, dir)
+	w.held[dir] = Place{Path: g.Dir, Kind: writable}
+	for _, place := range g.Places {
+		if path := string(place.Path); place.Kind != hidden && place.Kind != replaced {
+			w.held[path] = place
+			delete(w.seen, path)
+		}
+	}
+	w.seen[dir] = seen{Place{Path: g.Dir, Kind: writable}, identity(dir)}
+	w.name(dir)
+	if room := maxViews - len(w.views); room > 0 {
+		w.views = append(w.views, g.views[:min(room, len(g.views))]...)
+	}
+}
+
+// A record is what a file was when it was looked at; without one it was not there.
+type record struct {
+	fs.FileInfo
+	young bool // it had changed a moment ago, and is looked at again
+}
+
+// records of files are kept by their names.
+type records map[string]record
+
+func (r records) note(name string) {
+	st, err := os.Stat(name)
+	r[name] = record{st, err == nil && time.Since(st.ModTime()) < leastAge}
+}
+
+func (r records) changed(name string) bool {
+	was := r[name]
+	if was.young {
+		return true
+	}
+	now, err := os.Stat(name)
+	if err != nil || was.FileInfo == nil {
+		return err == nil || was.FileInfo != nil
+	}
+	return now.Size() != was.Size() || !now.ModTime().Equal(was.ModTime()) || !os.SameFile(now, was.FileInfo)
+}
+
+func (r records) isStale() bool {
+	for name := range r {
+		if r.changed(name) {
+			return true
+		}
+	}
+	return false
+}
+
+const (
+	// viewsOfDir bounds the repositories in one directory whose settings are looked at when a turn
+	// begins, the first that were found.
+	viewsOfDir = 16
+	// maxViews bounds them in all directories that a session writes.
+	maxViews = 64
+)
+
+// A gitView knows the files from which git reads the settings of a work tree. The session cannot change
+// one but in plain settings; programs outside can.
+type gitView struct {
+	work, config, base string
+	origins            records
+}
+
+func newGitView(work, config, base string, origins map[string]bool, named map[string]string) *gitView {
+	v := &gitView{work, config, base, records{}}
+	for file := range origins {
+		v.origins.note(file)
+	}
+	for file, what := range named {
+		if what == namedSettings { // it may be there later
+			v.origins.note(file)
+		}
+	}
+	return v
+}
+
+func (v *gitView) isStale() bool { return v.origins.isStale() }
 
 // read reads the settings again, and returns what they lead to.
 func (v *gitView) read(home string) (reach []Path) {
@@ -158,7 +347,9 @@ func (v *gitView) read(home string) (reach []Path) {
 		*v = *fresh
 	}
 	if len(p.views) == 0 { // git reads none of it now
-		v.note()
+		for file := range v.origins {
+			v.origins.note(file)
+		}
 	}
 	return p.reach
 }

@@ -1,18 +1,23 @@
 package confine
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// Refresh takes in what programs outside have changed: it protects what git's settings lead to now, and
-// shows the session what is in these places, and returns when that is so. A place that goes in the meantime
-// stays as it was.
-func (b *Box) Refresh(changed *Grant) {
+// Refresh takes in what programs outside have changed: it protects what git's settings lead to now, shows
+// the session what is in these places, takes away those that have gone, and returns when that is so. The
+// notices are for the session's user.
+func (b *Box) Refresh(changed *Grant) (notices []string) {
 	b.guardMore(nil, changed.Reach)
-	if len(changed.Places) == 0 {
-		return
+	if len(changed.Places)+len(changed.Gone) == 0 {
+		return nil
 	}
 	done := make(chan struct{})
 	go func() {
@@ -20,28 +25,312 @@ func (b *Box) Refresh(changed *Grant) {
 		defer close(done)
 		b.giving.Lock()
 		defer b.giving.Unlock()
-		if unix.Unshare(unix.CLONE_FS) != nil {
-			return
-		}
-		var clones []clone
-		for _, place := range changed.Places {
-			fd, err := cloneOfPlace(string(place.Path))
-			if err != nil {
-				continue
-			}
-			defer unix.Close(fd)
-			if setAttributes(fd, "", unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV) == nil {
-				clones = append(clones, clone{place, fd})
-			}
-		}
-		if unix.Setns(b.mounts, unix.CLONE_NEWNS) != nil {
-			return
-		}
-		for _, c := range clones { // programs that have the old one open keep it
-			if unix.Unmount(string(c.Path), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) == nil {
-				_ = moveToPlace(c.fd, string(c.Path))
-			}
-		}
+		notices = b.refresh(changed)
 	}()
 	<-done
+	return notices
 }
+
+// refresh clones what the places show now, where only this thread sees the mounts that it needs for that,
+// and then exchanges them in the worker's mounts.
+func (b *Box) refresh(changed *Grant) (notices []string) {
+	r := &refreshing{box: b, Box: &Box{plan: b.plan, store: b.store}}
+	r.step("mounts", "", unix.Unshare(unix.CLONE_FS|unix.CLONE_NEWNS))
+	r.do(r.takeStore)
+	for _, place := range changed.Places {
+		r.do(func() { r.take(place) })
+	}
+	r.do(func() { r.step("mounts", "", unix.Setns(b.mounts, unix.CLONE_NEWNS)) })
+	for _, path := range changed.Gone {
+		r.do(func() { r.remove(string(path)) })
+	}
+	for _, c := range r.clones {
+		r.do(func() { r.exchange(c) })
+		if c.fd >= 0 {
+			unix.Close(c.fd)
+		}
+	}
+	return r.notices
+}
+
+// A refreshing is a refresh under way. Its own Box has the steps and notices.
+type refreshing struct {
+	*Box
+	box *Box
+}
+
+// takeStore mounts the filesystem of a bounded session where its layers are.
+func (r *refreshing) takeStore() {
+	if r.store == string(r.plan.State) {
+		return
+	}
+	own, err := unix.Open("/proc/thread-self/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	r.step("mounts", "", err)
+	if err != nil {
+		return
+	}
+	defer unix.Close(own)
+	r.step("mounts", "", unix.Setns(r.box.mounts, unix.CLONE_NEWNS))
+	store, err := cloneOf(r.store)
+	r.step("clone", r.store, err)
+	r.step("mounts", "", unix.Setns(own, unix.CLONE_NEWNS))
+	r.do(func() { r.step("place", r.store, moveTo(store, r.store)) })
+	if err == nil {
+		unix.Close(store)
+	}
+}
+
+// take clones what a place shows now. One that goes in the meantime stays as it was.
+func (r *refreshing) take(place Place) {
+	path := string(place.Path)
+	fd, err := -1, error(nil)
+	switch place.Kind {
+	case linked:
+	case layer:
+		if fd, err = r.layerOf(place); err != nil {
+			r.notices = append(r.notices, fmt.Sprintf("%s was replaced outside of this session, which only reads the new one until a reset: its filesystem takes no layer (%v)", path, err))
+			place.Kind = readable
+			fd, err = cloneOfPlace(path)
+		}
+	case covered:
+		fd, err = filesystem("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, [2]string{"mode", "0755"}, [2]string{"size", coveredSize})
+	default:
+		from := path
+		switch place.Kind {
+		case replaced:
+			from = string(place.From)
+		case built:
+			from = r.stateDir(r.store, builtName(path), 0o700)
+		case hidden:
+			from = r.nothingAt(path)
+		}
+		fd, err = cloneOfPlace(from)
+	}
+	if err == nil && fd >= 0 {
+		err = setAttributes(fd, "", attributesOf(place.Kind, true))
+	}
+	if err == nil {
+		r.clones = append(r.clones, clone{place, fd})
+	}
+}
+
+// layerOf makes a layer of one directory. The session keeps what it has written there.
+func (r *refreshing) layerOf(place Place) (int, error) {
+	below, err := filepath.Rel(string(place.From), string(place.Path))
+	if err != nil {
+		return -1, err
+	}
+	name := layerName(string(place.From))
+	work := r.stateDir(r.store, filepath.Join(name, "again", strconv.FormatUint(r.box.refreshed.Add(1), 10)), 0o700)
+	upper := filepath.Join(r.store, name, "upper", below)
+	if err := os.MkdirAll(upper, 0o755); err != nil {
+		return -1, err
+	}
+	return overlay(string(place.Path), upper, work)
+}
+
+// remove takes a place away, and its name in a directory of the session's own.
+func (r *refreshing) remove(path string) {
+	dir, err := r.directory(path)
+	if err != nil {
+		return
+	}
+	defer unix.Close(dir)
+	if unix.Fchdir(dir) != nil {
+		return
+	}
+	_ = unix.Unmount(filepath.Base(path), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) // a link is no mount
+	r.box.leave(path)
+	if around := r.around(path); around.isEmpty() {
+		_ = inOwn(dir, around, func(at int) error { return removeEmpty(at, filepath.Base(path)) }) // what the session has put there stays
+	}
+}
+
+// exchange puts a clone in the place of what was mounted there. Programs that have that open keep it. Where
+// the session has made something of its own, that stays until a reset.
+func (r *refreshing) exchange(c clone) {
+	path := string(c.Path)
+	dir, err := r.directory(path)
+	if err != nil {
+		return
+	}
+	defer unix.Close(dir)
+	name := filepath.Base(path)
+	if unix.Fchdir(dir) != nil {
+		return
+	}
+	own := c.Kind == covered || c.Kind == built
+	if own && isMounted(dir, name) {
+		return // the session has its own, with what it needs in it
+	}
+	over := c.Kind != hidden && !own && // which must not be seen for a moment
+		unix.Unmount(name, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) == nil
+	if makePoint(dir, name, c, r.around(path), over) != nil {
+		return
+	}
+	if c.fd < 0 || unix.MoveMount(c.fd, "", dir, name, unix.MOVE_MOUNT_F_EMPTY_PATH) == nil {
+		r.box.keep(nil, []Place{c.Place})
+	}
+}
+
+// isMounted reports whether a mount is at a name.
+func isMounted(dir int, name string) bool {
+	var st unix.Statx_t
+	err := unix.Statx(dir, name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, 0, &st)
+	return err == nil && st.Attributes_mask&st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
+}
+
+// directory opens the directory of a place.
+func (r *refreshing) directory(path string) (int, error) {
+	return openAbove(path, r.around, false)
+}
+
+// around returns the kind of the nearest place around a path in the session.
+func (r *refreshing) around(path string) Kind {
+	r.box.keeping.RLock()
+	defer r.box.keeping.RUnlock()
+	return kindAround(r.box.places, path)
+}
+
+// leave forgets a mount.
+func (b *Box) leave(path string) {
+	b.keeping.Lock()
+	defer b.keeping.Unlock()
+	delete(b.places, path)
+}
+
+func kindAround(kinds map[string]Kind, path string) Kind {
+	for d := filepath.Dir(path); d != "/" && d != "."; d = filepath.Dir(d) {
+		if k, ok := kinds[d]; ok {
+			return k
+		}
+	}
+	return ""
+}
+
+// openAbove opens the directory of a path without following links. In a directory of the session's own
+// it makes what is missing. anew is for the start of a worker: then what an earlier one has put in the way
+// goes.
+func openAbove(path string, around func(string) Kind, anew bool) (int, error) {
+	dir := filepath.Dir(path)
+	open := func() (int, error) {
+		return unix.Openat2(unix.AT_FDCWD, dir, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	}
+	fd, err := open()
+	if err == nil || !around(dir).isEmpty() {
+		return fd, err
+	}
+	above, err := openAbove(dir, around, anew)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(above)
+	name := filepath.Base(dir)
+	if err := inOwn(above, around(dir), func(at int) error {
+		if anew {
+			_ = unix.Unlinkat(at, name, 0)
+		}
+		return unix.Mkdirat(at, name, 0o755)
+	}); err != nil {
+		return -1, err
+	}
+	return open()
+}
+
+// makePoint makes the name at which a clone is mounted, or the link, in a directory of the session's own.
+// over is to mount over what is there.
+func makePoint(dir int, name string, c clone, around Kind, over bool) error {
+	want := uint32(unix.S_IFLNK)
+	var st unix.Stat_t
+	if c.fd >= 0 {
+		if err := unix.Fstat(c.fd, &st); err != nil {
+			return err
+		}
+		if want = unix.S_IFREG; st.Mode&unix.S_IFMT == unix.S_IFDIR {
+			want = unix.S_IFDIR
+		}
+	}
+	err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	switch {
+	case err != nil && err != unix.ENOENT, err != nil && !around.isEmpty():
+		return err
+	case err == nil && want != unix.S_IFLNK && st.Mode&unix.S_IFMT == want && (over || !around.isEmpty()):
+		return nil
+	case err == nil && !around.isEmpty():
+		return unix.EEXIST
+	}
+	return inOwn(dir, around, func(at int) error {
+		if err == nil {
+			if err := removeEmpty(at, name); err != nil {
+				return err
+			}
+		}
+		switch want {
+		case unix.S_IFLNK:
+			return unix.Symlinkat(string(c.From), at, name)
+		case unix.S_IFDIR:
+			return unix.Mkdirat(at, name, 0o755)
+		}
+		fd, err := unix.Openat(at, name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
+		if err == nil {
+			unix.Close(fd)
+		}
+		return err
+	})
+}
+
+// removeEmpty removes a mount point, or a link. Files and directories that have something in them are the
+// session's.
+func removeEmpty(dir int, name string) error {
+	var st unix.Stat_t
+	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return err
+	}
+	switch mode := st.Mode & unix.S_IFMT; {
+	case mode == unix.S_IFDIR:
+		return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
+	case mode != unix.S_IFLNK && st.Size > 0:
+		return unix.EEXIST
+	}
+	return unix.Unlinkat(dir, name, 0)
+}
+
+// inOwn does something in a directory of the session's own. One that is covered is read-only where the
+// session sees it, and not in a mount of our own; it is in memory, which tells it from any directory of the
+// machine.
+func inOwn(dir int, around Kind, do func(at int) error) error {
+	err := do(dir)
+	if err != unix.EROFS || around != covered {
+		return err
+	}
+	var fs unix.Statfs_t
+	if e := unix.Fstatfs(dir, &fs); e != nil || fs.Type != unix.TMPFS_MAGIC {
+		return err
+	}
+	own, e := unix.OpenTree(dir, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
+	if e != nil {
+		return e
+	}
+	defer unix.Close(own)
+	if e := unix.MountSetattr(own, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY}); e != nil {
+		return e
+	}
+	return do(own)
+}
+
+// attributesOf returns the attributes of a mount. One that is covered becomes read-only later, when a worker
+// starts.
+func attributesOf(k Kind, filled bool) uint64 {
+	set := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
+	switch {
+	case k == protected, k == guarded, k == replaced, k == readable, k == covered && filled:
+		set |= unix.MOUNT_ATTR_RDONLY
+	case k == hidden:
+		set |= unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOEXEC
+	}
+	return set
+}
+
+func builtName(path string) string { return "built" + strings.ReplaceAll(path, "/", "-") }
+
+func layerName(from string) string { return "layer" + strings.ReplaceAll(from, "/", "-") }

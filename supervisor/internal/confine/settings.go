@@ -30,38 +30,60 @@ var settingsFiles = []settingsFile{
 	{".condarc", withoutLogins}, {".config/pip/pip.conf", withoutLogins}, {".pip/pip.conf", withoutLogins}, {".config/uv/uv.toml", withoutLogins},
 }
 
-// WriteSettings writes these files into dir for a session, and returns them by their names below the
-// home directory. directories are as in an Origin.
-func WriteSettings(home, dir string, directories map[string]string) (map[string]string, error) {
-	if !filepath.IsAbs(home) {
-		return nil, nil
-	}
-	p := &planner{home: home, directories: directories}
-	written := map[string]string{}
-	write := func(name string, text []byte) error {
-		if len(text) == 0 {
-			return nil
-		}
-		written[name] = filepath.Join(dir, strings.ReplaceAll(strings.TrimPrefix(name, "."), "/", "-"))
-		return writeNew(written[name], text)
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	if err := write(".gitconfig", plainGitSettings(home, p.at(".gitconfig"), p.at(".config/git/config"))); err != nil {
-		return nil, err
-	}
-	for _, f := range settingsFiles {
-		if err := write(f.name, f.plain(settingsOf(p.at(f.name)))); err != nil {
-			return nil, err
-		}
-	}
-	return written, nil
+// settings are the files that are written for a session, and what they were made of.
+type settings struct {
+	home, dir   string            // dir is where they are written; "" for none
+	directories map[string]string // as in an Origin
+	files       map[string]string // by their names below the home directory
+	sources     records
 }
 
-// writeNew writes a file in the place of whatever has its name: an earlier worker may have made a link
-// there.
+// SettingsIn returns the file in a directory for settings of a session that is written in the place of the
+// one with this name below the home directory.
+func SettingsIn(dir, name string) string {
+	return filepath.Join(dir, strings.ReplaceAll(strings.TrimPrefix(name, "."), "/", "-"))
+}
+
+// write writes the files, if a source of them has changed since it was called last.
+func (s *settings) write() error {
+	if s.dir == "" || s.home == "" || s.files != nil && !s.sources.isStale() {
+		return nil
+	}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
+	p := &planner{home: s.home, directories: s.directories}
+	sources, files := records{}, map[string]string{}
+	texts := map[string][]byte{".gitconfig": plainGitSettings(s.home, sources, p.at(".gitconfig"), p.at(".config/git/config"))}
+	for _, f := range settingsFiles {
+		source := p.at(f.name)
+		sources.note(source)
+		texts[f.name] = f.plain(settingsOf(source))
+	}
+	for name, text := range texts {
+		file := SettingsIn(s.dir, name)
+		switch {
+		case len(text) > 0:
+			if err := writeNew(file, text); err != nil {
+				return err
+			}
+			files[name] = file
+		case s.files[name] != "":
+			if err := os.RemoveAll(file); err != nil {
+				return err
+			}
+		}
+	}
+	s.files, s.sources = files, sources
+	return nil
+}
+
+// writeNew writes a file in the place of whatever has its name, unless that is the same: a worker may have
+// made a link there.
 func writeNew(file string, text []byte) error {
+	if st, err := os.Lstat(file); err == nil && st.Mode().IsRegular() && bytes.Equal(settingsOf(file), text) {
+		return nil
+	}
 	if err := os.RemoveAll(file); err != nil {
 		return err
 	}
@@ -99,15 +121,23 @@ var plainGit = map[string][]string{
 	"diff": {"algorithm", "renames"}, "fetch": {"prune"}, "merge": {"conflictstyle", "ff"}, "rebase": {"autosquash", "autostash"}, "rerere": {"enabled"},
 }
 
-// plainGitSettings returns the plain part of settings of git's, as git reads them.
-func plainGitSettings(home string, files ...string) []byte {
+// plainGitSettings returns the plain part of settings of git's, as git reads them, and notes which files
+// those are.
+func plainGitSettings(home string, sources records, files ...string) []byte {
 	var plain bytes.Buffer
 	for _, file := range files {
+		sources.note(file)
 		if settingsOf(file) == nil {
 			continue
 		}
-		for setting := range bytes.SplitSeq(gitOutput("/", home, "config", "--file", file, "--includes", "-z", "--list"), []byte{0}) {
-			key, value, ok := strings.Cut(string(setting), "\n")
+		s := &search{p: &planner{home: home}}
+		fields := bytes.Split(gitOutput("/", home, "config", "--file", file, "--includes", "-z", "--show-origin", "--list"), []byte{0})
+		for i := 0; i+1 < len(fields); i += 2 { // the file, a zero byte, the key, a line's end, the value, a zero byte
+			origin := strings.TrimPrefix(string(fields[i]), "file:")
+			key, value, ok := strings.Cut(string(fields[i+1]), "\n")
+			if strings.HasPrefix(key, "include") && strings.HasSuffix(key, ".path") && len(sources) < maxSources {
+				sources.note(s.absolute(value, filepath.Dir(origin)))
+			}
 			section, name, _ := strings.Cut(key, ".")
 			if ok && slices.Contains(plainGit[section], name) {
 				plain.WriteString("[" + section + "]\n\t" + name + " = \"" + quoteGit.Replace(value) + "\"\n")
@@ -116,6 +146,9 @@ func plainGitSettings(home string, files ...string) []byte {
 	}
 	return plain.Bytes()
 }
+
+// maxSources bounds the files that are looked at for changes of git's settings when a turn begins.
+const maxSources = 50
 
 var quoteGit = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 

@@ -61,15 +61,15 @@ func (s *staged) forget() error {
 }
 
 // refresh counts as a signal as well.
-func (s *staged) refresh() error {
-	if !s.confined {
-		return nil
+func (s *staged) refresh() (notices []string, err error) {
+	if s.sandbox == nil {
+		return nil, nil
 	}
-	changed := s.sandbox.Changed()
-	if changed == nil {
-		return nil
+	changed, notices := s.sandbox.Changed()
+	if changed == nil || !s.confined {
+		return notices, nil
 	}
-	return s.counted(func() error { return s.order(order{Do: doRefresh, Grant: changed}) })
+	return notices, s.counted(func() error { return s.order(order{Do: doRefresh, Grant: changed}) })
 }
 
 func (s *staged) grant(dir string) error {
@@ -89,6 +89,9 @@ func (s *staged) grant(dir string) error {
 	defer timer.Stop()
 	select {
 	case err := <-answer:
+		if err == nil {
+			s.sandbox.Granted(g)
+		}
 		return err
 	case <-timer.C:
 		return errors.New("host: the stage did not answer a grant within 5s")

@@ -67,7 +67,7 @@ type report struct {
 	Signal  string   `json:",omitempty"` // of stopped: its name
 	Exit    *Exit    `json:",omitempty"` // of exited
 	Remains []int    `json:",omitempty"` // of empty
-	Notices [][]byte `json:",omitempty"` // of started: of the sandbox
+	Notices [][]byte `json:",omitempty"` // of started, sent: of the sandbox
 
 	Denied *denied `json:",omitempty"` // of denied
 	ID     uint64  `json:",omitempty"` // of granted: that of the order

@@ -68,7 +68,7 @@ type confined interface {
 	// forget makes the stage tell denials again.
 	forget() error
 	// refresh shows the sandbox what programs outside have replaced.
-	refresh() error
+	refresh() (notices []string, err error)
 	// catchUp takes in the reports that the stage has sent so far.
 	catchUp()
 }
@@ -76,11 +76,11 @@ type confined interface {
 // unconfined is that part of a backend that has no sandboxes.
 type unconfined struct{}
 
-func (unconfined) permit(uint64, bool) error { return errUnconfined }
-func (unconfined) grant(string) error        { return errUnconfined }
-func (unconfined) forget() error             { return nil }
-func (unconfined) refresh() error            { return nil }
-func (unconfined) catchUp()                  {}
+func (unconfined) permit(uint64, bool) error  { return errUnconfined }
+func (unconfined) grant(string) error         { return errUnconfined }
+func (unconfined) forget() error              { return nil }
+func (unconfined) refresh() ([]string, error) { return nil, nil }
+func (unconfined) catchUp()                   {}
 
 var errUnconfined = errors.New("host: the worker has no sandbox")
 
@@ -185,9 +185,9 @@ func (p *Process) Permit(id uint64, ok bool) error { return p.backend.permit(id,
 // children have it.
 func (p *Process) Grant(dir string) error { return p.backend.grant(dir) }
 
-// Refresh shows the sandbox what programs outside have replaced in the home directory. SignalsSent waits
-// for it.
-func (p *Process) Refresh() error { return p.backend.refresh() }
+// Refresh shows the sandbox what programs outside have replaced. SignalsSent waits for it. The notices are
+// for the user.
+func (p *Process) Refresh() (notices []string, err error) { return p.backend.refresh() }
 
 // Forget makes the sandbox tell denials that it has told already.
 func (p *Process) Forget() error { return p.backend.forget() }

@@ -58,8 +58,7 @@ func (s *stage) obeySandbox(o order) bool {
 	case o.Do == doPermit:
 		s.box.Permit(o.ID)
 	case o.Do == doRefresh && o.Grant != nil:
-		s.box.Refresh(o.Grant)
-		s.report(report{What: whatSent})
+		s.report(report{What: whatSent, Notices: bytesOf(s.box.Refresh(o.Grant))})
 	case o.Do == doForget:
 		s.box.Forget()
 		s.report(report{What: whatSent})

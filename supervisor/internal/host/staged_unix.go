@@ -297,6 +297,9 @@ func (s *staged) take(r report) (more bool) {
 	case whatStopped:
 		s.notice("the worker was stopped (" + r.Signal + ") and continued")
 	case whatSent:
+		for _, n := range stringsOf(r.Notices) {
+			s.notice(n)
+		}
 		s.confirmed()
 	case whatForeground:
 		var err error

@@ -1,0 +1,175 @@
+package confine
+
+import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Interpreters find packages in more places than the usual ones: variables name them, and so do files among
+// the packages that are installed to be edited. Those files are read here and nothing is run. One that a
+// session can write names nothing.
+
+// libraryVariables name directories of packages.
+var libraryVariables = []string{"PYTHONPATH", "R_LIBS", "R_LIBS_USER", "R_LIBS_SITE"}
+
+const (
+	maxLibraries = 200  // that are named
+	maxInstalled = 2000 // packages of an interpreter that are looked at
+)
+
+// libraries returns the directories that are named, as they are named.
+func (h *homeBuilder) libraries(o Origin) (dirs []string) {
+	variables := slices.Clone(o.Env)
+	if file := h.at(".Renviron"); !h.isSessions(file) {
+		for line := range bytes.Lines(settingsOf(file)) {
+			variables = append(variables, strings.TrimPrefix(strings.TrimSpace(string(line)), "export "))
+		}
+	}
+	for _, variable := range variables {
+		name, value, _ := strings.Cut(variable, "=")
+		if slices.Contains(libraryVariables, strings.TrimSpace(name)) {
+			for _, dir := range filepath.SplitList(strings.Trim(strings.TrimSpace(value), `"'`)) {
+				dirs = append(dirs, h.expand(dir)...)
+			}
+		}
+	}
+	if file := h.at(".Rprofile"); !h.isSessions(file) {
+		h.sources = append(h.sources, file)
+		for _, call := range libPaths.FindAllStringSubmatch(string(settingsOf(file)), -1) {
+			for _, text := range rString.FindAllString(call[1], -1) {
+				dirs = append(dirs, h.expand(text[1:len(text)-1])...)
+			}
+		}
+	}
+	for _, site := range h.sites(o) {
+		dirs = append(dirs, h.installed(site)...)
+	}
+	return dirs[:min(len(dirs), maxLibraries)]
+}
+
+// libPaths matches a call in R that names libraries, rString a string in it.
+var (
+	libPaths = regexp.MustCompile(`\.libPaths\(([^#\n]*)`)
+	rString  = regexp.MustCompile(`"[^"\\]+"|'[^'\\]+'`)
+)
+
+// isSessions reports whether a session can write a path, or what leads to it.
+func (h *homeBuilder) isSessions(path string) bool {
+	return isIn(path, h.work) || hasLinkIn(path, h.work) || isIn(real(path), h.work)
+}
+
+// ofR matches what R puts its own version or platform for.
+var ofR = regexp.MustCompile(`%[vVpoaUS]`)
+
+// expand returns the paths that a setting means.
+func (h *homeBuilder) expand(path string) []string {
+	for _, form := range []string{"~", "$HOME", "${HOME}"} {
+		if rest, ok := strings.CutPrefix(path, form); ok && (rest == "" || rest[0] == '/') {
+			path = h.home + rest
+		}
+	}
+	at := ofR.FindStringIndex(path)
+	if at == nil {
+		return []string{path}
+	}
+	base := path[:strings.LastIndexByte(path[:at[0]], '/')+1]
+	return glob(base, ofR.ReplaceAllString(path[len(base):], "*"))
+}
+
+// glob returns the paths below a directory that have this form.
+func glob(dir, form string) (found []string) {
+	if !filepath.IsAbs(dir) {
+		return nil
+	}
+	names, _ := fs.Glob(os.DirFS(dir), form)
+	for _, name := range names {
+		found = append(found, filepath.Join(dir, name))
+	}
+	return found
+}
+
+// sites returns the directories with the installed packages of the session's interpreter, and the user's
+// own.
+func (h *homeBuilder) sites(o Origin) (sites []string) {
+	bases := []string{h.at(".local")}
+	for _, program := range []string{filepath.Clean(o.Program), real(o.Program)} {
+		bases = append(bases, filepath.Dir(filepath.Dir(program)), filepath.Join(filepath.Dir(filepath.Dir(program)), "local"))
+	}
+	for _, variable := range o.Env {
+		if base, ok := strings.CutPrefix(variable, "PYTHONUSERBASE="); ok {
+			bases = append(bases, base)
+		}
+	}
+	for _, base := range bases {
+		for _, packages := range []string{"site-packages", "dist-packages"} {
+			sites = append(sites, glob(base, "lib/python3*/"+packages)...)
+		}
+	}
+	slices.Sort(sites)
+	return slices.DeleteFunc(slices.Compact(sites), h.isSessions)
+}
+
+// installed returns the directories that files in a directory of packages name.
+func (h *homeBuilder) installed(site string) (dirs []string) {
+	h.sources = append(h.sources, site)
+	lists := glob(site, "*.pth")
+	for _, list := range lists[:min(len(lists), maxLibraries)] {
+		h.sources = append(h.sources, list)
+		for line := range strings.Lines(string(settingsOf(list))) {
+			line = strings.TrimRight(line, " \t\r\n")
+			if line == "" || line[0] == '#' || strings.HasPrefix(line, "import ") || strings.HasPrefix(line, "import\t") {
+				continue
+			}
+			if !filepath.IsAbs(line) {
+				line = filepath.Join(site, line)
+			}
+			dirs = append(dirs, line)
+		}
+	}
+	origins := glob(site, "*.dist-info/direct_url.json")
+	for _, origin := range origins[:min(len(origins), maxInstalled)] {
+		var from struct {
+			URL string `json:"url"`
+			Dir struct {
+				Editable bool `json:"editable"`
+			} `json:"dir_info"`
+		}
+		if json.Unmarshal(settingsOf(origin), &from) != nil || !from.Dir.Editable {
+			continue
+		}
+		if u, err := url.Parse(from.URL); err == nil && u.Scheme == "file" {
+			dirs = append(dirs, u.Path)
+		}
+	}
+	return dirs
+}
+
+// library shows a directory that an interpreter was told of, if it is that and no more: one that holds
+// what has rules of its own is none.
+func (h *homeBuilder) library(dir string) {
+	found := real(dir)
+	if inside(filepath.Clean(dir), h.home) {
+		h.looked = append(h.looked, filepath.Clean(dir))
+	}
+	if found == "" || !inside(found, h.home) || found == h.home || h.isSessions(dir) || h.hidesIn(found) {
+		return
+	}
+	for _, name := range slices.Concat(builtNames, layeredNames, readableNames) {
+		if inside(h.at(name), found) {
+			return
+		}
+	}
+	for path := range h.kinds { // in what shows already, or around it
+		if inside(path, found) {
+			return
+		}
+	}
+	h.show(found, readable)
+}

@@ -1,0 +1,268 @@
+package confine
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+func (w world) planOf(t testing.TB, o Origin) *Plan {
+	t.Helper()
+	p, _, err := NewPlan(workspace(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// changes describes what has changed, each place by its kind and its path below the home directory.
+func (w world) changes(p *Plan) (what []string) {
+	g, notices := p.Changed()
+	if g != nil {
+		for _, place := range g.Places {
+			what = append(what, string(place.Kind)+" "+strings.TrimPrefix(string(place.Path), w.home+"/"))
+		}
+		for _, path := range g.Gone {
+			what = append(what, "gone "+strings.TrimPrefix(string(path), w.home+"/"))
+		}
+	}
+	return append(what, notices...)
+}
+
+// A turn takes in what has changed in the home directory, once.
+func TestChanged_NamesWhatIsAnother(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, name := range []string{"note", "data/file", ".cache/pip/x", ".gitconfig", ".condarc"} {
+		touch(t, w.home+"/"+name, "old")
+	}
+	if err := os.Symlink("data", w.home+"/link"); err != nil {
+		t.Fatal(err)
+	}
+	o := w.origin()
+	o.Settings = filepath.Join(w.state, "settings")
+	p := w.planOf(t, o)
+	move := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(w.home+"/"+from, w.home+"/"+to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove := func(name string) {
+		t.Helper()
+		if err := os.RemoveAll(w.home + "/" + name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		what string
+		do   func()
+		want []string
+	}{
+		{"nothing", func() {}, nil},
+		{"a name that is not listed", func() { touch(t, w.home+"/.new", ""); touch(t, w.home+"/new", "") }, nil},
+		{"text in a file", func() { touch(t, w.home+"/note", "new") }, nil},
+		{"a file", func() { touch(t, w.home+"/.n", ""); move(".n", "note") }, []string{"readable note"}},
+		{"a removal", func() { remove("note") }, []string{"gone note"}},
+		{"a directory there", func() { mkdir(t, w.home+"/note") }, []string{"readable note"}},
+		{"a directory", func() { move("data", "d"); mkdir(t, w.home+"/data") }, []string{"readable data"}},
+		{"a cache", func() { move(".cache/pip", ".cache/p"); mkdir(t, w.home+"/.cache/pip") }, []string{"layer .cache/pip"}},
+		{"the directory around a cache", func() { move(".cache", ".c"); mkdir(t, w.home+"/.cache/pip") }, []string{"layer .cache/pip"}},
+		{"a cache that comes", func() { mkdir(t, w.home+"/.cache/uv") }, []string{"layer .cache/uv"}},
+		{"a toolchain that comes", func() { mkdir(t, w.home+"/.cargo/bin") }, []string{"built .cargo", "layer .cargo/bin"}},
+		{"a link", func() { remove("link"); _ = os.Symlink("note", w.home+"/link") }, []string{"linked link"}},
+		{"settings", func() { touch(t, w.home+"/.condarc", "more: https://me:pw@host/") }, []string{"replaced .condarc"}},
+		{"settings that say the same", func() { touch(t, w.home+"/.condarc", "more: https://you:pw@host/") }, nil},
+		{"settings that go", func() { remove(".condarc") }, []string{"gone .condarc"}},
+		{"the workspace", func() { move("work", "w"); mkdir(t, w.work) }, []string{w.work + " was replaced outside of this session, which writes in the old one until a reset"}},
+	} {
+		c.do()
+		if got := w.changes(p); !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %q, want %q", c.what, got, c.want)
+		}
+		if got := w.changes(p); len(got) > 0 {
+			t.Errorf("after %s: got %q again", c.what, got)
+		}
+	}
+	if text, err := os.ReadFile(w.home + "/.gitconfig"); err != nil || string(text) != "old" {
+		t.Errorf("a source was changed: %q, %v", text, err)
+	}
+}
+
+// What is written for a session is written in the place of a link that it has made there.
+func TestSettings_FollowNoLink(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	touch(t, w.home+"/.condarc", "one")
+	victim := w.home + "/victim"
+	touch(t, victim, "untouched")
+	s := &settings{home: w.home, dir: filepath.Join(w.state, "settings")}
+	for _, text := range []string{"one", "two", "untouched"} {
+		touch(t, w.home+"/.condarc", text)
+		if err := s.write(); err != nil {
+			t.Fatal(err)
+		}
+		file := s.files[".condarc"]
+		if got, _ := os.ReadFile(file); string(got) != text {
+			t.Errorf("got %q, want %q", got, text)
+		}
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(victim, file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, _ := os.ReadFile(victim); string(got) != "untouched" {
+		t.Errorf("the file that a link leads to is %q", got)
+	}
+}
+
+func TestSeconds_FindsADirectoryUnderOtherNames(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		what, list string
+		want       []second
+	}{
+		{"one filesystem", "1 0 8:1 / / rw - ext4 /dev/a rw\n2 1 0:5 / /proc rw - proc proc rw\n", nil},
+		{"a bind mount of it", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /home/me /mnt/a\\040b rw - ext4 a rw\n", []second{{"/mnt/a b", "/mnt/a b"}}},
+		{"of one above it", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 / /mnt rw - ext4 a rw\n", []second{{"/mnt/home/me", "/mnt"}}},
+		{"of one below it", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /home/me/data /data rw - ext4 a rw\n", nil},
+		{"the top of btrfs", "1 0 0:30 /@ / rw - btrfs a rw\n2 1 0:30 /@home /home rw - btrfs a rw\n3 1 0:30 / /mnt/top rw - btrfs a rw\n", []second{{"/mnt/top/@home/me", "/mnt/top"}}},
+		{"a disk with all of it", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:2 / /disk rw - ext4 b rw\n3 1 8:2 /home /home rw - ext4 b rw\n", []second{{"/disk/home/me", "/disk"}}},
+		{"mounted over itself", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /home/me /home/me rw - ext4 a rw\n", nil},
+		{"another of that name", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:2 / /home rw - ext4 b rw\n3 1 8:1 / /mnt rw - ext4 a rw\n", nil},
+	} {
+		if got := seconds(mounts(c.list), "/home/me"); !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %v, want %v", c.what, got, c.want)
+		}
+	}
+}
+
+// Each directory that a session writes has its own share of the repositories that a turn looks at.
+func TestNewPlan_LooksAtRepositoriesOfEachDirectory(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	more := filepath.Dir(w.home) + "/more"
+	for i := range viewsOfDir + 4 {
+		touch(t, fmt.Sprintf("%s/r%d/.git/HEAD", w.work, i), "ref: refs/heads/main\n")
+		for _, name := range []string{"objects", "refs"} {
+			mkdir(t, fmt.Sprintf("%s/r%d/.git/%s", w.work, i, name))
+		}
+	}
+	for _, name := range []string{"objects", "refs"} {
+		mkdir(t, more+"/.git/"+name)
+	}
+	touch(t, more+"/.git/HEAD", "ref: refs/heads/main\n")
+	for _, dir := range []string{w.work + "/r0", more} {
+		touch(t, dir+"/.git/config", "[core]\n\trepositoryformatversion = 0\n")
+	}
+	s := workspace()
+	s.Writable = []string{more}
+	p, _, err := NewPlan(s, w.origin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.watch.views) == 0 {
+		t.Skip("git is not installed")
+	}
+	if !slices.ContainsFunc(p.watch.views, func(v *gitView) bool { return v.work == more }) {
+		t.Errorf("%s is not among the %d that are looked at", more, len(p.watch.views))
+	}
+}
+
+// A session sees what variables and files outside of its reach name.
+func TestNewPlan_ShowsWhatInterpretersName(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, name := range []string{".python/a", ".rlibs/site", ".rlibs/user/4.5", ".rlibs/profile", ".tools", ".config/x"} {
+		mkdir(t, w.home+"/"+name)
+	}
+	touch(t, w.home+"/.Renviron", "R_LIBS_USER='~/.rlibs/user/%v'\nR_HISTFILE=~/.hidden\n")
+	touch(t, w.home+"/.Rprofile", ".libPaths(c(\"~/.rlibs/profile\", .libPaths()))\n")
+	o := w.origin()
+	o.Env = []string{"PYTHONPATH=" + w.home + "/.python/a:relative:" + w.home + "/.config:" + w.home, "R_LIBS_SITE=" + w.home + "/.rlibs/site"}
+	p := w.planOf(t, o)
+	var got []string
+	for _, place := range p.Places {
+		if rest, ok := strings.CutPrefix(string(place.Path), w.home+"/."); ok && place.Kind == readable {
+			got = append(got, rest)
+		}
+	}
+	if want := []string{"Rprofile", "python/a", "rlibs/profile", "rlibs/site", "rlibs/user/4.5"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Directories of programs and caches that variables put into the workspace lead a session nowhere else.
+func TestNewPlan_LinksInTheWorkspaceShowNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	mkdir(t, w.home+"/.secrets/bin")
+	o := w.origin()
+	o.Path = w.work + "/.venv/bin"
+	o.Directories = map[string]string{".cache": w.work + "/.cache", ".config": w.work + "/.config"}
+	for link, to := range map[string]string{".venv": ".secrets", ".cache": ".secrets", ".config": ".secrets"} {
+		if err := os.Symlink("../"+to, w.work+"/"+link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := workspace()
+	s.Layered = []string{w.work + "/.venv"}
+	p, _, err := NewPlan(s, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, place := range p.Places {
+		if inside(string(place.Path), w.home+"/.secrets") {
+			t.Errorf("%s is %s", place.Path, place.Kind)
+		}
+	}
+}
+
+// BenchmarkChanged is what the beginning of a turn costs in the supervisor, with 300 names in the home
+// directory.
+func BenchmarkChanged(b *testing.B) {
+	for _, c := range []struct {
+		what string
+		do   func(w world, i int)
+	}{
+		{"nothing", func(world, int) {}},
+		{"another name", func(w world, i int) {
+			_ = os.WriteFile(w.home+"/.claude.json.tmp", nil, 0o600)
+			_ = os.Rename(w.home+"/.claude.json.tmp", w.home+"/.claude.json")
+		}},
+		{"a name that is shown", func(w world, i int) {
+			_ = os.WriteFile(w.home+"/.n", nil, 0o600)
+			_ = os.Rename(w.home+"/.n", w.home+"/n000")
+		}},
+	} {
+		b.Run(c.what, func(b *testing.B) {
+			base := real(b.TempDir())
+			w := world{home: base + "/home", work: base + "/home/work", state: base + "/sessions/s", sessions: base + "/sessions", tmp: base + "/tmp"}
+			for _, dir := range []string{w.work, w.state, w.tmp} {
+				if err := os.MkdirAll(dir, 0o755); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for i := range 300 {
+				if err := os.WriteFile(fmt.Sprintf("%s/n%03d", w.home, i), nil, 0o600); err != nil {
+					b.Fatal(err)
+				}
+			}
+			p, _, err := NewPlan(&workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}, w.origin())
+			if err != nil {
+				b.Fatal(err)
+			}
+			for i := 0; b.Loop(); i++ {
+				c.do(w, i)
+				p.Changed()
+			}
+		})
+	}
+}

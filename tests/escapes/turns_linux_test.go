@@ -1,0 +1,395 @@
+package escapes
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/confined"
+	"github.com/turnstone-repl/turnstone/tests/drive"
+	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers"
+	"github.com/turnstone-repl/turnstone/workers/python"
+)
+
+// A step is what a program outside does in the home directory, and what the session prints in the next turn.
+type step struct{ what, outside, code, want string }
+
+const atHome = tryToRead + `
+import os, subprocess
+os.chdir(os.environ['HOME'])
+def git(*args): return subprocess.run(['git', 'config', *args], capture_output=True, text=True).stdout.strip()
+mounts = lambda: len(open('/proc/self/mountinfo').readlines())
+def puts(path):
+    try:
+        with open(path, 'w') as f: f.write('from inside')
+        return 'written'
+    except OSError as e: return e.strerror
+before = mounts()
+`
+
+// takes runs the steps one after the other.
+func (m *machine) takes(t *testing.T, r *drive.REPL, steps []step) {
+	t.Helper()
+	for _, s := range steps {
+		t.Run(s.what, func(t *testing.T) {
+			m.outsideDoes(t, m.home, s.outside)
+			if said := r.Run(t, s.code).Text(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != s.want || strings.Contains(said, secret) {
+				t.Errorf("got %q, want %q", said, s.want)
+			}
+		})
+	}
+}
+
+// begins resets a session, and defines what its code needs.
+func begins(t *testing.T, r *drive.REPL) {
+	t.Helper()
+	if err := r.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.WaitUntilReady(t)
+	r.Run(t, atHome)
+}
+
+const gone = "held: [Errno 2] No such file or directory: "
+
+// What is shown is the new thing from the turn after its replacement on, of whatever kind it is. What is
+// taken away is not there. No name comes in by itself but those that are listed.
+func TestTurn_ShowsWhatProgramsOutsideHaveReplaced(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	for name, text := range map[string]string{"data/file": "old", "kind": "a file", ".Rprofile": "old"} {
+		write(t, filepath.Join(m.home, name), text)
+	}
+	r := open(t, m, workspace(m))
+	r.Run(t, atHome+"held = open('note.txt')")
+	m.takes(t, r, []step{
+		{"nothing yet", "true", "print(readable('note.txt'))", "open: a note"},
+		{"a file by a rename", "echo new > n && mv n note.txt", "print(readable('note.txt'), held.read())", "open: new\n a note"},
+		{"again", "echo newer > n && mv n note.txt", "print(readable('note.txt'))", "open: newer"},
+		{"in place", "echo newest > note.txt", "print(readable('note.txt'))", "open: newest"},
+		{"a setting", "echo new > n && mv n .Rprofile", "print(readable('.Rprofile'))", "open: new"},
+		{"a directory", "mv data was && mkdir data && echo new > data/file", "print(readable('data/file'))", "open: new"},
+		{"a new name of what was there", "true", "print(os.path.exists('was'))", "False"},
+		{"keys under a new name", "mv .ssh keys", "print(os.path.exists('keys'), os.path.exists('.ssh'))", "False False"},
+		{"a removal", "rm note.txt", "print(readable('note.txt'))", gone + "'note.txt'"},
+		{"the same name later", "echo back > note.txt", "print(readable('note.txt'))", "open: back"},
+		{"a removal and a new file at once", "rm note.txt && echo again > note.txt", "print(readable('note.txt'))", "open: again"},
+		{"a directory in the place of a file", "rm kind && mkdir kind && echo x > kind/x", "print(readable('kind/x'))", "open: x"},
+		{"a link in the place of a directory", "rm -r kind && ln -s data kind", "print(os.readlink('kind'), readable('kind/file'))", "data open: new"},
+		{"a link that leads elsewhere", "ln -sfn note.txt kind", "print(readable('kind'))", "open: again"},
+		{"a link to keys", "ln -sfn keys kind", "print(readable('kind/id_ed25519'))", gone + "'kind/id_ed25519'"},
+		{"a directory in the place of a link", "rm kind && mkdir kind && echo y > kind/y", "print(readable('kind/y'))", "open: y"},
+		{"a pipe in its place", "rm -r kind && mkfifo kind", "print(os.path.exists('kind'))", "False"},
+		{"a file in the place of a pipe", "rm kind && echo z > kind", "print(readable('kind'))", "open: z"},
+		{"it is still read-only", "true", "print(puts('note.txt'), '|', puts('kind'), '|', puts('data/file'), '|', puts('new'))", "Read-only file system | Read-only file system | Read-only file system | Read-only file system"},
+		{"no mounts add up", "true", "print(mounts() - before)", "0"},
+		{"a name that is listed", "mkdir -p .pyenv .local/share/fonts && echo 3.14 > .pyenv/version && echo x > .local/share/fonts/x", "print(readable('.pyenv/version'))", "open: 3.14"},
+		{"a name that is not", "mkdir .newtool && echo \"$SECRET\" > .newtool/token && echo \"$SECRET\" > later", "print(os.path.exists('.newtool'), os.path.exists('later'))", "False False"},
+	})
+	begins(t, r)
+	m.takes(t, r, []step{
+		{"after a reset", "true", "print(readable('note.txt'), readable('kind'), readable('.pyenv/version'), os.path.exists('.newtool'), os.path.exists('was'))", "open: again\n open: z\n open: 3.14\n False True"},
+		{"a replacement after it", "echo last > n && mv n note.txt", "print(readable('note.txt'))", "open: last"},
+	})
+}
+
+// Until the turn ends, code sees what was there when it began.
+func TestTurn_ShowsTheOldThingToTheEnd(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	r := open(t, m, workspace(m))
+	r.Run(t, atHome)
+	turn := r.Begin(t, "print('began', flush=True)\nwhile not os.path.exists('project/go'): pass\nprint(readable('note.txt'))")
+	r.Until(t, "the turn to begin", drive.Prints("began"))
+	m.outsideDoes(t, m.home, `printf '%s' "$SECRET" > n && mv n note.txt && mv .ssh note && touch project/go`)
+	if said := r.Finish(t, turn).Text(timeline.Stdout, timeline.Stderr); said != "open: a note\n" {
+		t.Errorf("got %q", said)
+	}
+}
+
+// What is written for a session is written again when its source has changed.
+func TestTurn_WritesSettingsAgain(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	r := open(t, m, workspace(m))
+	r.Run(t, atHome)
+	pip := ".config/pip/pip.conf"
+	m.takes(t, r, []step{
+		{"git's", "git config --global user.name Ada && git config --global credential.helper \"!echo $SECRET\"", "print(git('user.name'), git('credential.helper'))", "Ada"},
+		{"again", "git config --global user.name Grace", "print(git('user.name'))", "Grace"},
+		{"an included file that is not there yet", "git config --global include.path .gitmore", "print(git('init.defaultBranch'))", ""},
+		{"and then is", "printf '[init]\\n\\tdefaultBranch = trunk\\n' > .gitmore", "print(git('init.defaultBranch'))", "trunk"},
+		{"and changes in place", "printf '[init]\\n\\tdefaultBranch = other\\n' > .gitmore", "print(git('init.defaultBranch'))", "other"},
+		{"pip's for the first time", "mkdir -p .config/pip && printf '[global]\\nindex-url = https://me:%s@a.example.org/\\n' \"$SECRET\" > " + pip, "print(readable('" + pip + "'))", "open: [global]\nindex-url = https://a.example.org/"},
+		{"pip's by a rename", "printf '[global]\\nindex-url = https://me:%s@b.example.org/\\n' \"$SECRET\" > n && mv n " + pip, "print(readable('" + pip + "'))", "open: [global]\nindex-url = https://b.example.org/"},
+		{"pip's are removed", "rm " + pip, "print(readable('" + pip + "'))", gone + "'" + pip + "'"},
+		{"what the session writes there is its own", "true", "print(puts('" + pip + "'), readable('" + pip + "'))", "written open: from inside"},
+		{"also when there is one outside", "mkdir -p .config/pip && printf '[global]\\n' > " + pip, "print(readable('" + pip + "'))", "open: from inside"},
+		{"variables of R", "printf 'R_LIBS_SITE=/opt/r\\nGITHUB_PAT=%s\\n' \"$SECRET\" > .Renviron", "print(readable('.Renviron'), puts('.Renviron'))", "open: R_LIBS_SITE=/opt/r\n Read-only file system"},
+		{"git's are removed", "rm .gitconfig", "print(git('user.name'), os.path.exists('.gitconfig'))", "False"},
+	})
+	begins(t, r)
+	m.takes(t, r, []step{
+		{"after a reset those outside count", "git config --global user.name Ada", "print(git('user.name'), readable('" + pip + "'))", "Ada open: [global]"},
+	})
+}
+
+// A copy of a cache or library is one of the directory that is there now, with what the session has written.
+func TestTurn_CopiesTheDirectoryThatIsThereNow(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	confined.NeedsLayers(t, m.base)
+	r := open(t, m, workspace(m))
+	r.Run(t, atHome+"print(puts('.cache/pip/before'))")
+	m.takes(t, r, []step{
+		{"a directory that was replaced", "mv .cache/pip old && mkdir .cache/pip && echo new > .cache/pip/fresh", "print(readable('.cache/pip/fresh'), readable('.cache/pip/before'), os.path.exists('.cache/pip/existing'))", "open: new\n open: from inside False"},
+		{"is written as a copy", "true", "print(puts('.cache/pip/mine'), puts('.cache/pip/fresh'), readable('.cache/pip/fresh'))", "written written open: from inside"},
+		{"and not outside", "test ! -e .cache/pip/mine && grep -q new .cache/pip/fresh", "print()", ""},
+		{"once more", "rm -r .cache/pip && mkdir .cache/pip && echo newer > .cache/pip/other", "print(readable('.cache/pip/other'), readable('.cache/pip/mine'))", "open: newer\n open: from inside"},
+		{"one that comes", "mkdir -p .cache/uv && echo x > .cache/uv/x", "print(readable('.cache/uv/x'), puts('.cache/uv/y'))", "open: x\n written"},
+		{"one that goes", "rm -r .cache/uv", "print(os.path.exists('.cache/uv'))", "False"},
+		{"is then the session's own", "true", "os.mkdir('.cache/uv'); print(puts('.cache/uv/own'))", "written"},
+		{"and stays that", "mkdir .cache/uv && echo x > .cache/uv/x", "print(os.listdir('.cache/uv'))", "['own']"},
+		{"a link in its place", "rm -r .cache/pip && mkdir elsewhere && ln -s ~/.ssh .cache/pip", "print(os.path.exists('.cache/pip/id_ed25519'))", "False"},
+		{"no mounts add up", "rm .cache/pip && mkdir .cache/pip", "print(mounts() - before)", "0"},
+	})
+	begins(t, r)
+	m.takes(t, r, []step{
+		{"after a reset", "true", "print(readable('.cache/uv/x'), readable('.cache/pip/mine'))", "open: x\n open: from inside"},
+	})
+}
+
+// Settings are often links, and a session may leave anything in their place. It starts again all the same.
+func TestTurn_AResetFindsLinksAndWhatASessionLeft(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	write(t, filepath.Join(m.home, "dotfiles/matplotlibrc"), "rc")
+	write(t, filepath.Join(m.home, ".config/pip/pip.conf"), "[global]\n")
+	write(t, filepath.Join(m.home, ".config/git/ignore"), "*.o")
+	m.outsideDoes(t, m.home, "ln -s ../dotfiles .config/matplotlib")
+	r := open(t, m, workspace(m))
+	r.Run(t, atHome)
+	for i := range 2 {
+		says(t, r, "print(readable('.config/matplotlib/matplotlibrc'), readable('.config/pip/pip.conf'))", "open: rc open: [global]")
+		if i == 0 {
+			m.outsideDoes(t, m.home, "rm -r .config/pip .config/git/ignore")
+			says(t, r, "os.unlink('.config/matplotlib'); os.makedirs('.config/matplotlib/x'); os.rmdir('.config/pip'); os.symlink('../project', '.config/pip'); os.makedirs('.config/git/ignore/x'); print(sorted(os.listdir('.config')))", "['git', 'matplotlib', 'pip']")
+			m.outsideDoes(t, m.home, "mkdir .config/pip && printf '[global]\\n' > .config/pip/pip.conf && echo x > .config/git/ignore")
+		}
+		begins(t, r)
+		if i == 0 {
+			says(t, r, "import shutil; print(os.listdir('.config/matplotlib'), os.path.exists('project/pip.conf'), os.listdir('.config/git/ignore')); shutil.rmtree('.config/matplotlib')", "['x'] False ['x']")
+			begins(t, r)
+		}
+	}
+}
+
+// What the user hides in a directory that is shown stays hidden, whatever programs outside do.
+func TestTurn_WhatIsHiddenInADirectoryStaysHidden(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	for name, text := range map[string]string{"home/papers/private.txt": secret, "home/papers/open.txt": "open", "home/papers/deep/x": "deep", "outside/keys/key": secret} {
+		write(t, filepath.Join(m.base, name), text)
+	}
+	box := workspace(m)
+	box.Hidden = append(box.Hidden, filepath.Join(m.home, "papers/private.txt"), filepath.Join(m.home, "papers/later.txt"), filepath.Join(m.outside, "keys"), filepath.Join(m.outside, "later"))
+	r := open(t, m, box)
+	r.Run(t, atHome)
+	none := "print('open' in readable('papers/private.txt'), 'open' in readable('papers/later.txt'))"
+	m.takes(t, r, []step{
+		{"at first", "true", "print(readable('papers/open.txt'), readable('papers/deep/x'))", "open: open open: deep"},
+		{"it is not there", "true", none, "False False"},
+		{"a rename over it", "printf '%s' \"$SECRET\" > papers/n && mv papers/n papers/private.txt", none, "False False"},
+		{"one that comes", "printf '%s' \"$SECRET\" > papers/later.txt", none, "False False"},
+		{"the directory around it", "mv papers old && cp -r old papers", none, "False False"},
+		{"and what is beside it", "printf new > papers/open.txt", "print(readable('papers/open.txt'), readable('papers/deep/x'))", "open: new open: deep"},
+		{"another name of it", "mv papers/private.txt papers/other.txt", "print(os.path.exists('papers/other.txt'))", "False"},
+		{"elsewhere, when it was replaced", "cp -r ../outside/keys ../outside/n && rm -r ../outside/keys && mv ../outside/n ../outside/keys", "print('open' in readable('../outside/keys/key'))", "False"},
+		{"elsewhere, when it comes", "mkdir ../outside/later && printf '%s' \"$SECRET\" > ../outside/later/key", "print('open' in readable('../outside/later/key'))", "False"},
+	})
+	begins(t, r)
+	m.takes(t, r, []step{{"after a reset", "true", none, "False False"}})
+}
+
+// Interpreters are told of packages by variables and by files of their own. Those of an environment in the
+// workspace name nothing.
+func TestTurn_ShowsWhatTheInterpreterNames(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	site := filepath.Join(m.home, ".local/lib/python3.99/site-packages")
+	own := filepath.Join(m.work, ".venv/lib/python3.99/site-packages")
+	write(t, filepath.Join(m.work, ".venv/bin/python"), "")
+	for _, name := range []string{"named", "edited", "listed", "later", "mine", "mine2", "unnamed"} {
+		write(t, filepath.Join(m.home, ".src", name, "code.py"), name)
+	}
+	write(t, filepath.Join(site, "listed.pth"), "# a comment\nimport os\n"+m.home+"/.src/listed\n"+m.home+"/.config\n"+m.home+"/.ssh\n"+m.home+"\n")
+	editable := func(site, name string) {
+		write(t, filepath.Join(site, name+"-1.0.dist-info/direct_url.json"), `{"url": "file://`+m.home+`/.src/`+name+`", "dir_info": {"editable": true}}`)
+	}
+	editable(site, "edited")
+	editable(own, "mine")
+	write(t, filepath.Join(own, "x.pth"), m.home+"/.src/mine2\n")
+	m.env = append(m.env, "PYTHONPATH="+m.home+"/.src/named:"+m.work+"/linked", "PYTHONUSERBASE=", "PATH="+m.work+"/.venv/bin:/usr/local/bin:/usr/bin:/bin")
+	m.outsideDoes(t, m.work, "ln -s ../.src/unnamed linked")
+	r := open(t, m, workspace(m))
+	r.Run(t, atHome)
+	shown := "print([n for n in ('named', 'edited', 'listed', 'later', 'mine', 'mine2', 'unnamed') if os.path.exists('.src/' + n + '/code.py')])"
+	says(t, r, shown, "['named', 'edited', 'listed']")
+	says(t, r, "print(os.path.exists('.ssh'), os.listdir('.config'), puts('.src/named/code.py'))", "False [] Read-only file system")
+	editable(site, "later")
+	says(t, r, shown, "['named', 'edited', 'listed', 'later']")
+	says(t, r, "import shutil; shutil.rmtree('project/.venv'); os.symlink('../.src/unnamed', 'project/.venv')", "")
+	write(t, filepath.Join(m.home, ".src/unnamed/bin/tool"), "")
+	begins(t, r)
+	says(t, r, shown, "['named', 'edited', 'listed', 'later']")
+}
+
+// A directory that a running session was given has the same protection as its workspace.
+func TestTurn_LooksAtTheRepositoriesOfAGrant(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	other := filepath.Join(m.outside, "other")
+	m.outsideDoes(t, m.outside, "git init -q other/lib && mkdir other/lib/tools && touch other/lib/tools/a other/lib/tools/b other/lib/tools/c")
+	r := open(t, m, workspace(m))
+	r.Run(t, writer)
+	if err := r.Session.Allow(t.Context(), session.Grant{Write: other}); err != nil {
+		t.Fatal(err)
+	}
+	lib := filepath.Join(other, "lib")
+	puts := func(name string) string { return "puts(" + quoted(filepath.Join(lib, "tools", name)) + ")" }
+	says(t, r, puts("a"), "written")
+	m.outsideDoes(t, lib, "git config core.fsmonitor tools/a")
+	says(t, r, puts("a"), "Read-only file system")
+	says(t, r, puts("b"), "written")
+	begins(t, r)
+	r.Run(t, writer)
+	says(t, r, puts("a"), "Read-only file system")
+	m.outsideDoes(t, lib, "git config core.editor tools/b")
+	says(t, r, puts("b"), "Read-only file system")
+	says(t, r, puts("c"), "written")
+}
+
+// What holds a directory that the session writes stays, and the session's user is told once.
+func TestTurn_WhatIsWrittenStaysAndIsTold(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	given := filepath.Join(m.home, "data/out")
+	write(t, filepath.Join(given, "file"), "old")
+	write(t, filepath.Join(m.home, "data/read"), "old")
+	r := open(t, m, workspace(m))
+	r.Run(t, atHome)
+	if err := r.Session.Allow(t.Context(), session.Grant{Write: given}); err != nil {
+		t.Fatal(err)
+	}
+	m.outsideDoes(t, m.home, "mv data was && mkdir -p data/out && echo new > data/read && mv project p && cp -r p project")
+	for i, want := range []int{1, 0} {
+		res := r.Run(t, "print(puts('data/out/file'), readable('data/read'), puts('project/file'))")
+		if got := res.Text(timeline.Stdout, timeline.Stderr); got != "written open: old written\n" {
+			t.Errorf("turn %d: got %q", i, got)
+		}
+		for _, path := range []string{"data", "data/out", "project"} {
+			if got := strings.Count(res.Script(), filepath.Join(m.home, path)+" was replaced outside of this session"); got != want {
+				t.Errorf("turn %d says %d times that %s was replaced, want %d", i, got, path, want)
+			}
+		}
+	}
+	if got := readText(filepath.Join(m.home, "was/out/file")) + readText(filepath.Join(m.home, "p/file")); got != "from insidefrom inside" {
+		t.Errorf("what the session wrote is %q", got)
+	}
+	begins(t, r)
+	says(t, r, "print(puts('data/out/file'), readable('data/read'))", "written open: new")
+}
+
+// A home directory is a door for nobody, whatever it is.
+func TestTurn_AnyHomeDirectory(t *testing.T) {
+	t.Parallel()
+	confined.NeedsNamespaces(t)
+	keys := "mkdir -p \"$H/.ssh\" \"$H/.config/tool\" && printf '%s' \"$SECRET\" > \"$H/.ssh/key\" && printf '%s' \"$SECRET\" > \"$H/.config/tool/token\" && printf '%s' \"$SECRET\" > \"$H/.token\""
+	for _, c := range []struct{ what, before, home, dir, after string }{
+		{"a link", "mkdir real && ln -s real linked", "linked", "project", "echo > real/n && mv real/n real/.token2"},
+		{"a link that leads elsewhere later", "mkdir one two && ln -s one linked", "linked", "project", "ln -sfn two linked"},
+		{"none at first", "true", "later", "project", "true"},
+		{"one that is replaced", "mkdir there", "there", "project", "mv there was && mkdir there && printf '%s' \"$SECRET\" > there/.other"},
+		{"that of the workspace", "mkdir there", "there", "there", "true"},
+		{"with temporary files", "mkdir -p there/tmp", "there", "project", "touch there/tmp/x"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine(t)
+			m.outsideDoes(t, m.base, "mkdir -p project && "+c.before)
+			home := filepath.Join(m.base, c.home)
+			m.env = append(m.env, "HOME="+home)
+			if c.what == "with temporary files" {
+				m.env = append(m.env, "TMPDIR="+home+"/tmp")
+				m.sessions = filepath.Join(home, "tmp/turnstone/sessions")
+			}
+			spec := python.Spec(python.Options{Path: interpreter})
+			spec.Dir, spec.Sandbox = filepath.Join(m.base, c.dir), &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}
+			r := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: m.env, Remedy: remedy}, spec)
+			r.WaitUntilReady(t)
+			r.Run(t, tryToRead+"import os")
+			look := "print([n for d in (os.environ['HOME'], os.path.realpath(os.environ['HOME'])) for n in ('.ssh/key', '.config/tool/token', '.token', '.token2', '.other') if 'open' in readable(d + '/' + n)])"
+			for range 2 {
+				m.outsideDoes(t, m.base, "H="+quoted(home)+"; "+keys)
+				says(t, r, look, "[]")
+				m.outsideDoes(t, m.base, c.after+"; H="+quoted(home)+"; "+keys)
+				says(t, r, look, "[]")
+				if err := r.Reset(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				r.WaitUntilReady(t)
+				r.Run(t, tryToRead+"import os")
+				c.after = "true"
+			}
+		})
+	}
+}
+
+// Two thousand names are more than a session sees, and each turn takes in what it can.
+func TestTurn_ManyNames(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	for i := range 2000 {
+		write(t, filepath.Join(m.home, fmt.Sprintf("n%04d", i)), "old")
+	}
+	r := open(t, m, workspace(m))
+	r.Run(t, atHome+"count = lambda what: sum(readable(n) == 'open: ' + what for n in os.listdir() if n[0] == 'n' and n[1:].isdigit())")
+	says(t, r, "n = count('old'); print(900 < n <= 1000)", "True")
+	m.outsideDoes(t, m.home, "for n in n0*; do echo new > x && mv x $n; done")
+	for range 11 { // a hundred at a time
+		r.Run(t, "None")
+	}
+	says(t, r, "print(n - count('new\\n'))", "0")
+}
+
+// A bind mount of the home directory, or of one above it, shows it under another name.
+func TestSandbox_HidesOtherMountsOfTheHomeDirectory(t *testing.T) {
+	t.Parallel()
+	confined.NeedsNamespaces(t)
+	for what, c := range map[string]struct {
+		prepare, hidden string
+	}{
+		"the home directory":     {`mkdir again && mount --bind "$HOME" again`, "again"},
+		"one above it":           {`mkdir again && mount --bind . again`, "again"},
+		"the other way round":    {`mkdir -p disk && mount --bind "$HOME" disk && mount --bind disk "$HOME"`, "disk"},
+		"one that is mounted on": {`mkdir again && mount --bind . again && mount -t tmpfs t again/home`, ""},
+		"another directory":      {`mkdir again && mount --bind outside again`, ""},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine(t)
+			attributes := becomeRoot()
+			attributes.Cloneflags |= 0x20000 // CLONE_NEWNS
+			m.env = append(m.env, "TMPDIR="+m.sessions)
+			got := m.tries(t, "cd "+quoted(m.base)+" && "+c.prepare, attributes)
+			told := strings.Contains(got, filepath.Join(m.base, c.hidden)+" shows your home directory under another name")
+			if !strings.HasPrefix(got, "started: ") || told != (c.hidden != "") || c.hidden == "" && strings.Contains(got, "under another name") {
+				t.Errorf("got %q, want a start and a notice about %q", got, c.hidden)
+			}
+		})
+	}
+}
