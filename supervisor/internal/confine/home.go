@@ -70,7 +70,7 @@ func (p *planner) buildHome(o Origin, work []string) {
 	if st, err := os.Stat(p.home); err != nil || !st.IsDir() {
 		return
 	}
-	h := &homeBuilder{planner: p, work: work, state: real(o.State), first: first}
+	h := &homeBuilder{planner: p, work: work, state: real(o.State), first: first, dirs: map[string]string{}}
 	p.set(p.home, covered)
 	for i, name := range builtNames {
 		h.build(name, i < expectedNames)
@@ -101,7 +101,8 @@ type homeBuilder struct {
 	*planner
 	work  []string
 	state string
-	first bool // the session has seen nothing yet
+	first bool              // the session has seen nothing yet
+	dirs  map[string]string // directories without links, by their names
 }
 
 // at returns the path of a name below the home directory. A variable may have moved it.
@@ -116,7 +117,13 @@ func (p *planner) at(name string) string {
 
 // resolve returns a path without links, and shows a link that the path itself is.
 func (h *homeBuilder) resolve(path string) string {
-	if above := real(filepath.Dir(path)); above != "" {
+	dir := filepath.Dir(path)
+	above, known := h.dirs[dir]
+	if !known {
+		above = real(dir)
+		h.dirs[dir] = above
+	}
+	if above != "" {
 		path = filepath.Join(above, filepath.Base(path))
 	}
 	to, err := os.Readlink(path)

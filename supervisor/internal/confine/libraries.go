@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io/fs"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -49,7 +50,7 @@ func (h *homeBuilder) libraries(o Origin) (dirs []string) {
 		}
 	}
 	for _, site := range h.sites(o) {
-		dirs = append(dirs, h.installed(site)...)
+		dirs = append(dirs, h.find(site, func(read records) []string { return installed(site, read) })...)
 	}
 	return dirs[:min(len(dirs), maxLibraries)]
 }
@@ -95,6 +96,25 @@ func glob(dir, form string) (found []string) {
 	return found
 }
 
+// A named has what a directory leads to, and the files that say it.
+type named struct {
+	paths []string
+	read  records
+}
+
+// find returns what a directory leads to. It looks again only after a change.
+func (h *homeBuilder) find(dir string, look func(read records) []string) []string {
+	n := h.named[dir]
+	if n == nil || n.read.isStale() {
+		n = &named{read: records{}}
+		n.read.note(dir)
+		n.paths = look(n.read)
+		h.named[dir] = n
+	}
+	h.sources = slices.AppendSeq(h.sources, maps.Keys(n.read))
+	return n.paths
+}
+
 // sites returns the directories with the installed packages of the session's interpreter, and the user's
 // own.
 func (h *homeBuilder) sites(o Origin) (sites []string) {
@@ -107,21 +127,25 @@ func (h *homeBuilder) sites(o Origin) (sites []string) {
 			bases = append(bases, base)
 		}
 	}
+	seen := map[string]bool{}
 	for _, base := range bases {
-		for _, packages := range []string{"site-packages", "dist-packages"} {
-			sites = append(sites, glob(base, "lib/python3*/"+packages)...)
+		lib := filepath.Join(base, "lib")
+		if !filepath.IsAbs(lib) || h.isSessions(lib) {
+			continue
 		}
+		if lib = realOrAbsent(lib); seen[lib] {
+			continue
+		}
+		seen[lib] = true
+		sites = append(sites, h.find(lib, func(records) []string { return glob(lib, "python3*/*-packages") })...)
 	}
-	slices.Sort(sites)
-	return slices.DeleteFunc(slices.Compact(sites), h.isSessions)
+	return slices.DeleteFunc(sites, h.isSessions)
 }
 
 // installed returns the directories that files in a directory of packages name.
-func (h *homeBuilder) installed(site string) (dirs []string) {
-	h.sources = append(h.sources, site)
+func installed(site string, read records) (dirs []string) {
 	lists := glob(site, "*.pth")
 	for _, list := range lists[:min(len(lists), maxLibraries)] {
-		h.sources = append(h.sources, list)
 		for line := range strings.Lines(string(settingsOf(list))) {
 			line = strings.TrimRight(line, " \t\r\n")
 			if line == "" || line[0] == '#' || strings.HasPrefix(line, "import ") || strings.HasPrefix(line, "import\t") {
@@ -130,6 +154,7 @@ func (h *homeBuilder) installed(site string) (dirs []string) {
 			if !filepath.IsAbs(line) {
 				line = filepath.Join(site, line)
 			}
+			read.note(list)
 			dirs = append(dirs, line)
 		}
 	}

@@ -142,6 +142,7 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 	}); err != nil {
 		return nil, nil, err
 	}
+	p.noteUnshown()
 	if len(p.kinds) > maxPlaces {
 		return nil, nil, fmt.Errorf("the sandbox would need %d mounts, and %d are allowed: choose a smaller workspace", len(p.kinds), maxPlaces)
 	}
@@ -156,14 +157,14 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 	slices.SortFunc(plan.Places, func(a, b Place) int { return cmp.Compare(a.Path, b.Path) }) // a parent is a prefix of its children, so it comes first
 	plan.watch = newWatch(p, written, work, func(work []string) (*planner, error) {
 		now := newPlanner(o)
-		now.known, now.own = p.known, p.own
+		now.known, now.named, now.own = p.known, p.named, p.own
 		return now, now.lay(s, o, work, written, func() {})
 	})
 	return plan, p.notices, nil
 }
 
 func newPlanner(o Origin) *planner {
-	p := &planner{kinds: map[string]Place{}, home: realOrAbsent(o.Home), directories: o.Directories, own: ownRepositories(real(o.State))}
+	p := &planner{kinds: map[string]Place{}, named: map[string]*named{}, home: realOrAbsent(o.Home), directories: o.Directories, own: ownRepositories(real(o.State))}
 	for _, d := range o.Temporary {
 		if d = real(d); d != "" && !slices.Contains(p.temporary, d) {
 			p.temporary = append(p.temporary, d)
@@ -224,6 +225,7 @@ type planner struct {
 	directories map[string]string // as in an Origin
 	apart       []string          // what the user hides
 	known       map[string]bool   // the documents that the session sees; nil before they were looked for
+	named       map[string]*named // what was found in directories of packages
 	looked      []string          // paths that decided about a place
 	sources     []string          // files and directories that did by what is in them
 }
@@ -432,6 +434,9 @@ func (p *planner) hide(paths, work []string) error {
 		if p.home == "" || p.kinds[p.home].Kind != covered || !inside(h, p.home) {
 			p.looked = append(p.looked, filepath.Clean(h))
 		}
+		if !exists(h) {
+			continue
+		}
 		path := real(h)
 		if path == "" {
 			continue
@@ -456,7 +461,6 @@ func (p *planner) hide(paths, work []string) error {
 			p.unshown = append(p.unshown, path)
 		}
 	}
-	p.noteUnshown()
 	return nil
 }
 
