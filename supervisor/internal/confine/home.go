@@ -117,21 +117,27 @@ func (p *planner) at(name string) string {
 
 // resolve returns a path without links, and shows a link that the path itself is.
 func (h *homeBuilder) resolve(path string) string {
-	dir := filepath.Dir(path)
-	above, known := h.dirs[dir]
-	if !known {
-		above = real(dir)
-		h.dirs[dir] = above
-	}
-	if above != "" {
-		path = filepath.Join(above, filepath.Base(path))
-	}
+	path = h.within(path)
 	to, err := os.Readlink(path)
 	if err != nil {
 		return path
 	}
 	h.link(path, to)
 	return real(path)
+}
+
+// within returns a path of which only the last part may be a link.
+func (h *homeBuilder) within(path string) string {
+	dir := filepath.Dir(path)
+	above, known := h.dirs[dir]
+	if !known {
+		above = real(dir)
+		h.dirs[dir] = above
+	}
+	if above == "" {
+		return path
+	}
+	return filepath.Join(above, filepath.Base(path))
 }
 
 // link shows a symbolic link, where the session does not see the machine's.
@@ -156,12 +162,16 @@ func (h *homeBuilder) build(name string, expected bool) {
 // show adds a path of the machine's, if it is there.
 func (h *homeBuilder) show(path string, k Kind) {
 	h.looked = append(h.looked, path)
-	if _, err := os.Lstat(path); err != nil {
+	st, err := os.Lstat(path)
+	if err != nil {
 		return
 	}
 	named := path
-	path = h.resolve(path)
-	st, err := os.Stat(path)
+	if st.Mode()&os.ModeSymlink == 0 {
+		path = h.within(path)
+	} else if path = h.resolve(path); path != "" {
+		st, err = os.Stat(path)
+	}
 	switch {
 	case path == "" || err != nil, leadsAway(named, path, h.work), h.kinds[path].Kind != "", isIn(path, h.work), h.tooWide(path) != "":
 	case h.isEmptyAt(path) && st.IsDir() && h.hidesIn(path):

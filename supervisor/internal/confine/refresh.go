@@ -152,18 +152,23 @@ func (w *watch) name(path string) {
 	if _, known := w.names[path]; known {
 		return
 	}
+	w.names[path] = ""
 	dir := filepath.Dir(path)
-	_, known := w.dirs[dir]
-	if !known && exists(dir) {
+	if w.home != "" && inside(dir, w.home) {
+		w.name(dir)
+	}
+	if _, noted := w.dirs[dir]; !noted {
+		if !exists(dir) { // its own name shows when it comes
+			w.name(dir)
+			return
+		}
 		w.dirs.note(dir) // first: what changes after it shows
 	}
-	w.names[path] = identity(path)
+	w.within[dir] = append(w.within[dir], path)
 	if s := w.seen[path]; s.id != "" && s.Kind != replaced {
 		w.names[path] = s.id
-	}
-	w.within[dir] = append(w.within[dir], path)
-	if !known && !exists(dir) || w.home != "" && inside(dir, w.home) {
-		w.name(dir)
+	} else {
+		w.names[path] = identity(path)
 	}
 }
 

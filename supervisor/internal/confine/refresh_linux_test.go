@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -253,6 +254,11 @@ func BenchmarkChanged(b *testing.B) {
 			}
 			for i := range 300 {
 				if err := os.WriteFile(fmt.Sprintf("%s/n%03d", w.home, i), nil, 0o600); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for _, dir := range []string{base, w.home} { // else it is looked at again for a while
+				if err := os.Chtimes(dir, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
 					b.Fatal(err)
 				}
 			}
