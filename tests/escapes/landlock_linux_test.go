@@ -126,6 +126,31 @@ func TestLandlock_HoldsEachEscapeButThoseThatItNames(t *testing.T) {
 	}
 }
 
+// Git's settings are written again without mounts, too. The session owns their directory, and may make a
+// link there.
+func TestLandlock_WritesSettingsAgain(t *testing.T) {
+	if !withoutNamespaces(t) {
+		return
+	}
+	m := newMachine(t)
+	r := open(t, m, byLandlock(m))
+	r.Run(t, atHome+"own = os.environ['GIT_CONFIG_GLOBAL']")
+	m.takes(t, r, []step{
+		{"at first", "true", "print(git('user.name'))", ""},
+		{"one that comes", "git config --global user.name Ada && git config --global credential.helper \"!echo $SECRET\"", "print(git('user.name'), git('credential.helper'))", "Ada"},
+		{"one that changes", "git config --global user.name Grace", "print(git('user.name'))", "Grace"},
+		{"a link in its place", "true", "os.unlink(own); os.symlink(os.path.expanduser('~/note.txt'), own)", ""},
+		{"is not followed", "git config --global user.name Ada", "print(git('user.name'), os.path.islink(own), readable('note.txt'))", "Ada False open: a note"},
+		{"a directory in its place", "true", "os.unlink(own); os.mkdir(own)", ""},
+		{"goes", "git config --global user.name Grace", "print(git('user.name'))", "Grace"},
+		{"one that goes", "rm .gitconfig", "print(git('user.name'), os.path.exists(own))", "False"},
+	})
+	if got := readText(filepath.Join(m.home, "note.txt")); got != "a note" {
+		t.Errorf("what the link led to is %q", got)
+	}
+}
+
+
 func TestLandlock_LeavesTheseOrdinaryThingsWorking(t *testing.T) {
 	if !withoutNamespaces(t) {
 		return

@@ -304,6 +304,57 @@ func TestTurn_WhatIsWrittenStaysAndIsTold(t *testing.T) {
 	says(t, r, "print(puts('data/out/file'), readable('data/read'))", "written open: new")
 }
 
+// What another session writes is that of the machine, and a directory that was given stays the one that was.
+func TestTurn_AnotherSessionAndAGrantOfWhatIsShown(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	for _, name := range []string{"other/file", "data/file"} {
+		write(t, filepath.Join(m.home, name), "old")
+	}
+	r := open(t, m, workspace(m))
+	r.Run(t, atHome)
+	spec := python.Spec(python.Options{Path: interpreter})
+	spec.Dir, spec.Sandbox = filepath.Join(m.home, "other"), &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}
+	another := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: m.env, Remedy: remedy}, spec)
+	another.WaitUntilReady(t)
+	another.Run(t, atHome)
+	says(t, another, "puts('other/n'); os.rename('other/n', 'other/file')\ntry: os.rename('other', 'else')\nexcept OSError as e: print(e.strerror)", "Read-only file system")
+	m.takes(t, r, []step{
+		{"a file of another session", "true", "print(readable('other/file'))", "open: from inside"},
+		{"a directory in which it writes, replaced", "mv other o && mkdir other && echo new > other/file", "print(readable('other/file'))", "open: new"},
+	})
+	says(t, another, "print(puts('other/mine'), readable('other/mine'))", "written open: from inside")
+	if err := r.Session.Allow(t.Context(), session.Grant{Write: filepath.Join(m.home, "data")}); err != nil {
+		t.Fatal(err)
+	}
+	m.takes(t, r, []step{
+		{"a file in what was given", "echo new > n && mv n data/file", "print(readable('data/file'), puts('data/file'))", "open: new\n written"},
+		{"what was given, replaced", "mv data was && mkdir data && printf '%s' \"$SECRET\" > data/key", "print(readable('data/key'), puts('data/late'))", gone + "'data/key' written"},
+	})
+	if readText(filepath.Join(m.home, "was/late")) != "from inside" {
+		t.Error("what was given is not what is written")
+	}
+	begins(t, r)
+	says(t, r, "print(puts('data/late'))", "written")
+}
+
+// A session puts links in the way of what comes. Nothing is made or mounted where they lead.
+func TestTurn_FollowsNoLinkOfTheSession(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.outsideDoes(t, m.home, "rm -rf .config/git .config/pip .local/share")
+	r := open(t, m, workspace(m))
+	r.Run(t, atHome+"os.symlink('../project', '.config/git'); os.symlink('../project/.git', '.config/pip'); os.symlink('../../project', '.local/share'); os.mkdir('project/fonts'); open('project/fonts/mine', 'w').close()")
+	m.takes(t, r, []step{
+		{"listed names", "mkdir -p .config/git .config/pip .local/share/fonts && echo '*.o' > .config/git/ignore && printf '[global]\\n' > .config/pip/pip.conf && echo x > .local/share/fonts/x", "print(sorted(os.listdir('.config')), os.listdir('project/fonts'), mounts() - before)", "['git', 'pip'] ['mine'] 0"},
+		{"and what was made", "ls project/ignore project/.git/pip.conf project/fonts/x 2> /dev/null && exit 1 || true", "print(os.readlink('.config/git'))", "../project"},
+		{"they go", "rm -r .config/git .config/pip .local/share", "print(os.path.exists('project/fonts/mine'), os.path.exists('project/.git/config'))", "True True"},
+	})
+	begins(t, r)
+	says(t, r, "print(os.path.exists('project/fonts/mine'), os.path.exists('project/.git/config'), os.path.exists('project/ignore'))", "True True False")
+}
+
+
 // A home directory is a door for nobody, whatever it is.
 func TestTurn_AnyHomeDirectory(t *testing.T) {
 	t.Parallel()
