@@ -150,7 +150,6 @@ func TestLandlock_WritesSettingsAgain(t *testing.T) {
 	}
 }
 
-
 func TestLandlock_LeavesTheseOrdinaryThingsWorking(t *testing.T) {
 	if !withoutNamespaces(t) {
 		return

@@ -56,8 +56,8 @@ func begins(t *testing.T, r *drive.REPL) {
 
 const gone = "held: [Errno 2] No such file or directory: "
 
-// What is shown is the new thing from the turn after its replacement on, of whatever kind it is. What is
-// taken away is not there. No name comes in by itself but those that are listed.
+// The session sees the new thing from the turn after its replacement on, of whatever kind it is, and nothing
+// that was taken away. No name comes in by itself but those that are listed.
 func TestTurn_ShowsWhatProgramsOutsideHaveReplaced(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -111,7 +111,7 @@ func TestTurn_ShowsTheOldThingToTheEnd(t *testing.T) {
 	}
 }
 
-// What is written for a session is written again when its source has changed.
+// The session gets new settings when a source of them has changed.
 func TestTurn_WritesSettingsAgain(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -188,7 +188,7 @@ func TestTurn_AResetFindsLinksAndWhatASessionLeft(t *testing.T) {
 	}
 }
 
-// What the user hides in a directory that is shown stays hidden, whatever programs outside do.
+// A directory shows nothing that the user hides in it, whatever programs outside do.
 func TestTurn_WhatIsHiddenInADirectoryStaysHidden(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -273,7 +273,7 @@ func TestTurn_LooksAtTheRepositoriesOfAGrant(t *testing.T) {
 	says(t, r, puts("c"), "written")
 }
 
-// What holds a directory that the session writes stays, and the session's user is told once.
+// A directory that holds one which the session writes stays, and the session's user is told once.
 func TestTurn_WhatIsWrittenStaysAndIsTold(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -304,7 +304,7 @@ func TestTurn_WhatIsWrittenStaysAndIsTold(t *testing.T) {
 	says(t, r, "print(puts('data/out/file'), readable('data/read'))", "written open: new")
 }
 
-// What another session writes is that of the machine, and a directory that was given stays the one that was.
+// A file that another session writes is seen as any other, and a directory that was given stays the same one.
 func TestTurn_AnotherSessionAndAGrantOfWhatIsShown(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -353,7 +353,6 @@ func TestTurn_FollowsNoLinkOfTheSession(t *testing.T) {
 	begins(t, r)
 	says(t, r, "print(os.path.exists('project/fonts/mine'), os.path.exists('project/.git/config'), os.path.exists('project/ignore'))", "True True False")
 }
-
 
 // A home directory is a door for nobody, whatever it is.
 func TestTurn_AnyHomeDirectory(t *testing.T) {

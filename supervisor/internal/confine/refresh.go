@@ -73,7 +73,7 @@ func (w *watch) follows(p *planner, place Place) bool {
 	return false
 }
 
-// identity returns what tells whether a place still shows the same. What is covered shows the session's own,
+// identity returns what tells whether a place still shows the same. A covered one shows the session's own,
 // but the home directory may be another one.
 func (w *watch) identity(p Place) string {
 	switch path := string(p.Path); {

@@ -95,7 +95,7 @@ func TestChanged_NamesWhatIsAnother(t *testing.T) {
 	}
 }
 
-// What is written for a session is written in the place of a link that it has made there.
+// A link that the session has made in the place of its settings is not followed.
 func TestSettings_FollowNoLink(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -131,15 +131,15 @@ func TestSeconds_FindsADirectoryUnderOtherNames(t *testing.T) {
 		want       []second
 	}{
 		{"one filesystem", "1 0 8:1 / / rw - ext4 /dev/a rw\n2 1 0:5 / /proc rw - proc proc rw\n", nil},
-		{"a bind mount of it", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /home/me /mnt/a\\040b rw - ext4 a rw\n", []second{{"/mnt/a b", "/mnt/a b"}}},
-		{"of one above it", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 / /mnt rw - ext4 a rw\n", []second{{"/mnt/home/me", "/mnt"}}},
-		{"of one below it", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /home/me/data /data rw - ext4 a rw\n", nil},
-		{"the top of btrfs", "1 0 0:30 /@ / rw - btrfs a rw\n2 1 0:30 /@home /home rw - btrfs a rw\n3 1 0:30 / /mnt/top rw - btrfs a rw\n", []second{{"/mnt/top/@home/me", "/mnt/top"}}},
-		{"a disk with all of it", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:2 / /disk rw - ext4 b rw\n3 1 8:2 /home /home rw - ext4 b rw\n", []second{{"/disk/home/me", "/disk"}}},
-		{"mounted over itself", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /home/me /home/me rw - ext4 a rw\n", nil},
-		{"another of that name", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:2 / /home rw - ext4 b rw\n3 1 8:1 / /mnt rw - ext4 a rw\n", nil},
+		{"a bind mount of it", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /users/me /mnt/a\\040b rw - ext4 a rw\n", []second{{"/mnt/a b", "/mnt/a b"}}},
+		{"of one above it", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 / /mnt rw - ext4 a rw\n", []second{{"/mnt/users/me", "/mnt"}}},
+		{"of one below it", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /users/me/data /data rw - ext4 a rw\n", nil},
+		{"the top of btrfs", "1 0 0:30 /@ / rw - btrfs a rw\n2 1 0:30 /@home /users rw - btrfs a rw\n3 1 0:30 / /mnt/top rw - btrfs a rw\n", []second{{"/mnt/top/@home/me", "/mnt/top"}}},
+		{"a disk with all of it", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:2 / /disk rw - ext4 b rw\n3 1 8:2 /users /users rw - ext4 b rw\n", []second{{"/disk/users/me", "/disk"}}},
+		{"mounted over itself", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /users/me /users/me rw - ext4 a rw\n", nil},
+		{"another of that name", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:2 / /users rw - ext4 b rw\n3 1 8:1 / /mnt rw - ext4 a rw\n", nil},
 	} {
-		if got := seconds(mounts(c.list), "/home/me"); !slices.Equal(got, c.want) {
+		if got := seconds(mounts(c.list), "/users/me"); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %v, want %v", c.what, got, c.want)
 		}
 	}
