@@ -165,6 +165,7 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, own, fi
 		}
 		plan.Ask, plan.Outlet = sandbox.Ask, hasOutlet
 		plan.Disk, plan.Shared = spec.Limits.Disk, sharedLimit(spec.Limits)
+		plan.Objects = sharedLimit(workers.Limits{Memory: spec.Limits.Memory})
 		lacks, err := plan.HeldBy(by, sandbox)
 		if err != nil {
 			return nil, err

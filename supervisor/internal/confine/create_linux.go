@@ -38,9 +38,10 @@ func (f *fileCall) isMaking(n *notification) bool {
 }
 
 // withoutRights makes the calling thread one that has no rights but the user's, and a umask of its
-// own. It enters the worker's mounts, because the kernel keeps a mount point from being renamed or
-// removed only for those who see the mount. The thread may take its rights back. No signal interrupts
-// it: one that came while it hands over a descriptor would give the program descriptor 0 instead.
+// own. It enters the namespace of what the session shares by number, and the worker's mounts, because
+// the kernel keeps a mount point from being renamed or removed only for those who see the mount. The
+// thread may take its rights back. No signal interrupts it: one that came while it hands over a
+// descriptor would give the program descriptor 0 instead.
 func (b *Box) withoutRights() error {
 	var all unix.Sigset_t
 	for i := range all.Val {
@@ -50,6 +51,9 @@ func (b *Box) withoutRights() error {
 		return err
 	}
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return err
+	}
+	if err := unix.Setns(b.ipc, unix.CLONE_NEWIPC); err != nil {
 		return err
 	}
 	if err := unix.Setns(b.mounts, unix.CLONE_NEWNS); err != nil {

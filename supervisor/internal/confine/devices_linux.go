@@ -165,6 +165,8 @@ func (b *Box) processes() {
 	b.step("proc", "/proc", err)
 	b.mounts, err = unix.Open("/proc/thread-self/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	b.step("proc", "/proc", err)
+	b.ipc, err = unix.Open("/proc/thread-self/ns/ipc", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	b.step("proc", "/proc", err)
 	b.root, err = unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
 	b.step("proc", "/", err)
 }

@@ -42,6 +42,7 @@ type Box struct {
 	asking    sync.Mutex // guards sockets
 	calls     int        // where the filter reports the calls that we make for the worker
 	mounts    int        // the mount namespace of the worker
+	ipc       int        // the namespace of what its session shares by number
 	names     int        // where the session asks about names, if it has a way out
 	out       *wayOut
 	clones    []clone
@@ -65,7 +66,7 @@ func (b *Box) Notices() []string { return b.notices }
 // the machine still is. Then it makes the machine read-only in one call. Last, it mounts the
 // clones in their places.
 func Enter(p *Plan) (*Box, error) {
-	b := &Box{plan: p, store: string(p.State), root: -1, proc: -1, sockets: -1, calls: -1, mounts: -1}
+	b := &Box{plan: p, store: string(p.State), root: -1, proc: -1, sockets: -1, calls: -1, mounts: -1, ipc: -1}
 	b.step("dumpable", "", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)) // the worker must not look into the stage
 	b.openOwn()                                                          // on a mount that is not made read-only
 	b.step("namespaces", "", b.unshare())
@@ -79,7 +80,7 @@ func Enter(p *Plan) (*Box, error) {
 	b.step("rights", "", dropRights())
 	if b.failed == nil {
 		var err error
-		b.calls, err = installFilter()
+		b.calls, err = installFilter(p)
 		b.step("filter", "", err)
 	}
 	if b.failed != nil {

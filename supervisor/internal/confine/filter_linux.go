@@ -123,12 +123,17 @@ func (p *program) call(a architecture, name string, body func(*program)) {
 
 // filterFor returns the filter of an architecture, below mounts and namespaces. It allows all
 // calls that it does not name, because mounts and rights protect files.
-func filterFor(a architecture) program {
+func filterFor(a architecture, plan *Plan) program {
 	p := common(a)
 	p.call(a, "socket", sockets)
 	for _, name := range reported {
 		if nr, ok := a.calls[name]; ok {
 			p.when(equal, nr, unix.SECCOMP_RET_USER_NOTIF)
+		}
+	}
+	if plan.Objects > 0 {
+		for name := range objectKinds {
+			p.when(equal, a.calls[name], unix.SECCOMP_RET_USER_NOTIF)
 		}
 	}
 	for name, flags := range map[string]uint32{"open": 1, "openat": 2} { // opening to read costs nothing
@@ -308,11 +313,11 @@ func installLonely(plan *Plan) (int, error) {
 
 // installFilter puts the filter on the calling thread. It returns the descriptor on which the
 // kernel reports calls that wait for an answer.
-func installFilter() (int, error) {
+func installFilter(plan *Plan) (int, error) {
 	if err := supportedFilter(); err != nil {
 		return -1, err
 	}
-	return install(filterFor(architectures[runtime.GOARCH]), unix.SECCOMP_FILTER_FLAG_NEW_LISTENER)
+	return install(filterFor(architectures[runtime.GOARCH], plan), unix.SECCOMP_FILTER_FLAG_NEW_LISTENER)
 }
 
 func install(p program, flags uintptr) (int, error) {

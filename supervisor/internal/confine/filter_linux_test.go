@@ -101,7 +101,7 @@ func TestFilter_NumbersAreTheKernels(t *testing.T) {
 func TestFilter_AnswersEachCall(t *testing.T) {
 	t.Parallel()
 	eachArchitecture(t, func(t *testing.T, a architecture) {
-		p := filterFor(a)
+		p := filterFor(a, &Plan{})
 		eperm, enosys := errno(unix.EPERM), errno(unix.ENOSYS)
 		const allow, report = unix.SECCOMP_RET_ALLOW, unix.SECCOMP_RET_USER_NOTIF
 		for _, row := range []struct {
@@ -284,7 +284,7 @@ func TestFilter_AnswersEveryCallOfTheKernel(t *testing.T) {
 			if len(numbers) < 300 {
 				t.Fatalf("only %d calls are known", len(numbers))
 			}
-			p := filterFor(a)
+			p := filterFor(a, &Plan{})
 			want := func(call string) uint32 {
 				switch {
 				case slices.Contains(forbidden, call):
@@ -327,7 +327,7 @@ func TestFilter_AnswersEveryCallOfTheKernel(t *testing.T) {
 func TestFilter_IsOneThatTheKernelTakes(t *testing.T) {
 	t.Parallel()
 	eachArchitecture(t, func(t *testing.T, a architecture) {
-		p := filterFor(a)
+		p := filterFor(a, &Plan{})
 		if len(p) > 4096 { // BPF_MAXINSNS
 			t.Errorf("the filter has %d instructions", len(p))
 		}

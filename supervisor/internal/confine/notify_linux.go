@@ -102,7 +102,7 @@ func (b *Box) receive() {
 	if b.plan.By == "" && b.withoutRights() != nil { // else no call makes names
 		return // calls then fail when the listener is closed
 	}
-	calls := fileCalls()
+	calls, objects := fileCalls(), objectCalls()
 	var n notification
 	var names [2]name // used again for each call, because the stage frees no memory
 	for made := 1; ; {
@@ -112,6 +112,10 @@ func (b *Box) receive() {
 				continue
 			}
 			return // no caller is left
+		}
+		if k, ok := objects[n.Data.Number]; ok && b.plan.Objects > 0 {
+			b.answerObject(&n, k)
+			continue
 		}
 		f, ok := calls[n.Data.Number]
 		switch {

@@ -21,6 +21,8 @@ type Plan struct {
 
 	Disk   int64 // bounds what State holds for the session, in bytes; 0 does not
 	Shared int64 // bounds its shared memory; 0 leaves that to the kernel
+	// Objects bounds what programs share by number (System V), in bytes; 0 leaves that to the kernel.
+	Objects int64
 
 	// By is what confines the worker; "" for namespaces. Landlock has Rules in place of mounts.
 	By    workers.Mechanism

@@ -1,0 +1,54 @@
+package confine
+
+import (
+	"os"
+	"runtime"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// The kernel of this machine answers as the lists say, whatever its architecture is. Each call has
+// arguments that no kernel would take.
+func TestFilter_TheKernelAnswersAsTheListsSay(t *testing.T) {
+	t.Parallel()
+	if err := supportedFilter(); err != nil {
+		t.Skip(err)
+	}
+	a := architectures[runtime.GOARCH]
+	answers := map[string]unix.Errno{}
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // it ends with its filter
+		done <- func() error {
+			if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+				return err
+			}
+			if _, err := install(filterFor(a, &Plan{}), 0); err != nil {
+				return err
+			}
+			for _, call := range slices.Concat(forbidden, absent) {
+				if nr, ok := a.calls[call]; ok && (call != "vhangup" || os.Getuid() != 0) {
+					_, _, answers[call] = unix.RawSyscall6(uintptr(nr), ^uintptr(0), ^uintptr(0), ^uintptr(0), ^uintptr(0), ^uintptr(0), ^uintptr(0))
+				}
+			}
+			return nil
+		}()
+	}()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	for call, got := range answers {
+		want := unix.EPERM
+		if slices.Contains(absent, call) {
+			want = unix.ENOSYS
+		}
+		if got != want {
+			t.Errorf("%s: got %v, want %v", call, got, want)
+		}
+	}
+	if len(answers) < 40 {
+		t.Errorf("only %d calls were made", len(answers))
+	}
+}
