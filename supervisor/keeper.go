@@ -35,11 +35,10 @@ const (
 	// spareBytes are allowed beyond a limit between turns, up to 105 % of it.
 	spareBytes = 8 << 20
 
-	// leastOver bytes beyond a small limit are still no reason to end a program. Up to farOver
-	// and a quarter, one is ended only if it stays there: several processes that grew in the
+	// leastOver bytes beyond a small limit are still no reason to end a program. Up to
+	// host.FarBeyond, one is ended only if it stays there: several processes that grew in the
 	// same moment are now bounded, and give back what they meet the bound with.
 	leastOver = 64 << 20
-	farOver   = 128 << 20
 
 	// killGrace is how long programs may take to give memory back, the ended ones too.
 	killGrace = 300 * time.Millisecond
@@ -86,6 +85,7 @@ type ward struct {
 	whole  bool          // that is or was because of all sessions
 	over   time.Time     // memory: since when more is used than the bound allows; zero if it holds
 	killed time.Time     // when a process of it was ended last
+	lost   int           // processes that the kernel has ended, as far as that was told
 }
 
 func newKeeper(all amount, cpus []int) *keeper {
@@ -248,6 +248,10 @@ func (d *ward) enforce(all, total amount) {
 	}
 	a.Forks, a.Uncounted = d.forks(all.tasks, total.tasks)
 	d.w.proc.Allow(d.usage, a)
+	if n := d.usage.Killed; n > d.lost && d.limits.Memory > 0 {
+		d.lost = n
+		d.w.met(timeline.Limit{What: timeline.LimitMemory, Used: host.FarBeyond(d.limits.Memory), Max: d.limits.Memory, Did: timeline.LimitEnded, Program: "a program"})
+	}
 	if most == 0 {
 		return
 	}
@@ -280,7 +284,7 @@ func (d *ward) mustEnd(used, most int64) bool {
 	if d.over.IsZero() {
 		d.over = time.Now()
 	}
-	far := used > most+max(most/4, farOver)
+	far := used > host.FarBeyond(most)
 	return (far || time.Since(d.over) > killGrace) && time.Since(d.killed) > killGrace
 }
 

@@ -21,6 +21,7 @@ type launched struct {
 	nonce    string       // of the markers in the terminal
 	staged   bool         // started by the stage: nothing outlives the session
 	outlet   *outlet.Conn // connections of a sandbox; nil without workers.NetworkList
+	leaves   string       // which memory its limit leaves out, in a sentence; "" if none
 }
 
 // A process is a worker's process with everything that it started, wherever it
@@ -79,6 +80,7 @@ func launchHere(c *host.Command) (*launched, error) {
 		nonce:    p.Nonce(),
 		staged:   p.Staged(),
 		outlet:   p.Outlet(),
+		leaves:   p.Uncounted(),
 	}
 	if p.CanSeeReaders() {
 		l.readers = p

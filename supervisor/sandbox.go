@@ -165,7 +165,7 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, own, fi
 		}
 		plan.Ask, plan.Outlet = sandbox.Ask, hasOutlet
 		plan.Disk, plan.Shared = spec.Limits.Disk, sharedLimit(spec.Limits)
-		plan.Objects = sharedLimit(workers.Limits{Memory: spec.Limits.Memory})
+		plan.Objects = objectsLimit(spec.Limits, o)
 		lacks, err := plan.HeldBy(by, sandbox)
 		if err != nil {
 			return nil, err
@@ -277,6 +277,15 @@ func sharedLimit(l workers.Limits) int64 {
 		return l.Disk
 	}
 	return l.Memory + l.Memory/2
+}
+
+// objectsLimit bounds what programs share by number (System V), in bytes. Most of it is memory of the
+// kernel's that no process has: without a bound, code fills the machine with it.
+func objectsLimit(l workers.Limits, o *Options) int64 {
+	if l.Memory > 0 {
+		return l.Memory + l.Memory/2
+	}
+	return cmp.Or(o.Memory, DefaultMemory()) / 4
 }
 
 // variable returns the value of a variable in an environment, "" when it is not set. The last of

@@ -128,11 +128,15 @@ func (s *Session) startWorkerBy(by workers.Mechanism, spec workers.Spec, given [
 	if err != nil {
 		return nil, err
 	}
+	var uncounted []string
+	if proc.leaves != "" {
+		uncounted = append(uncounted, proc.leaves)
+	}
 	w := &worker{
 		s:           s,
 		log:         log,
 		files:       files,
-		told:        append(box.notices, gone...),
+		told:        slices.Concat(box.notices, gone, uncounted),
 		hidden:      box.hidden,
 		private:     box.private,
 		heldBy:      by,

@@ -45,6 +45,10 @@ func cgroups() fact {
 	}
 	for _, name := range []string{"", "cgroup.procs", "cgroup.subtree_control"} {
 		if unix.Access(filepath.Join(dir, name), unix.W_OK) != nil {
+			if _, err := os.Stat(filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "bus")); err == nil && os.Getenv("XDG_RUNTIME_DIR") != "" {
+				f.Available, f.Detail = true, "version 2, from the manager of this user's services"
+				return f
+			}
 			f.Detail = fmt.Sprintf("version 2 at %s (%s), but not delegated to this user", own, available)
 			return f
 		}

@@ -35,7 +35,7 @@ func (e Exit) status() string {
 		return fmt.Sprintf("exit status %#x", e.Code) + statusName(e.Code)
 	case e.Signal == "":
 		return fmt.Sprintf("exit status %d", e.Code)
-	case e.OOM:
+	case e.OOM && e.MemoryLimit == 0:
 		return "killed by " + e.Signal + " (out of memory)"
 	case e.Lost:
 		return "killed by " + e.Signal + " (its stage was killed)"

@@ -37,3 +37,7 @@ func (l Limits) supported(cpus bool) error {
 	}
 	return nil
 }
+
+// FarBeyond is what a tree with a limit of memory may use for no moment: beyond it a program is ended
+// at once, by the looks or by the kernel.
+func FarBeyond(limit int64) int64 { return limit + max(limit/4, 128<<20) }

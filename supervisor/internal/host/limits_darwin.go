@@ -3,8 +3,8 @@ package host
 // systemLimits are the limits that this system has: none that reach another process.
 var systemLimits = Limits{}
 
-func useCPUs([]int, int) error      { return nil }
-func limit(int, Limits, bool) error { return nil }
+func useCPUs([]int, int) error     { return nil }
+func limit(int, *plan, bool) error { return nil }
 
 func (s *staged) usage(int64) Usage      { return Usage{} }
 func (s *staged) allow(Usage, Allowance) {}

@@ -1,8 +1,12 @@
 package host
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -64,11 +68,28 @@ func someOf(numbers []int, n int) (some []int) {
 	return some
 }
 
+const (
+	// socketBytes is about what waits in one socket at most. It counts nowhere without a control group,
+	// so a process has no more files than would fill its limit of memory, but leastFiles.
+	socketBytes = 208 << 10
+	leastFiles  = 256
+
+	// A sandbox may have so many tasks where no limit says less, or so many for each processor, and
+	// never more than half of what the user may have: a bomb leaves the other half.
+	boxedTasks = 2048
+	boxedEach  = 256
+	leastHalf  = 256 // with less, the user's own bound is close enough
+
+	// Where looks keep a limit, the kernel stops what is faster at so many times it, and not below the
+	// first of these: what else the user starts between two looks must not take them.
+	timesLimit = 4
+)
+
 // limit sets the limits of a worker that the kernel keeps for each process, or for each
 // user in a namespace, and that its children inherit. The kernel counts the processes of a
 // sandbox by themselves, and the threads of the stage with them; elsewhere it counts all
-// that the user has, so the count is ours.
-func limit(pid int, l Limits, boxed bool) error {
+// that the user has, so the count is ours, and plan.Tasks is where a bomb ends that is faster.
+func limit(pid int, p *plan, boxed bool) error {
 	set := func(resource int, n int64) error {
 		var now unix.Rlimit
 		if err := unix.Prlimit(pid, resource, nil, &now); err != nil {
@@ -77,8 +98,13 @@ func limit(pid int, l Limits, boxed bool) error {
 		most := min(uint64(n), now.Max)
 		return unix.Prlimit(pid, resource, &unix.Rlimit{Cur: most, Max: most}, nil)
 	}
-	if l.Files > 0 {
-		if err := set(unix.RLIMIT_NOFILE, int64(l.Files)); err != nil {
+	l := p.Limits
+	files := int64(l.Files)
+	if most := max(l.Memory/socketBytes, leastFiles); l.Memory > 0 && len(p.Group) == 0 && (files == 0 || files > most) {
+		files = most
+	}
+	if files > 0 {
+		if err := set(unix.RLIMIT_NOFILE, files); err != nil {
 			return err
 		}
 	}
@@ -87,8 +113,88 @@ func limit(pid int, l Limits, boxed bool) error {
 			return err
 		}
 	}
-	if l.Processes > 0 && boxed {
+	switch {
+	case p.Tasks > 0: // soft, because it moves with what else the user starts
+		moveLimit(pid, unix.RLIMIT_NPROC, func(uint64) uint64 { return uint64(p.Tasks) })
+	case boxed && l.Processes > 0:
 		return set(unix.RLIMIT_NPROC, int64(l.Processes+len(threads(os.Getpid()))))
+	case boxed:
+		if most := mostBoxed(); most > 0 {
+			return set(unix.RLIMIT_NPROC, most)
+		}
 	}
 	return nil
+}
+
+// mostBoxed is how many tasks a sandbox may have where no limit says it; 0 leaves that to the system.
+func mostBoxed() int64 {
+	most := uint64(max(boxedTasks, boxedEach*runtime.NumCPU()))
+	var own unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NPROC, &own) == nil {
+		most = min(most, own.Cur/2)
+	}
+	if all, err := strconv.ParseUint(strings.TrimSpace(readFile("/proc/sys/kernel/threads-max")), 10, 64); err == nil {
+		most = min(most, all/2)
+	}
+	if most < leastHalf {
+		return 0
+	}
+	return int64(most)
+}
+
+// tasksFor bounds the tasks of a worker with all others that the user has, where the kernel counts them
+// so; 0 does not.
+func (g *group) tasksFor(l Limits, s *Sandbox) int {
+	switch {
+	case s.namespaces() && countsBoxes():
+		return 0
+	case l.Processes > 0 && g == nil: // a group counts them itself
+		return userTasks() + max(timesLimit*l.Processes, boxedTasks)
+	case s != nil:
+		return userTasks() + int(mostBoxed())
+	}
+	return 0
+}
+
+// countsBoxes reports whether this kernel counts the processes of each user namespace: 5.14 and newer.
+func countsBoxes() bool {
+	var name unix.Utsname
+	if unix.Uname(&name) != nil {
+		return false
+	}
+	var major, minor int
+	_, err := fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &major, &minor)
+	return err == nil && (major > 5 || major == 5 && minor >= 14)
+}
+
+// userTasks is how many processes and threads this user has on the machine, as far as they are seen.
+func userTasks() (n int) {
+	d, err := os.Open("/proc")
+	if err != nil {
+		return 0
+	}
+	defer d.Close()
+	names, _ := d.Readdirnames(-1)
+	own := strconv.Itoa(os.Getuid())
+	for _, name := range names {
+		if pid := atoi(name); pid > 0 {
+			n += tasksOf(pid, own)
+		}
+	}
+	return n
+}
+
+// tasksOf is the number of threads of a process, if it is this user's.
+func tasksOf(pid int, user string) int {
+	for line := range strings.Lines(readProc(pid, "status")) {
+		switch name, value, _ := strings.Cut(line, ":"); name {
+		case "Uid":
+			if f := strings.Fields(value); len(f) == 0 || f[0] != user {
+				return 0
+			}
+		case "Threads":
+			return atoi(strings.TrimSpace(value))
+		}
+	}
+	return 0
 }

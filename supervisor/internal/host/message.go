@@ -54,6 +54,10 @@ type plan struct {
 	Sandbox *confine.Plan `json:",omitempty"`
 	Limits  Limits
 	CPUs    []int `json:",omitempty"` // the processors among which Limits chooses; none: all
+
+	Group []byte `json:",omitempty"` // the control group of the worker; none: "", as on most systems
+	Home  []byte `json:",omitempty"` // that of the stage, with it
+	Tasks int    `json:",omitempty"` // bounds RLIMIT_NPROC where the kernel counts all that the user has; 0 does not
 }
 
 // A report comes from the stage.

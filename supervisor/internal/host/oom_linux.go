@@ -7,14 +7,18 @@ import (
 	"strings"
 )
 
-// An oomCounter finds out whether the kernel's out-of-memory killer has acted in this
-// process's memory cgroup (v1 or v2) since the counter was made.
+// An oomCounter finds out whether the kernel's out-of-memory killer has acted in the worker's
+// group, or in the memory cgroup (v1 or v2) of this process, since the counter was made.
 type oomCounter struct {
 	file   string // memory.events or memory.oom_control; "" when there is none
 	before int
+	limit  int64 // of the worker's group; 0 without one
 }
 
-func newOOMCounter() oomCounter {
+func newOOMCounter(p *plan) oomCounter {
+	if len(p.Group) > 0 {
+		return oomCounter{file: eventsOf(string(p.Group)), limit: p.Limits.Memory}
+	}
 	groups, _ := os.ReadFile("/proc/self/cgroup")
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")
 	for _, file := range oomFiles(string(groups), string(mounts)) {

@@ -26,6 +26,7 @@ type Process struct {
 	term       *Terminal
 	childWatch childWatch
 	outlet     *outlet.Conn // nil when no connection may leave a sandbox
+	uncounted  string       // as Uncounted returns it
 
 	exited  chan struct{} // closed once exit is set
 	exit    Exit          // written once, before exited closes
@@ -198,6 +199,9 @@ func (p *Process) CatchUp() { p.backend.catchUp() }
 // Outlet returns the socket over which connections leave the worker's sandbox; nil without
 // workers.NetworkList.
 func (p *Process) Outlet() *outlet.Conn { return p.outlet }
+
+// Uncounted is a sentence that says which memory the limit of this process leaves out; "" if there is none.
+func (p *Process) Uncounted() string { return p.uncounted }
 
 // Readers returns the threads of the tree that are blocked now in reading the terminal
 // while its input queue is empty. It looks once and takes about 100 µs.

@@ -45,10 +45,10 @@ func workerAttributes() *syscall.SysProcAttr {
 }
 
 // oomCounter has nothing to count here.
-type oomCounter struct{}
+type oomCounter struct{ limit int64 }
 
-func newOOMCounter() oomCounter    { return oomCounter{} }
-func (oomCounter) increased() bool { return false }
+func newOOMCounter(*plan) oomCounter { return oomCounter{} }
+func (oomCounter) increased() bool   { return false }
 
 // forgetImage does nothing: the system does it when memory is short.
 func forgetImage() {}

@@ -119,23 +119,27 @@ func runStage() {
 		runtime.LockOSThread()
 	}
 	s.must("limits", "", useCPUs(plan.CPUs, plan.Limits.CPUs))
+	group, err := plan.entry()
+	s.must("limits", string(plan.Group), err)
 	s.confine(plan)
 	if plan.Limits.Disk > 0 { // a write beyond the limit is an error of the language, not the end of it
 		signal.Ignore(unix.SIGXFSZ)
 	}
 
-	// 8. The worker, in a process group of its own.
+	// 8. The worker, in a process group of its own, and in its control group from the first moment.
+	s.must("limits", string(plan.Group), group.enter())
 	pid, err := syscall.ForkExec(string(plan.Path), stringsOf(plan.Args), &syscall.ProcAttr{
 		Env:   stringsOf(plan.Env),
 		Files: plan.files(),
 		Sys:   workerAttributes(),
 	})
 	s.must("exec", string(plan.Path), err)
+	s.must("limits", string(plan.Home), group.leave())
 	s.worker = pid
 	s.tree = tree{root: os.Getpid(), session: os.Getpid(), tag: plan.Tag}
 	unix.Close(fdWorkerIn)
 	unix.Close(fdWorkerOut)
-	if err := limit(pid, plan.Limits, s.box != nil); err != nil && !errors.Is(err, unix.ESRCH) { // else it has ended already
+	if err := limit(pid, plan, s.box != nil); err != nil && !errors.Is(err, unix.ESRCH) { // else it has ended already
 		unix.Kill(-s.worker, unix.SIGKILL)
 		s.must("limits", "", err)
 	}
@@ -153,7 +157,7 @@ func runStage() {
 	// 10. Report the start, then serve.
 	s.report(report{What: whatStarted, PID: s.seenFromOutside(pid), Notices: s.notices})
 	os.Chdir("/") // do not keep the user's directory busy after the worker left it
-	s.memory = newOOMCounter()
+	s.memory = newOOMCounter(plan)
 	if s.box != nil {
 		outliveSignals()
 	}
@@ -288,7 +292,9 @@ func (s *stage) reap() {
 			s.workerStopped(status.StopSignal())
 		default:
 			e := exitOf(status, &usage)
-			e.OOM = e.Signal == "SIGKILL" && !s.ending && s.memory.increased()
+			if e.Signal == "SIGKILL" && !s.ending && s.memory.increased() {
+				e.OOM, e.MemoryLimit = true, s.memory.limit
+			}
 			s.worker = 0
 			s.report(report{What: whatExited, Exit: &e})
 		}

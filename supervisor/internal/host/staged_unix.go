@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"sync"
 	"syscall"
@@ -32,6 +33,9 @@ type staged struct {
 
 	sending
 	log          stageLog
+	group        *group // nil without one
+	limits       Limits
+	box          *Sandbox // likewise
 	confined     bool
 	sandbox      *confine.Plan // nil without one
 	denied       func(Denial)  // may be nil
@@ -41,6 +45,8 @@ type staged struct {
 	grants       grants
 	bounding     sync.Mutex
 	data         map[int]int64 // of each process, when it was bounded last; guarded by bounding
+	othersAt     time.Time     // when the tasks of the user were counted; guarded by bounding
+	tasks        uint64        // that the tree may have with them; guarded by bounding
 	life
 	ending   sync.Once
 	watchdog *time.Timer // ends a stage that does not end; set by ending
@@ -118,6 +124,7 @@ func (l *launch) startStage() (_ *staged, err error) {
 		stage: stage, down: down, reports: reports{raw: up}, pty: l.pty,
 		tree:         tree{root: pid, session: pid, tag: l.tag},
 		foregrounded: make(chan error, 1), confined: l.command.Sandbox.namespaces(), denied: l.command.Denied,
+		limits: l.command.Limits, box: l.command.Sandbox, tasks: math.MaxUint64,
 		log: newStageLog(l.command.Logger),
 	}, nil
 }
@@ -143,6 +150,8 @@ func (s *staged) startWorker(l *launch) (pid int, err error) {
 		s.down.in.SetReadDeadline(time.Now())
 	})
 	defer goOn()
+	s.startGroup(l)
+	group, home := s.group.paths()
 	o := order{Do: doStart, Plan: &plan{
 		Path: []byte(c.Path),
 		Args: bytesOf(append([]string{c.Path}, c.Args...)),
@@ -154,6 +163,9 @@ func (s *staged) startWorker(l *launch) (pid int, err error) {
 		Sandbox: s.sandbox,
 		Limits:  c.Limits,
 		CPUs:    c.CPUs,
+		Group:   group,
+		Home:    home,
+		Tasks:   s.group.tasksFor(c.Limits, c.Sandbox),
 	}}
 	s.log.order(o)
 	err = json.NewEncoder(s.down).Encode(o)
@@ -185,6 +197,17 @@ func (s *staged) startWorker(l *launch) (pid int, err error) {
 		return 0, r.failure()
 	}
 	return 0, &StartError{Step: "stage", Err: err}
+}
+
+// startGroup makes the group of the worker, or says what its limit of memory leaves out.
+func (s *staged) startGroup(l *launch) {
+	var err error
+	limits := l.command.Limits
+	if s.group, err = newGroup(s.tree.root, l.tag, limits); s.group == nil {
+		l.uncounted = uncounted(l.command, err)
+	} else if s.sandbox != nil && limits.Memory > 0 && limits.Disk == 0 { // what its own limits refuse is an error of the language
+		s.sandbox.Shared, s.sandbox.Objects = limits.Memory, limits.Memory
+	}
 }
 
 // abandon ends a stage that did not start its worker, or not in time.
@@ -337,6 +360,7 @@ func (s *staged) finish(lost bool) (remains []int) {
 	s.expectEnd()
 	s.stage.wait()
 	s.watchdog.Stop()
+	s.group.remove()
 	s.down.Close()
 	if lost {
 		remains = sweep(closeLimit-stageLimit, s.tree.scan, time.Sleep)

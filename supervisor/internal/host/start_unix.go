@@ -17,6 +17,7 @@ type launch struct {
 	pty                 *ptyMaster
 	channel             *Channel
 	outlet              *outlet.Conn // of a sandbox, if it has one
+	uncounted           string       // what the limit of memory leaves out
 	slave               *os.File     // the worker's ends,
 	workerIn, workerOut *os.File     // closed here once it has them
 }
@@ -41,7 +42,7 @@ func start(c *Command) (*Process, error) {
 		return nil, err
 	}
 	p := newProcess(pid, l.nonce, StageAvailable(), backend, l.channel, &Terminal{l.pty})
-	p.outlet = l.outlet
+	p.outlet, p.uncounted = l.outlet, l.uncounted
 	return p, nil
 }
 

@@ -4,6 +4,7 @@ package host
 type Usage struct {
 	Memory int64 // bytes that no file has: on the heap, on stacks, in shared memory, swapped out
 	Tasks  int   // processes with their threads
+	Killed int   // processes that the kernel has ended for a lack of memory, where it counts them
 	parts  []part
 }
 
@@ -12,6 +13,7 @@ type part struct {
 	pid, tasks   int
 	name         string
 	data, memory int64 // bytes: what it may write alone, and what it uses
+	mapped       int64 // of that, in files in memory
 }
 
 // Allowance is what a tree may have from now on.

@@ -1,8 +1,10 @@
 package host
 
 import (
+	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -10,10 +12,13 @@ import (
 // stackBytes is what a thread reserves and hardly uses.
 const stackBytes = 8 << 20
 
-// usage looks at the tree, parents before their children.
+// usage looks at the tree, parents before their children. A file in memory that is open and not
+// mapped counts once: with what is mapped it is the larger of both, since most are.
 func (t tree) usage(exact int64) Usage {
 	var u Usage
-	var shared bool
+	var several bool
+	var open, mapped int64
+	files := map[uint64]bool{}
 	t.members(func(pid, _ int) {
 		one, ok := partOf(pid)
 		if !ok {
@@ -22,20 +27,53 @@ func (t tree) usage(exact int64) Usage {
 		u.parts = append(u.parts, one)
 		u.Tasks += one.tasks
 		u.Memory += one.memory
-		shared = len(u.parts) > 1
+		mapped += one.mapped
+		open += memoryFiles(pid, files)
+		several = len(u.parts) > 1
 	})
-	if shared && u.Memory >= exact {
-		u.Memory = 0
+	if several && u.Memory >= exact {
+		u.Memory, mapped = 0, 0
 		for i, one := range u.parts {
-			if n, ok := ownMemory(one.pid); ok {
-				u.parts[i].memory = n
+			if own, ok := ownMemory(one.pid); ok {
+				u.parts[i].memory, u.parts[i].mapped = own.memory, own.mapped
 			} else if _, alive := partOf(one.pid); !alive {
-				u.parts[i].memory = 0 // it has ended meanwhile
+				u.parts[i].memory, u.parts[i].mapped = 0, 0 // it has ended meanwhile
 			}
 			u.Memory += u.parts[i].memory
+			mapped += u.parts[i].mapped
 		}
 	}
+	u.Memory += max(open-mapped, 0)
 	return u
+}
+
+// memoryFiles are the bytes of the files without a name (memfd_create) that a process has open,
+// without those that were seen in another.
+func memoryFiles(pid int, seen map[uint64]bool) (n int64) {
+	dir, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/fd", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0
+	}
+	defer unix.Close(dir)
+	var entries [4096]byte
+	for {
+		k, err := unix.ReadDirent(dir, entries[:])
+		if err != nil || k <= 0 {
+			return n
+		}
+		_, _, names := unix.ParseDirent(entries[:k], -1, nil)
+		for _, name := range names {
+			var text [len("/memfd:")]byte
+			var st unix.Stat_t
+			if _, err := unix.Readlinkat(dir, name, text[:]); err != nil || string(text[:]) != "/memfd:" {
+				continue
+			}
+			if unix.Fstatat(dir, name, &st, 0) == nil && !seen[st.Ino] {
+				seen[st.Ino] = true
+				n += st.Blocks * 512
+			}
+		}
+	}
 }
 
 // partOf reads one process; a zombie has no memory.
@@ -50,7 +88,10 @@ func partOf(pid int) (p part, ok bool) {
 			p.tasks = atoi(strings.TrimSpace(value))
 		case "VmData":
 			p.data, ok = kilobytes(value), true
-		case "RssAnon", "RssShmem", "VmSwap":
+		case "RssShmem":
+			p.mapped = kilobytes(value)
+			p.memory += p.mapped
+		case "RssAnon", "VmSwap":
 			p.memory += kilobytes(value)
 		}
 	}
@@ -58,15 +99,18 @@ func partOf(pid int) (p part, ok bool) {
 }
 
 // ownMemory is the memory of a process, with its share of what it has in common with others.
-func ownMemory(pid int) (n int64, ok bool) {
+func ownMemory(pid int) (p part, ok bool) {
 	for line := range strings.Lines(readProc(pid, "smaps_rollup")) {
 		name, value, _ := strings.Cut(line, ":")
 		switch name {
-		case "Pss_Anon", "Pss_Shmem", "SwapPss":
-			n, ok = n+kilobytes(value), true
+		case "Pss_Shmem":
+			p.mapped = kilobytes(value)
+			p.memory += p.mapped
+		case "Pss_Anon", "SwapPss":
+			p.memory, ok = p.memory+kilobytes(value), true
 		}
 	}
-	return n, ok
+	return p, ok
 }
 
 // kilobytes reads a value such as "  123 kB".
@@ -74,6 +118,9 @@ func kilobytes(value string) int64 {
 	n, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
 	return n << 10
 }
+
+// countPause is how long the tasks of the user are taken for as many as they were.
+const countPause = time.Second
 
 // allow moves the soft limits of each process. RLIMIT_DATA counts what a process may write
 // alone, so not what it only reserves. Each process may have all that is left; close to the
@@ -94,6 +141,8 @@ func (s *staged) allow(u Usage, a Allowance) {
 		share /= int64(max(growing, 1))
 	}
 	share = max(share, a.Spare)
+	alone := s.confined && countsBoxes() // then the kernel counts the processes of this sandbox
+	moved := !alone && s.countOthers(u)
 	for _, p := range u.parts {
 		if a.Most > 0 {
 			moveLimit(p.pid, unix.RLIMIT_DATA, func(before uint64) uint64 {
@@ -101,17 +150,29 @@ func (s *staged) allow(u Usage, a Allowance) {
 				return max(kept, uint64(min(p.data+share, a.Most+a.Spare+int64(p.tasks)*stackBytes)))
 			})
 		}
-		if s.confined && !a.Uncounted { // the kernel counts the processes of a sandbox
-			continue
-		}
-		switch a.Forks {
-		case ForksRefused:
+		switch {
+		case alone && !a.Uncounted:
+		case a.Forks == ForksRefused:
 			moveLimit(p.pid, unix.RLIMIT_NPROC, func(uint64) uint64 { return 1 })
-		case ForksAllowed:
-			moveLimit(p.pid, unix.RLIMIT_NPROC, func(uint64) uint64 { return unix.RLIM_INFINITY })
+		case a.Forks == ForksAllowed || moved:
+			moveLimit(p.pid, unix.RLIMIT_NPROC, func(uint64) uint64 { return s.tasks })
 		}
 	}
 	s.data = now
+}
+
+// countOthers bounds the tasks of this tree with those that the user has beside it, and reports whether that
+// is new: they come and go, and a bomb must meet its bound with as much room as at the start.
+func (s *staged) countOthers(u Usage) bool {
+	if time.Since(s.othersAt) < countPause {
+		return false
+	}
+	s.othersAt, s.tasks = time.Now(), unix.RLIM_INFINITY
+	if n := s.group.tasksFor(s.limits, s.box); n > 0 {
+		s.tasks = uint64(max(n-u.Tasks, 1))
+		return true
+	}
+	return false
 }
 
 // moveLimit sets a soft limit of a process, within its hard limit and our own soft one.
@@ -124,7 +185,18 @@ func moveLimit(pid, resource int, to func(before uint64) uint64) {
 	_ = unix.Prlimit(pid, resource, &now, nil)
 }
 
-func (s *staged) usage(exact int64) Usage { return s.tree.usage(exact) }
+func (s *staged) usage(exact int64) Usage {
+	counted, ok := s.group.memory()
+	if ok {
+		exact = math.MaxInt64
+	}
+	u := s.tree.usage(exact)
+	if ok {
+		u.Memory = counted
+	}
+	u.Killed = s.group.killed()
+	return u
+}
 
 // endMembers ends those of these processes that belong to the tree. A handle keeps the number
 // of each from going to another process while that is looked up.

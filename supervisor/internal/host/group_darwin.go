@@ -1,0 +1,18 @@
+package host
+
+// This system has no control groups, and no limits that they could keep.
+type (
+	group struct{}
+	entry struct{}
+)
+
+func newGroup(int, string, Limits) (*group, error) { return nil, nil }
+
+func (*group) remove()              {}
+func (*group) paths() (_, _ []byte) { return nil, nil }
+func (*plan) entry() (entry, error) { return entry{}, nil }
+func (entry) enter() error          { return nil }
+func (entry) leave() error          { return nil }
+
+func (*group) tasksFor(Limits, *Sandbox) int { return 0 }
+func uncounted(*Command, error) string       { return "" }

@@ -1,0 +1,140 @@
+package limits
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/tests/drive"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// beyond is how many tasks more than the user has a session may have at least, with a limit of
+// processes or in a sandbox.
+const beyond = 2048
+
+// userTasks is how many processes and threads the user of these tests has.
+func userTasks(t *testing.T) (n int) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		status, err := os.ReadFile("/proc/" + e.Name() + "/status")
+		if err != nil || !strings.Contains(string(status), fmt.Sprintf("\nUid:\t%d\t", os.Getuid())) {
+			continue
+		}
+		_, rest, _ := strings.Cut(string(status), "\nThreads:\t")
+		count, _, _ := strings.Cut(rest, "\n")
+		threads, _ := strconv.Atoi(count)
+		n += threads
+	}
+	return n
+}
+
+// threads is how many threads can be started, which are over when it is.
+const threads = `import threading
+threading.stack_size(65536)
+def fill():
+  go, all = threading.Event(), []
+  try:
+    while len(all) < 40000: all.append(threading.Thread(target=go.wait)); all[-1].start()
+  except RuntimeError: pass
+  go.set()
+  for t in all[:-1]: t.join()
+
+  return len(all)
+`
+
+// Between turns nobody looks, so what starts then is stopped by the kernel alone. Its own hard bound is
+// for the case that ours does not hold.
+func TestProcesses_TheKernelStopsWhatNobodyLooksAt(t *testing.T) {
+	needsRefusedForks(t, nil)
+	before := userTasks(t)
+	s := openPython(t, nil, workers.Limits{Processes: 60})
+	bomb := threads + fmt.Sprintf(`
+import os, resource, sys
+most = %d
+soft = resource.getrlimit(resource.RLIMIT_NPROC)[0]
+resource.setrlimit(resource.RLIMIT_NPROC, (most if soft < 0 else min(soft, most), most))
+sys.stdin.read()
+n = fill()
+with open('now', 'w') as f: f.write(str(n))
+os.rename('now', 'count')`, before+2*beyond)
+	s.Run(t, "import os, subprocess, sys; p = subprocess.Popen([sys.executable, '-c', '''"+bomb+"'''], stdin=subprocess.PIPE)").Wants(t, "")
+	s.Run(t, "import threading; threading.Timer(0.3, p.stdin.close).start()").Wants(t, "")
+	file := filepath.Join(drive.Info(s).Dir, "count")
+	var text []byte
+	for end := time.Now().Add(drive.Patience); text == nil && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		text, _ = os.ReadFile(file)
+	}
+	if n, err := strconv.Atoi(string(text)); err != nil || n < 60 || n > beyond+beyond/4 {
+		t.Errorf("%q threads were started, %v", text, err)
+	}
+	prints(t, s, "6 * 7", "42\n")
+}
+
+func TestProcesses_ASandboxHasABoundThatNobodyAskedFor(t *testing.T) {
+	s := openPython(t, boxed(), workers.Limits{})
+	s.Run(t, threads).Wants(t, "")
+	most := max(beyond, 256*runtime.NumCPU())
+	s.Run(t, fmt.Sprintf("n = fill(); (200 < n <= %d) or n", most)).Wants(t, "True\n")
+	s.Run(t, "import subprocess; subprocess.run(['true']).returncode").Wants(t, "0\n")
+}
+
+// What the user starts elsewhere takes nothing from a session.
+func TestProcesses_AThousandMoreOfTheUserChangeNothing(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		box    *workers.Sandbox
+		limits workers.Limits
+	}{
+		{"a limit", nil, workers.Limits{Processes: 60}},
+		{"a limit in a sandbox", boxed(), workers.Limits{Processes: 60}},
+		{"a sandbox", boxed(), workers.Limits{}},
+	} {
+		t.Run(c.name, func(t *testing.T) { // one after the other: each has its thousand
+			s := openPython(t, c.box, c.limits)
+			s.Run(t, forks).Wants(t, "")
+			thousandTasks(t)
+			for range 2 { // also once somebody has looked
+				s.Run(t, "for _ in range(20): fork()").Wants(t, "")
+				s.Run(t, "import time; time.sleep(1.2); end()").Wants(t, "")
+			}
+		})
+	}
+}
+
+// thousandTasks gives the user of the tests a thousand threads more, until the test ends.
+func thousandTasks(t *testing.T) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "python3", "-c", `import sys, threading
+threading.stack_size(65536)
+go = threading.Event()
+for _ in range(1000): threading.Thread(target=go.wait, daemon=True).start()
+print('there', flush=True)
+sys.stdin.read()`)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() })
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "there\n" {
+		t.Fatalf("got %q, %v", line, err)
+	}
+}
