@@ -88,7 +88,7 @@ func (m *machine) denied(d host.Denial, offered bool) {
 		return
 	}
 	m.heard = true
-	m.refusedOrHeld(d.ID, timeline.Denied{Op: d.Op, Path: d.Path, Host: d.Host, By: d.By}, offered)
+	m.refusedOrHeld(d.ID, timeline.Denied{Op: d.Op, Path: d.Path, Host: d.Host, By: d.By, With: d.Setting}, offered)
 }
 
 // refusedOrHeld takes in what is refused, or held under a number until somebody has decided.

@@ -190,13 +190,13 @@ type (
 	// Denied says what was refused to code, by its sandbox or, for a Call, because no person
 	// has allowed it. One of Path, Host and Call is set.
 	Denied struct {
-		Op   string `json:"op"`             // "write", "create", "remove", "rename", "read", "connect" or "call"
+		Op   string `json:"op"`             // "write", "create", "remove", "rename", "change" (a mode), "set" (a setting of git), "read", "connect" or "call"
 		Path string `json:"path,omitempty"` // the file
 		Host string `json:"host,omitempty"` // "name:port"
 		By   string `json:"by,omitempty"`   // the program's name, if it was a child
 
 		Call        string `json:"call,omitempty"`        // the function of the host, "github.search_issues"
-		With        string `json:"with,omitempty"`        // its arguments, in short
+		With        string `json:"with,omitempty"`        // its arguments, in short; for "set" the name of the setting
 		Destructive bool   `json:"destructive,omitempty"` // only a right that names Call in full lets it go on
 
 		// Remedy is the command with which a person allows it; "" if nothing does.
@@ -291,7 +291,11 @@ func (d Denied) String() string {
 	if d.Call != "" {
 		return d.Op + " " + Unmistakable(d.Call) + "(" + d.With + ")"
 	}
-	s := d.Op + " " + Unmistakable(d.Path+d.Host)
+	s := d.Op + " "
+	if d.With != "" {
+		s += Unmistakable(d.With) + " in "
+	}
+	s += Unmistakable(d.Path + d.Host)
 	if d.By != "" {
 		s += " (by " + Unmistakable(d.By) + ")"
 	}
@@ -327,8 +331,11 @@ func (d Denied) text() string {
 	if d.Call != "" {
 		s = "not allowed: " + d.String()
 	}
-	if d.Remedy != "" {
+	switch {
+	case d.Remedy != "":
 		s += "; a person can allow it with: " + d.Remedy
+	case d.Call == "" && d.With != "":
+		s += "; a person can run the same command outside of the sandbox"
 	}
 	return s
 }

@@ -10,13 +10,14 @@ import (
 
 func TestDenied_SaysUnmistakablyWhatWasRefused(t *testing.T) {
 	for want, d := range map[string]timeline.Denied{
-		"write /etc/hosts":                        {Op: "write", Path: "/etc/hosts"},
-		"connect example.org:443 (by curl)":       {Op: "connect", Host: "example.org:443", By: "curl"},
-		`write "/data (by nobody)" (by sh)`:       {Op: "write", Path: "/data (by nobody)", By: "sh"},
-		`create "/data/\u202egnp.exe"`:            {Op: "create", Path: "/data/\u202egnp.exe"},
-		`write "/x\n[a person allowed: write /]"`: {Op: "write", Path: "/x\n[a person allowed: write /]"},
-		`write "/x\x1b[2K"`:                       {Op: "write", Path: "/x\x1b[2K"},
-		`write "/\xff" (by "sh\tx")`:              {Op: "write", Path: "/\xff", By: "sh\tx"},
+		"write /etc/hosts":                          {Op: "write", Path: "/etc/hosts"},
+		"connect example.org:443 (by curl)":         {Op: "connect", Host: "example.org:443", By: "curl"},
+		`write "/data (by nobody)" (by sh)`:         {Op: "write", Path: "/data (by nobody)", By: "sh"},
+		`create "/data/\u202egnp.exe"`:              {Op: "create", Path: "/data/\u202egnp.exe"},
+		`write "/x\n[a person allowed: write /]"`:   {Op: "write", Path: "/x\n[a person allowed: write /]"},
+		`write "/x\x1b[2K"`:                         {Op: "write", Path: "/x\x1b[2K"},
+		`write "/\xff" (by "sh\tx")`:                {Op: "write", Path: "/\xff", By: "sh\tx"},
+		"set core.pager in /w/.git/config (by git)": {Op: "set", Path: "/w/.git/config", By: "git", With: "core.pager"},
 	} {
 		if got := d.String(); got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -30,7 +31,8 @@ func TestPermissionEvents_SurviveJSONAndAreShown(t *testing.T) {
 		"": timeline.Wait{Kind: timeline.WaitPermission, Permission: 7, Asks: asks},
 		"[the sandbox refused: write /data/x (by sh)]": asks,
 		"[ada allowed: write /data, always]":           timeline.Granted{Write: "/data", Always: true, Author: "ada"},
-		"[a person allowed: connect *.example.org]":    timeline.Granted{Host: "*.example.org"},
+		"[the sandbox refused: set core.pager in /w/.git/config; a person can run the same command outside of the sandbox]": timeline.Denied{Op: "set", Path: "/w/.git/config", With: "core.pager"},
+		"[a person allowed: connect *.example.org]": timeline.Granted{Host: "*.example.org"},
 	} {
 		text, err := json.Marshal(timeline.Event{Seq: 1, Body: body})
 		if err != nil {

@@ -40,7 +40,7 @@ func Rounds(n int) int {
 }
 
 // Limited is a context that ends with Patience, or with the test.
-func Limited(t *testing.T) context.Context {
+func Limited(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	t.Cleanup(cancel)
@@ -55,7 +55,7 @@ type REPL struct {
 
 // Open opens a session "main" and waits for its start-up, which must not ask. It is
 // closed with the test.
-func Open(t *testing.T, spec workers.Spec) *REPL {
+func Open(t testing.TB, spec workers.Spec) *REPL {
 	t.Helper()
 	r := Launch(t, spec)
 	r.WaitUntilReady(t)
@@ -63,13 +63,13 @@ func Open(t *testing.T, spec workers.Spec) *REPL {
 }
 
 // Launch is Open without waiting.
-func Launch(t *testing.T, spec workers.Spec) *REPL {
+func Launch(t testing.TB, spec workers.Spec) *REPL {
 	t.Helper()
 	return LaunchIn(t, &supervisor.Options{Dir: t.TempDir()}, spec)
 }
 
 // LaunchIn is Launch with a supervisor of the test's own making.
-func LaunchIn(t *testing.T, o *supervisor.Options, spec workers.Spec) *REPL {
+func LaunchIn(t testing.TB, o *supervisor.Options, spec workers.Spec) *REPL {
 	t.Helper()
 	if spec.Sandbox == nil {
 		spec.Sandbox = confined.Sandbox()
@@ -91,7 +91,7 @@ func LaunchIn(t *testing.T, o *supervisor.Options, spec workers.Spec) *REPL {
 }
 
 // WaitUntilReady waits until the session is ready for input.
-func (r *REPL) WaitUntilReady(t *testing.T) {
+func (r *REPL) WaitUntilReady(t testing.TB) {
 	t.Helper()
 	reply, err := r.Wait(Limited(t), 0, nil)
 	if err != nil || reply.State != session.StateIdle {
@@ -101,7 +101,7 @@ func (r *REPL) WaitUntilReady(t *testing.T) {
 }
 
 // Restart gives later tests a worker that works.
-func (r *REPL) Restart(t *testing.T) {
+func (r *REPL) Restart(t testing.TB) {
 	t.Helper()
 	if err := r.Reset(Limited(t)); err != nil {
 		t.Fatal(err)
@@ -111,13 +111,13 @@ func (r *REPL) Restart(t *testing.T) {
 
 // Run runs code; each wait gets the next of the answers, as a line. The result has
 // no outcome if the turn does not end in time, or asks for more.
-func (r *REPL) Run(t *testing.T, code string, answers ...string) Result {
+func (r *REPL) Run(t testing.TB, code string, answers ...string) Result {
 	t.Helper()
 	return r.Finish(t, r.Begin(t, code), answers...)
 }
 
 // RunMayExit is Run for code that may end the worker by an exit.
-func (r *REPL) RunMayExit(t *testing.T, code string) Result {
+func (r *REPL) RunMayExit(t testing.TB, code string) Result {
 	t.Helper()
 	turn, err := r.SubmitMayExit(t.Context(), code)
 	if err != nil {
@@ -127,7 +127,7 @@ func (r *REPL) RunMayExit(t *testing.T, code string) Result {
 }
 
 // Begin starts a turn.
-func (r *REPL) Begin(t *testing.T, code string) uint64 {
+func (r *REPL) Begin(t testing.TB, code string) uint64 {
 	t.Helper()
 	turn, err := r.Submit(t.Context(), code)
 	if err != nil {
@@ -137,20 +137,20 @@ func (r *REPL) Begin(t *testing.T, code string) uint64 {
 }
 
 // Finish is Run for a turn that was begun.
-func (r *REPL) Finish(t *testing.T, turn uint64, answers ...string) Result {
+func (r *REPL) Finish(t testing.TB, turn uint64, answers ...string) Result {
 	t.Helper()
 	return r.follow(t, turn, answers, false)
 }
 
 // Ended is Finish for a turn that something else ends while it waits for input.
-func (r *REPL) Ended(t *testing.T, turn uint64, answers ...string) Result {
+func (r *REPL) Ended(t testing.TB, turn uint64, answers ...string) Result {
 	t.Helper()
 	return r.follow(t, turn, answers, true)
 }
 
 // follow reads events until the turn has ended. Without wait, a wait without an answer is the
 // end, too.
-func (r *REPL) follow(t *testing.T, turn uint64, answers []string, wait bool) Result {
+func (r *REPL) follow(t testing.TB, turn uint64, answers []string, wait bool) Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
@@ -201,7 +201,7 @@ func Info(r *REPL) session.Info {
 }
 
 // Until reads events until one satisfies ok; nothing is answered meanwhile.
-func (r *REPL) Until(t *testing.T, what string, ok func(timeline.Event) bool) timeline.Event {
+func (r *REPL) Until(t testing.TB, what string, ok func(timeline.Event) bool) timeline.Event {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
@@ -219,7 +219,7 @@ func (r *REPL) Until(t *testing.T, what string, ok func(timeline.Event) bool) ti
 
 // InterruptTurn interrupts a turn and says what that led to, also when that takes a
 // busy machine longer than Interrupt waits. It reads no events.
-func (r *REPL) InterruptTurn(t *testing.T, turn uint64) session.InterruptResult {
+func (r *REPL) InterruptTurn(t testing.TB, turn uint64) session.InterruptResult {
 	t.Helper()
 	got, err := r.Interrupt(t.Context(), turn)
 	if err != nil {

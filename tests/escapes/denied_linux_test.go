@@ -73,7 +73,7 @@ def tries(*calls):
 		{"a protected file at the top", "tries(lambda: open('.mcp.json', 'a'))",
 			[]timeline.Body{timeline.Denied{Op: "write", Path: filepath.Join(m.work, ".mcp.json")}}},
 		{"replacing what is protected, as git config does", "import subprocess; _ = subprocess.run(['git', 'config', 'core.pager', 'x'], stderr=subprocess.DEVNULL)",
-			[]timeline.Body{timeline.Denied{Op: "rename", Path: filepath.Join(m.work, ".git/config"), By: "git"}}},
+			[]timeline.Body{timeline.Denied{Op: "set", With: "core.pager", Path: filepath.Join(m.work, ".git/config"), By: "git"}}},
 		{"removing what is protected", "tries(lambda: os.unlink('.mcp.json'), lambda: os.rmdir('.vscode'))",
 			[]timeline.Body{timeline.Denied{Op: "remove", Path: filepath.Join(m.work, ".mcp.json")}, timeline.Denied{Op: "remove", Path: filepath.Join(m.work, ".vscode")}}},
 		{"moving what is protected", "tries(lambda: os.rename('.git', 'away'), lambda: os.rename('.vscode/', 'away'))",

@@ -31,7 +31,7 @@ func remedy(name, _ string, g session.Grant) string {
 }
 
 // open starts a session of Python on a machine, and defines what runs one probe in it.
-func open(t *testing.T, m *machine, sandbox *workers.Sandbox) *drive.REPL {
+func open(t testing.TB, m *machine, sandbox *workers.Sandbox) *drive.REPL {
 	t.Helper()
 	spec := python.Spec(python.Options{Path: interpreter})
 	spec.Dir, spec.Sandbox = m.work, sandbox

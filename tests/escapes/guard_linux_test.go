@@ -12,7 +12,10 @@ import (
 )
 
 const tryToChange = `
-import os, shutil, socket, subprocess
+import ctypes, os, shutil, socket, struct, subprocess
+libc = ctypes.CDLL(None, use_errno=True)
+def renames(flags, a, b):
+    if libc.renameat2(-100, a.encode(), -100, b.encode(), flags) < 0: raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 def changes(code):
     try: exec(code, globals())
     except OSError as e: return 'held: ' + str(e)
@@ -64,6 +67,20 @@ func TestGuard_WhatProgramsOutsideMakeOrReplaceStaysAsItIs(t *testing.T) {
 		{"a repository made later: by a directory of /proc", "true", "os.chdir('made/later/.git'); puts('/proc/self/cwd/config')", "made/later/.git/config"},
 		{"a repository made later: by the name of an open file", "true", "fd = os.open(top + '/made/later/.git/config', os.O_RDONLY); open('/proc/self/fd/%d' % fd, 'a')", "made/later/.git/config"},
 		{"a repository made later: a name with a slash", "mkdir made/later/.github", "puts('made/later/.github/mcp.json')", "made/later/.github/mcp.json"},
+		{"a repository made later: its .git exchanged with a directory", "true", "os.makedirs('mine/config', exist_ok=True); renames(2, 'mine', 'made/later/.git')", "made/later/.git"},
+		{"a repository made later: its directory exchanged", "true", "renames(2, 'mine', 'made')", "made"},
+		{"a repository made later: a whiteout", "true", "renames(4, 'made/later/.git/config', 'mine/w')", "mine/w"},
+		{"a repository made later: the mode of its settings", "true", "os.chmod('made/later/.git/config', 0o666)", "made/later/.git/config"},
+		{"a repository made later: the mode of its .git", "true", "os.chmod('made/later/.git', 0)", "made/later/.git"},
+		{"a repository made later: a hook that was switched off", "mkdir -p made/later/.git/hooks; cp .git/old/post-commit made/later/.git/hooks/pre-push; chmod 644 made/later/.git/hooks/pre-push", "os.chmod('made/later/.git/hooks/pre-push', 0o755)", "made/later/.git/hooks/pre-push"},
+		{"a repository made later: the same by a directory", "true", "os.chmod('pre-push', 0o755, dir_fd=os.open('made/later/.git/hooks', os.O_RDONLY))", "made/later/.git/hooks/pre-push"},
+		{"a repository made later: the same by a descriptor", "true", "os.fchmod(os.open('made/later/.git/hooks/pre-push', os.O_RDONLY), 0o755)", "made/later/.git/hooks/pre-push"},
+		{"a repository made later: the same by the name of an open file", "true", "os.chmod('/proc/self/fd/%d' % os.open('made/later/.git/hooks/pre-push', os.O_PATH), 0o755)", "made/later/.git/hooks/pre-push"},
+		{"a repository made later: the same by a list of who may run it", "true", "os.setxattr('made/later/.git/hooks/pre-push', 'system.posix_acl_access', struct.pack('<I' + 'HHI' * 3, 2, 1, 7, 2**32 - 1, 4, 4, 2**32 - 1, 32, 4, 2**32 - 1))", "made/later/.git/hooks/pre-push"},
+		{"a repository made later: hooks that cannot be read", "true", "os.chmod('made/later/.git/hooks', 0)", "made/later/.git/hooks"},
+		{"a repository made later: an attribute by a descriptor", "true", "os.setxattr(os.open('made/later/.git/config', os.O_RDONLY), 'user.x', b'1')", "made/later/.git/config"},
+		{"a repository made later: an attribute is removed", "true", "os.removexattr('made/later/.git/hooks/pre-push', 'system.posix_acl_access')", "made/later/.git/hooks/pre-push"},
+		{"a repository made later: another group", "true", "os.chown('made/later/.git/config', -1, os.getgid() + 1)", "made/later/.git/config"},
 		{"a repository of Mercurial made later", "mkdir -p made/hg/.hg", "puts('made/hg/.hg/hgrc')", "made/hg/.hg/hgrc"},
 		{"a container's settings", "true", "puts('.devcontainer/devcontainer.json')", ".devcontainer"},
 		{"a bare repository made later", "git init -q --bare made/bare.git", "puts('made/bare.git/hooks/post-receive')", "made/bare.git/hooks/post-receive"},
@@ -78,7 +95,7 @@ func TestGuard_WhatProgramsOutsideMakeOrReplaceStaysAsItIs(t *testing.T) {
 				t.Errorf("got %q, want it held", said)
 			}
 			after, _ := os.Stat(filepath.Join(m.work, c.path))
-			if (before == nil) != (after == nil) || before != nil && (before.Size() != after.Size() || before.ModTime() != after.ModTime()) {
+			if (before == nil) != (after == nil) || before != nil && (before.Size() != after.Size() || before.ModTime() != after.ModTime() || before.Mode() != after.Mode()) {
 				t.Errorf("%s changed", c.path)
 			}
 		})

@@ -18,7 +18,7 @@ NUMBERS = {
                    setxattr=188, quotactl=179, swapon=167, personality=135, kcmp=312, acct=163, kexec_load=246, delete_module=176, settimeofday=164,
                    clock_settime=227, sethostname=170, iopl=172, vhangup=153, fanotify_init=300, request_key=249, io_uring_enter=426, io_uring_register=427,
                    fspick=433, fsconfig=431, open_tree_attr=467, quotactl_fd=443, process_madvise=440, process_vm_writev=311, tgkill=234,
-                   rt_sigqueueinfo=129, mq_open=240, msgget=68, semget=64, ioctl=16, execveat=322, memfd_create=319),
+                   rt_sigqueueinfo=129, mq_open=240, msgget=68, semget=64, ioctl=16, execveat=322, memfd_create=319, io_setup=206),
     "aarch64": dict(ptrace=117, mount=40, umount2=39, chroot=51, open_tree=428, move_mount=429, fsopen=430, mount_setattr=442,
                     setns=268, unshare=97, clone=220, clone3=435, bpf=280, perf_event_open=241, userfaultfd=282, keyctl=219, add_key=217,
                     io_uring_setup=425, open_by_handle_at=265, process_vm_readv=270, pidfd_open=434, pidfd_getfd=438, mknodat=33,
@@ -26,7 +26,7 @@ NUMBERS = {
                     setxattr=5, quotactl=60, swapon=224, personality=92, kcmp=272, acct=89, kexec_load=104, delete_module=106, settimeofday=170,
                     clock_settime=112, sethostname=161, vhangup=58, fanotify_init=262, request_key=218, io_uring_enter=426, io_uring_register=427,
                     fspick=433, fsconfig=431, open_tree_attr=467, quotactl_fd=443, process_madvise=440, process_vm_writev=271, tgkill=131,
-                    rt_sigqueueinfo=138, mq_open=180, msgget=186, semget=190, ioctl=29, execveat=281, memfd_create=279),
+                    rt_sigqueueinfo=138, mq_open=180, msgget=186, semget=190, ioctl=29, execveat=281, memfd_create=279, io_setup=0),
 }[platform.machine()]
 
 
@@ -469,6 +469,168 @@ def write_by_own_memory():
 def freeze():
     fcntl.ioctl(os.open(W["home"], os.O_RDONLY), 0xC0045877, array.array("i", [0]))
     return "frozen"
+
+
+# ---------------------------------------------------------------- files that stay, and what all programs share
+
+
+def with_rights_of_its_owner(make):
+    path = ws("owner")
+    try:
+        make(path)
+        if not os.stat(path).st_mode & stat.S_ISUID: raise OSError("it has not got the bit")
+        return "made one"
+    finally: os.path.exists(path) and os.unlink(path)
+
+
+@escape
+def program_with_the_rights_of_its_owner():
+    def make(path):
+        open(path, "w").close()
+        os.chmod(path, 0o4755)
+    return with_rights_of_its_owner(make)
+@escape
+def program_with_the_rights_of_its_owner_by_a_descriptor(): return with_rights_of_its_owner(lambda path: os.fchmod(os.open(path, os.O_CREAT | os.O_RDWR, 0o755), 0o4755))
+@escape
+def program_with_the_rights_of_its_owner_when_it_is_made(): return with_rights_of_its_owner(lambda path: os.open(path, os.O_CREAT | os.O_RDWR, 0o4755))
+@escape
+def program_with_the_rights_of_its_owner_by_mknod(): return with_rights_of_its_owner(lambda path: os.mknod(path, stat.S_IFREG | 0o4755))
+@escape
+def program_with_the_rights_of_its_owner_without_a_name():
+    def make(path):
+        fd = os.open(ws(), os.O_TMPFILE | os.O_RDWR, 0o4755)
+        os.link("/proc/self/fd/%d" % fd, path, follow_symlinks=True)
+    return with_rights_of_its_owner(make)
+
+
+@escape
+def lease_on_a_file_of_others():
+    """Programs outside wait for its holder."""
+    fd = os.open(home("note.txt"), os.O_RDONLY)
+    for kind in fcntl.F_WRLCK, fcntl.F_RDLCK:
+        try: fcntl.fcntl(fd, fcntl.F_SETLEASE, kind)
+        except OSError: continue
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+        return "a lease"
+    raise OSError("none")
+
+
+@escape
+def asynchronous_requests_of_the_machine():
+    context = ctypes.c_ulong()
+    call("io_setup", 1000, ctypes.byref(context))
+    return "a thousand"
+
+
+def take(what, most):
+    """Takes many of something, and gives all back."""
+    taken = []
+    try:
+        for _ in range(most): taken.append(what())
+        return "took %d" % most
+    finally:
+        for fd in taken: os.close(fd)
+
+
+@escape
+def terminals_of_the_machine(): return take(lambda: os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY), 300)
+@escape
+def watchers_of_the_user():
+    def watcher():
+        fd = libc.inotify_init()
+        if fd < 0: raise OSError(ctypes.get_errno(), "no more")
+        return fd
+    with open("/proc/sys/fs/inotify/max_user_instances") as f: most = int(f.read())
+    return take(watcher, max(2, most // 3))
+
+
+@escape
+def limits_of_process_1():
+    import resource
+    resource.prlimit(1, resource.RLIMIT_NOFILE, resource.prlimit(1, resource.RLIMIT_NOFILE))
+    return "changed"
+@escape
+def limits_of_a_thread_of_process_1():
+    import resource
+    for t in os.listdir("/proc/1/task"):
+        try: resource.prlimit(int(t), resource.RLIMIT_CORE, (0, 0))
+        except OSError: continue
+        return "changed by " + t
+    raise OSError("of none")
+
+
+@escape
+def whiteout_in_place_of_a_hook():
+    if libc.renameat2(-100, ws(".git/hooks/post-commit").encode(), -100, ws("moved").encode(), 4) < 0: raise OSError(ctypes.get_errno(), "refused")
+    return "moved"
+@escape
+def exchange_hooks():
+    os.makedirs(ws("other"), exist_ok=True)
+    try:
+        if libc.renameat2(-100, ws("other").encode(), -100, ws(".git/hooks").encode(), 2) < 0: raise OSError(ctypes.get_errno(), "refused")
+        return "exchanged"
+    finally: os.listdir(ws("other")) or os.rmdir(ws("other"))
+@escape
+def nameless_file_by_its_descriptor():
+    fd = os.open(ws(), os.O_TMPFILE | os.O_RDWR, 0o644)
+    if libc.linkat(fd, b"", -100, ws(".envrc").encode(), 0x1000) < 0: raise OSError(ctypes.get_errno(), "refused")
+    os.unlink(ws(".envrc"))
+    return "linked"
+
+
+@escape
+def hook_by_a_directory_of_another_process():
+    ready, end = os.pipe()
+    pid = os.fork()
+    if not pid:
+        os.write(end, bytes([os.open(ws(".git/hooks"), os.O_RDONLY)]))
+        signal.pause()
+    try:
+        taken = call("pidfd_getfd", call("pidfd_open", pid, 0), os.read(ready, 1)[0], 0)
+        fd = os.open("pre-commit", os.O_CREAT | os.O_WRONLY, 0o755, dir_fd=taken)
+        return "made one"
+    finally:
+        os.kill(pid, 9)
+        os.waitpid(pid, 0)
+
+
+def by_an_exchange_of_the_text(exchange):
+    """Another process changes the path while the call is on its way."""
+    text = mmap.mmap(-1, 4096)
+    at = ctypes.addressof(ctypes.c_char.from_buffer(text))
+    plain, kept = ws("plain1").encode() + b"\0", ws(".envrc").encode() + b"\0"
+    text[:len(plain)] = plain
+    pid = os.fork()
+    if not pid:
+        while True:
+            exchange(at, kept)
+            exchange(at, plain)
+    try:
+        for _ in range(2000):
+            fd = libc.open(ctypes.c_void_p(at), os.O_WRONLY | os.O_CREAT, 0o644)
+            if fd >= 0: os.close(fd)
+            if os.path.lexists(ws(".envrc")):
+                os.unlink(ws(".envrc"))
+                return "made one"
+    finally:
+        os.kill(pid, 9)
+        os.waitpid(pid, 0)
+        os.path.exists(ws("plain1")) and os.unlink(ws("plain1"))
+    raise OSError("never")
+
+
+@escape
+def exchange_of_a_path_in_shared_memory(): return by_an_exchange_of_the_text(lambda at, text: ctypes.memmove(at, text, len(text)))
+
+
+@escape
+def exchange_of_a_path_by_another_process():
+    parent = os.getpid()
+    def poke(at, text):
+        own = ctypes.create_string_buffer(text, len(text))
+        local = struct.pack("QQ", ctypes.addressof(own), len(text))
+        call("process_vm_writev", parent, local, 1, struct.pack("QQ", at, len(text)), 1, 0)
+    return by_an_exchange_of_the_text(poke)
 
 
 @escape

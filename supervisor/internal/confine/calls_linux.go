@@ -1,6 +1,6 @@
 package confine
 
-// The numbers of system calls, by architecture. 0 means that an architecture lacks the call. A
+// The numbers of system calls, by architecture. A call that is not there, an architecture lacks. A
 // test compares them with golang.org/x/sys.
 var architectures = map[string]architecture{
 	"amd64": {audit: 0xc000003e, calls: map[string]uint32{
@@ -103,6 +103,21 @@ var architectures = map[string]architecture{
 		"sched_setscheduler": 144,
 		"sched_setparam":     142,
 		"sched_setattr":      314,
+		"chmod":              90,
+		"fchmod":             91,
+		"fchmodat":           268,
+		"fchmodat2":          452,
+		"setxattr":           188,
+		"lsetxattr":          189,
+		"fsetxattr":          190,
+		"removexattr":        197,
+		"lremovexattr":       198,
+		"fremovexattr":       199,
+		"setxattrat":         463,
+		"removexattrat":      466,
+		"file_setattr":       469,
+		"io_setup":           206,
+		"fcntl":              72,
 	}},
 	"arm64": {audit: 0xc00000b7, calls: map[string]uint32{
 		"mount":              40,
@@ -193,5 +208,19 @@ var architectures = map[string]architecture{
 		"sched_setscheduler": 119,
 		"sched_setparam":     118,
 		"sched_setattr":      274,
+		"fchmod":             52,
+		"fchmodat":           53,
+		"fchmodat2":          452,
+		"setxattr":           5,
+		"lsetxattr":          6,
+		"fsetxattr":          7,
+		"removexattr":        14,
+		"lremovexattr":       15,
+		"fremovexattr":       16,
+		"setxattrat":         463,
+		"removexattrat":      466,
+		"file_setattr":       469,
+		"io_setup":           0,
+		"fcntl":              25,
 	}},
 }

@@ -85,15 +85,9 @@ func withRights(f func() error) error {
 	return err
 }
 
-// make makes a call. Of an open it returns the descriptor, otherwise -1.
-func (b *Box) make(n *notification, f *fileCall) (fd int, err error) {
+// make makes a call whose paths were read. Of an open it returns the descriptor, otherwise -1.
+func (b *Box) make(n *notification, f *fileCall, paths [2]string) (fd int, err error) {
 	args := &n.Data.Args
-	var paths [2]string
-	for i, p := range f.paths {
-		if paths[i], err = b.pathOf(n, p); err != nil {
-			return -1, err
-		}
-	}
 	switch f.name {
 	case "open", "openat":
 		return b.openOrMake(n, paths[0], int(int32(args[f.flags])), uint32(args[f.flags+1]))
@@ -110,17 +104,24 @@ func (b *Box) make(n *notification, f *fileCall) (fd int, err error) {
 	case "bind":
 		return -1, b.bind(n, args)
 	}
-	return -1, b.atNew(paths[0], strings.HasPrefix(f.name, "symlink"), func(dir int, name string) error {
+	if f.op == "change" {
+		return -1, b.change(n, f, paths[0])
+	}
+	return -1, b.atNew(paths[0], strings.HasPrefix(f.name, "symlink"), func(s spot) error {
 		switch f.name {
 		case "mkdir", "mkdirat":
-			err := b.masked(n, func() error { return unix.Mkdirat(dir, name, uint32(args[f.paths[0].path+1])) })
+			err := b.masked(n, func() error { return unix.Mkdirat(s.dir, s.name, uint32(args[f.paths[0].path+1])) })
 			if err == nil {
-				b.noteMade(dir, name)
+				b.noteMade(s.full)
 			}
 			return err
 		case "mknod", "mknodat":
+			mode := uint32(args[f.paths[0].path+1])
+			if runsAsOwner(mode) {
+				return unix.EPERM
+			}
 			return b.masked(n, func() error {
-				return unix.Mknodat(dir, name, uint32(args[f.paths[0].path+1]), int(args[f.paths[0].path+2]))
+				return unix.Mknodat(s.dir, s.name, mode, int(args[f.paths[0].path+2]))
 			})
 		default: // symlink, symlinkat
 			var text [unix.PathMax]byte
@@ -128,9 +129,19 @@ func (b *Box) make(n *notification, f *fileCall) (fd int, err error) {
 			if err != nil {
 				return err
 			}
-			return unix.Symlinkat(string(text[:k]), dir, name)
+			return unix.Symlinkat(string(text[:k]), s.dir, s.name)
 		}
 	})
+}
+
+// pathsOf reads the paths of a call.
+func (b *Box) pathsOf(n *notification, f *fileCall) (paths [2]string, err error) {
+	for i, p := range f.paths {
+		if paths[i], err = b.pathOf(n, p); err != nil {
+			break
+		}
+	}
+	return paths, err
 }
 
 // pathOf returns an absolute path of a call. Where it names the program's own /proc, it has the
@@ -155,29 +166,60 @@ func (b *Box) pathOf(n *notification, p pathAt) (string, error) {
 	return to.String(), nil
 }
 
+// A spot is a name in an open directory.
+type spot struct {
+	dir  int
+	name string
+	full string // its path
+}
+
+// spotOf opens the directory of a name.
+func (b *Box) spotOf(dir, name string) (spot, error) {
+	fd, err := b.directory(dir)
+	if err != nil {
+		return spot{}, err
+	}
+	above, err := pathOf(fd)
+	if err != nil {
+		unix.Close(fd)
+		return spot{}, err
+	}
+	return spot{fd, name, strings.TrimRight(above, "/") + "/" + name}, nil
+}
+
+func (s spot) close() { unix.Close(s.dir) }
+
+// kind returns the type of what has the name, 0 if nothing has it.
+func (s spot) kind() uint32 {
+	var st unix.Stat_t
+	if unix.Fstatat(s.dir, s.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return 0
+	}
+	return st.Mode & unix.S_IFMT
+}
+
 // at opens the directory of a path, and calls do with it and the last name, unless that name must
 // not be made. moving is true when what gets the name may have something in it.
-func (b *Box) at(file string, moving bool, do func(dir int, name string) error) error {
-	file = strings.TrimRight(file, "/")
-	dir, last := path.Split(file)
+func (b *Box) at(file string, moving bool, do func(spot) error) error {
+	dir, last := path.Split(strings.TrimRight(file, "/"))
 	if last == "" || last == "." || last == ".." {
 		return unix.EEXIST
 	}
-	fd, err := b.directory(dir)
+	s, err := b.spotOf(dir, last)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd)
-	if err := b.mayMake(fd, last, moving); err != nil {
+	defer s.close()
+	if err := b.mayMake(s, moving); err != nil {
 		return err
 	}
-	return do(fd, last)
+	return do(s)
 }
 
 // atNew is at for a call that fails where the name is there, whatever is protected.
-func (b *Box) atNew(file string, moving bool, do func(dir int, name string) error) error {
+func (b *Box) atNew(file string, moving bool, do func(spot) error) error {
 	err := b.at(file, moving, do)
-	if kept, isKept := err.(keptError); isKept && exists(string(kept)) {
+	if kept, isKept := err.(keptError); isKept && exists(kept.path) {
 		return unix.EEXIST
 	}
 	return err
@@ -222,41 +264,49 @@ func (b *Box) rename(f *fileCall, args *[6]uint64, paths [2]string) error {
 	if f.name == "renameat2" {
 		flags = uint(args[4])
 	}
-	from, _ := path.Split(strings.TrimRight(paths[0], "/"))
-	old := path.Base(paths[0])
-	if old == "." || old == ".." || old == "/" {
+	dir, old := path.Split(strings.TrimRight(paths[0], "/"))
+	if old == "." || old == ".." || old == "" {
 		return unix.EBUSY
 	}
-	fd, err := b.directory(from)
+	from, err := b.spotOf(dir, old)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd)
-	if err := b.mayMove(fd, old); err != nil {
+	defer from.close()
+	if err := b.mayMove(from); err != nil {
 		return err
 	}
-	if flags&unix.RENAME_EXCHANGE != 0 {
-		if err := b.mayMake(fd, old, true); err != nil {
+	exchanges := flags&unix.RENAME_EXCHANGE != 0
+	if exchanges {
+		if err := b.mayMake(from, true); err != nil {
 			return err
 		}
 	}
 	if strings.HasSuffix(paths[0], "/") || strings.HasSuffix(paths[1], "/") {
-		var st unix.Stat_t
-		if err := unix.Fstatat(fd, old, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-			return err
-		} else if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		switch from.kind() {
+		case unix.S_IFDIR:
+		case 0:
+			return unix.ENOENT
+		default:
 			return unix.ENOTDIR
 		}
 	}
-	if done, err := b.replaceSettings(fd, old, paths[1], flags); done || err != nil {
+	if done, err := b.replaceSettings(from, paths[1], flags); done || err != nil {
 		return err
 	}
-	err = b.at(paths[1], true, func(dir int, name string) error { return unix.Renameat2(fd, old, dir, name, flags) })
-	if kept, isKept := err.(keptError); isKept { // nothing is in the place of something of another kind, whatever is protected
-		switch from, to := isDirectoryAt(fd, old), isDirectoryAt(unix.AT_FDCWD, string(kept)); {
-		case to && !from:
+	err = b.at(paths[1], true, func(to spot) error {
+		if exchanges { // it is moved as well
+			if err := b.mayMove(to); err != nil {
+				return err
+			}
+		}
+		return unix.Renameat2(from.dir, from.name, to.dir, to.name, flags)
+	})
+	if kept, isKept := err.(keptError); isKept && !exchanges { // nothing is in the place of something of another kind, whatever is protected
+		switch isDir, onDir := from.kind() == unix.S_IFDIR, isDirectoryAt(unix.AT_FDCWD, kept.path); {
+		case onDir && !isDir:
 			return unix.EISDIR
-		case from && !to && exists(string(kept)):
+		case isDir && !onDir && exists(kept.path):
 			return unix.ENOTDIR
 		}
 	}
@@ -285,33 +335,42 @@ func (b *Box) link(n *notification, f *fileCall, args *[6]uint64, to string) err
 			return err
 		}
 		defer unix.Close(fd)
-		if full := pathOf(fd); b.protects(full) {
-			return keptError(full)
+		if err := b.mayWrite(fd); err != nil {
+			return err
 		}
-		return b.atNew(to, false, func(dir int, name string) error {
-			return unix.Linkat(unix.AT_FDCWD, ownFile(fd), dir, name, unix.AT_SYMLINK_FOLLOW)
+		return b.atNew(to, false, func(s spot) error {
+			return unix.Linkat(unix.AT_FDCWD, ownFile(fd), s.dir, s.name, unix.AT_SYMLINK_FOLLOW)
 		})
 	}
 	for range maxLinks {
-		from, last := path.Split(strings.TrimRight(old, "/"))
-		fd, err := b.directory(from)
+		dir, last := path.Split(strings.TrimRight(old, "/"))
+		from, err := b.spotOf(dir, last)
 		if err != nil {
 			return err
 		}
 		if flags&unix.AT_SYMLINK_FOLLOW != 0 {
 			var isLink bool
-			if old, isLink = follow(fd, last, old); isLink {
-				unix.Close(fd)
+			if old, isLink = follow(from.dir, last, old); isLink {
+				from.close()
 				continue
 			}
 		}
-		defer unix.Close(fd)
-		if full := join(fd, last); b.protects(full) {
-			return keptError(full) // its new name could be written
+		defer from.close()
+		if b.protects(from.full) {
+			return keptError{path: from.full} // its new name could be written
 		}
-		return b.atNew(to, false, func(dir int, name string) error { return unix.Linkat(fd, last, dir, name, 0) })
+		return b.atNew(to, false, func(s spot) error { return unix.Linkat(from.dir, last, s.dir, s.name, 0) })
 	}
 	return unix.ELOOP
+}
+
+// mayWrite returns why an open file must not be written.
+func (b *Box) mayWrite(fd int) error {
+	full, err := pathOf(fd)
+	if err == nil && b.protects(full) {
+		err = keptError{path: full}
+	}
+	return err
 }
 
 // follow returns the path to which a symbolic link leads.
@@ -359,11 +418,7 @@ func (b *Box) openFile(n *notification, file string) (int, error) {
 	if err != nil {
 		return -1, unix.ENOENT
 	}
-	var copied int
-	err = withRights(func() (err error) {
-		copied, err = b.take(leader, fd)
-		return err
-	})
+	copied, err := b.taken(leader, fd)
 	if err == unix.EBADF {
 		err = unix.ENXIO // ENOENT would say that it is no such name
 	}
@@ -451,6 +506,9 @@ func (b *Box) terminalIn(pid int) (session, terminal int, err error) {
 
 // openUnnamed opens a file without a name in a directory.
 func (b *Box) openUnnamed(n *notification, dir string, flags int, mode uint32) (int, error) {
+	if runsAsOwner(mode) {
+		return -1, unix.EPERM
+	}
 	above, err := b.directory(dir)
 	if err != nil {
 		return -1, err
@@ -476,22 +534,21 @@ func (b *Box) remove(file string, directory bool) error {
 	case last == "..":
 		return unix.ENOTEMPTY
 	}
-	above, err := b.directory(dir)
+	s, err := b.spotOf(dir, last)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(above)
+	defer s.close()
 	flags := 0
 	if directory {
 		flags = unix.AT_REMOVEDIR
 	} else if slash {
 		return unix.ENOTDIR
 	}
-	full := join(above, last)
-	if exists(full) && isDirectoryAt(above, last) == directory && (b.protects(full) || b.makesRepository(full)) {
-		return keptError(full)
+	if kind := s.kind(); kind != 0 && (kind == unix.S_IFDIR) == directory && (b.protects(s.full) || b.makesRepository(s.full)) {
+		return keptError{path: s.full}
 	}
-	return unix.Unlinkat(above, last, flags)
+	return unix.Unlinkat(s.dir, s.name, flags)
 }
 
 // truncate changes the size of a file.
@@ -515,8 +572,8 @@ func (b *Box) bind(n *notification, args *[6]uint64) error {
 	if err := peek(int(n.PID), args[1], address); err != nil {
 		return unix.EFAULT
 	}
-	var socket int
-	if err := withRights(func() (err error) { socket, err = b.take(int(n.PID), int(int32(args[0]))); return err }); err != nil {
+	socket, err := b.taken(int(n.PID), int(int32(args[0])))
+	if err != nil {
 		return err
 	}
 	defer unix.Close(socket)
@@ -530,25 +587,29 @@ func (b *Box) bind(n *notification, args *[6]uint64) error {
 	}
 	defer unix.Close(cwd)
 	if !strings.HasPrefix(file, "/") {
-		if err := unix.Fchdir(cwd); err != nil {
+		above, err := pathOf(cwd)
+		if err == nil {
+			err = unix.Fchdir(cwd)
+		}
+		if err != nil {
 			return err
 		}
 		defer func() { _ = unix.Chdir("/") }()
-		file = join(cwd, file)
+		file = above + "/" + file
 	}
-	return b.at(file, false, func(dir int, name string) error {
+	return b.at(file, false, func(s spot) error {
 		err := b.masked(n, func() error { return bindTo(socket, address) })
 		if err != nil {
 			return err
 		}
-		var st unix.Stat_t
-		if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || st.Mode&unix.S_IFMT != unix.S_IFSOCK {
+		if s.kind() != unix.S_IFSOCK {
 			_ = unix.Unlink(file)
 			return unix.EAGAIN
 		}
 		return nil
 	})
 }
+
 func bindTo(socket int, address []byte) error {
 	_, _, no := unix.Syscall(unix.SYS_BIND, uintptr(socket), uintptr(unsafe.Pointer(&address[0])), uintptr(len(address)))
 	runtime.KeepAlive(address)
@@ -576,8 +637,10 @@ func (b *Box) openOrMake(n *notification, file string, flags int, mode uint32) (
 				return -1, err
 			}
 			defer unix.Close(fd)
-			if full := pathOf(fd); flags&writes != 0 && b.protects(full) {
-				return -1, keptError(full)
+			if flags&writes != 0 {
+				if err := b.mayWrite(fd); err != nil {
+					return -1, err
+				}
 			}
 			return opened(flags)(unix.Open(ownFile(fd), plain&^unix.O_NOFOLLOW, 0))
 		}
@@ -620,35 +683,37 @@ func (b *Box) openOrMake(n *notification, file string, flags int, mode uint32) (
 
 // openOnce opens what has the name, or makes it.
 func (b *Box) openOnce(n *notification, dir, last string, flags, plain int, mode uint32) (int, error) {
-	above, err := b.directory(dir)
+	s, err := b.spotOf(dir, last)
 	if err != nil {
 		return -1, err
 	}
-	defer unix.Close(above)
-	if err := b.mayMake(above, last, false); err != nil {
-		var st unix.Stat_t
-		if unix.Fstatat(above, last, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
+	defer s.close()
+	if err := b.mayMake(s, false); err != nil {
+		if s.kind() == unix.S_IFLNK {
 			return -1, unix.ELOOP // what it leads to is judged
 		}
 		return -1, err
 	}
 	if flags&unix.O_EXCL == 0 || flags&unix.O_CREAT == 0 {
-		fd, err := unix.Openat(above, last, plain|unix.O_NOFOLLOW, 0)
+		fd, err := unix.Openat(s.dir, s.name, plain|unix.O_NOFOLLOW, 0)
 		if err != unix.ENOENT || flags&unix.O_CREAT == 0 {
-			if err == nil && isDirectory(fd) && flags&unix.O_CREAT != 0 {
+			if err == nil && flags&unix.O_CREAT != 0 && isDirectory(fd) {
 				unix.Close(fd)
 				return -1, unix.EISDIR
 			}
 			return fd, err
 		}
 	}
+	if runsAsOwner(mode) {
+		return -1, unix.EPERM
+	}
 	fd := -1
 	err = b.masked(n, func() (err error) {
-		fd, err = unix.Openat(above, last, plain|unix.O_CREAT|unix.O_EXCL, mode&0o7777)
+		fd, err = unix.Openat(s.dir, s.name, plain|unix.O_CREAT|unix.O_EXCL, mode&0o7777)
 		return err
 	})
 	if err == nil {
-		b.noteMade(above, last)
+		b.noteMade(s.full)
 	}
 	return fd, err
 }
@@ -709,27 +774,29 @@ func (b *Box) keep(absent []Path, places []Place) {
 	}
 }
 
-// A keptError says that a name must not be made.
-type keptError string
+// A keptError says that a name must not be made or changed.
+type keptError struct {
+	path    string
+	setting string // of git, if the path is a file of those
+}
 
-func (k keptError) Error() string { return string(k) + " must not be made" }
+func (k keptError) Error() string { return k.path + " must not be made or changed" }
 
-// mayMake returns why a name in a directory must not be made, a keptError. A directory that would
-// hold such a name may be made, but not moved there with something in it. Case does not count,
-// because on some filesystems it does not.
-func (b *Box) mayMake(dir int, last string, moving bool) error {
-	full := join(dir, last)
-	if b.protects(full) || b.fills(full, moving) {
-		return keptError(full)
+// mayMake returns why a name must not be made, a keptError. A directory that would hold such a name may
+// be made, but not moved there with something in it. Case does not count, because on some filesystems
+// it does not.
+func (b *Box) mayMake(s spot, moving bool) error {
+	if b.protects(s.full) || b.fills(s.full, moving) {
+		return keptError{path: s.full}
 	}
 	b.keeping.RLock()
 	defer b.keeping.RUnlock()
-	folded := strings.ToLower(last)
+	folded := strings.ToLower(s.name)
 	if !moving && !b.keptNames[folded] {
 		return nil
 	}
-	if folded = strings.ToLower(full); b.kept[folded] || moving && b.keptAbove[folded] {
-		return keptError(full)
+	if folded = strings.ToLower(s.full); b.kept[folded] || moving && b.keptAbove[folded] {
+		return keptError{path: s.full}
 	}
 	return nil
 }

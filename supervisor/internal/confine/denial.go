@@ -11,10 +11,12 @@ type Denial struct {
 	// ended the call. The other fields are empty.
 	Over bool
 
-	Op   string // "write", "create", "remove", "rename", "read" or "connect"
+	Op   string // "write", "create", "remove", "rename", "change", "set", "read" or "connect"
 	Path string // the real path of the file, or ""
 	Host string // "name:port", or ""
 	By   string // the program's name if it is not the worker itself
+
+	Setting string // of git, where Op is "set" and Path a file of those; "core.pager"
 
 	// Kept means that Path is kept from the session whatever a person allows it.
 	Kept bool

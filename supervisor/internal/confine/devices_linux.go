@@ -37,13 +37,12 @@ func devicesOf(dir string) []string {
 }
 
 // computes reports whether an open names a device that computes, and must be opened by its program.
-func (b *Box) computes(n *notification, f *fileCall) bool {
+func computes(n *notification, f *fileCall, file string) bool {
 	if f.flags < 0 || n.Data.Args[f.flags]&unix.O_CREAT != 0 {
 		return false
 	}
-	file, err := b.pathOf(n, f.paths[0])
 	name, in := strings.CutPrefix(file, "/dev/")
-	if err != nil || !in {
+	if !in {
 		return false
 	}
 	first, _, _ := strings.Cut(name, "/")
@@ -104,7 +103,7 @@ func (b *Box) devices() {
 	for _, dir := range []string{"/dev/pts", "/dev/shm"} {
 		b.step("device", dir, os.Mkdir(dir, 0o755))
 	}
-	mount("devpts", "/dev/pts", unix.MOUNT_ATTR_NOSUID, [2]string{"newinstance", ""}, [2]string{"ptmxmode", "0666"}, [2]string{"mode", "620"})
+	mount("devpts", "/dev/pts", unix.MOUNT_ATTR_NOSUID, [2]string{"newinstance", ""}, [2]string{"ptmxmode", "0666"}, [2]string{"mode", "620"}, [2]string{"max", maxTerminals})
 	shared := [][2]string{{"mode", "1777"}}
 	if b.plan.Shared > 0 {
 		shared = append(shared, [2]string{"size", strconv.FormatInt(b.plan.Shared, 10)})
@@ -136,6 +135,7 @@ func reopenTerminal() error {
 // read-only. Otherwise root could write to them even without capabilities.
 func (b *Box) processes() {
 	b.step("proc", "/proc", unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""))
+	b.do(boundWatches) // before the next lines make that read-only
 	for _, n := range []string{"sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi"} {
 		path := "/proc/" + n
 		if _, err := os.Lstat(path); err != nil || b.failed != nil {

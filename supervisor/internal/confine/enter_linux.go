@@ -25,6 +25,7 @@ func Attributes(a *syscall.SysProcAttr) {
 	a.AmbientCaps = []uintptr{
 		unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP,
 		unix.CAP_SYS_CHROOT,                                    // Grant enters the worker's mounts
+		unix.CAP_SYS_RESOURCE,                                  // it bounds what the kernel counts for a user namespace
 		unix.CAP_SYS_PTRACE,                                    // Serve takes sockets from programs that may not be traced
 		unix.CAP_NET_BIND_SERVICE,                              // it answers at the ports of other machines
 		unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_CHOWN, // overlays need them for their own directories

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -15,7 +16,7 @@ import (
 type fileCall struct {
 	name  string
 	op    string
-	paths []pathAt // one or two
+	paths []pathAt // none, where a descriptor names the file, to two
 	flags int      // the argument with the flags of an open; -1 for other calls
 }
 
@@ -49,6 +50,16 @@ func fileCalls() map[int32]*fileCall {
 		"symlinkat": {"", "create", at(1, 2), -1},
 		"truncate":  {"", "write", at(-1, 0), -1},
 		"bind":      {"", "create", nil, -1},
+
+		"chmod":        {"", "change", at(-1, 0), -1},
+		"fchmodat":     {"", "change", at(0, 1), -1},
+		"fchmod":       {"", "change", nil, -1},
+		"setxattr":     {"", "change", at(-1, 0), -1},
+		"lsetxattr":    {"", "change", at(-1, 0), -1},
+		"fsetxattr":    {"", "change", nil, -1},
+		"removexattr":  {"", "change", at(-1, 0), -1},
+		"lremovexattr": {"", "change", at(-1, 0), -1},
+		"fremovexattr": {"", "change", nil, -1},
 	} {
 		if nr, ok := architectures[runtime.GOARCH].calls[name]; ok {
 			f.name = name
@@ -183,25 +194,19 @@ func (b *Box) placeAt(to *name, f *fileCall, n *notification) (string, bool) {
 	if slash < 0 || !b.isPlaced(to.buf[slash+1:to.len]) { // most are not, and cost nothing more
 		return "", false
 	}
-	last := string(to.buf[slash+1 : to.len])
-	to.buf[slash+1] = 0
-	fd, err := b.look(to.buf[:slash+2])
+	s, err := b.spotOf(string(to.buf[:slash+1]), string(to.buf[slash+1:to.len]))
 	if err != nil {
 		return "", false
 	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	if unix.Fstatat(fd, last, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
-		return "", false
-	}
-	if isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR; f.op == "remove" && isDir != f.removesDir(n) {
+	defer s.close()
+	kind := s.kind()
+	if kind == 0 || f.op == "remove" && (kind == unix.S_IFDIR) != f.removesDir(n) {
 		return "", false // the call fails for another reason
 	}
-	found := strings.TrimSuffix(pathOf(fd), "/") + "/" + last
 	b.keeping.RLock()
 	defer b.keeping.RUnlock()
-	_, ok := b.places[found]
-	return found, ok
+	_, ok := b.places[s.full]
+	return s.full, ok
 }
 
 func (b *Box) isPlaced(last []byte) bool {
@@ -223,16 +228,14 @@ func isOwn(path []byte) bool {
 
 // refused reports whether a path is read-only for the session alone. It returns the real path.
 func (b *Box) refused(to *name, op string) (path, did string, refused bool) {
-	if op == "write" {
+	if op == "write" || op == "change" {
 		fd, err := b.look(to.buf[:to.len+1])
 		if err == nil {
 			defer unix.Close(fd)
-			if !readOnlyHere(fd) {
-				return "", "", false
-			}
-			return pathOf(fd), op, true
+			path, err = pathOf(fd)
+			return path, op, err == nil && readOnlyHere(fd)
 		}
-		if err != unix.ENOENT {
+		if err != unix.ENOENT || op == "change" {
 			return "", "", false
 		}
 		op = "create"
@@ -242,33 +245,27 @@ func (b *Box) refused(to *name, op string) (path, did string, refused bool) {
 	if slash < 0 {
 		return "", "", false
 	}
-	last := string(to.buf[slash+1 : to.len])
-	to.buf[slash+1] = 0
-	fd, err := b.look(to.buf[:slash+2])
+	s, err := b.spotOf(string(to.buf[:slash+1]), string(to.buf[slash+1:to.len]))
 	if err != nil {
 		return "", "", false
 	}
-	defer unix.Close(fd)
-	if !readOnlyHere(fd) {
-		return "", "", false
-	}
-	path = strings.TrimSuffix(pathOf(fd), "/") + "/" + last
-	var st unix.Stat_t
-	exists := unix.Fstatat(fd, last, &st, unix.AT_SYMLINK_NOFOLLOW) == nil
-	if exists == (op == "create") {
+	defer s.close()
+	if isThere := s.kind() != 0; !readOnlyHere(s.dir) || isThere == (op == "create") {
 		return "", "", false // the call fails for another reason
 	}
-	return path, op, true
+	return s.full, op, true
 }
 
 // mostLooks bounds how often a path is looked up again.
 const mostLooks = 10_000
 
-// look opens a path as the worker sees it. The path ends with a zero byte. The kernel gives a path
-// with ".." up with EAGAIN when anything was renamed or mounted meanwhile, on the whole machine, and
-// the caller is to try again (openat2(2)).
-func (b *Box) look(path []byte) (int, error) {
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+// look opens a path as the worker sees it. The path ends with a zero byte.
+func (b *Box) look(path []byte) (int, error) { return b.lookAt(path, 0) }
+
+// lookAt is look with more flags. The kernel gives a path with ".." up with EAGAIN when anything was
+// renamed or mounted meanwhile, on the whole machine, and the caller is to try again (openat2(2)).
+func (b *Box) lookAt(path []byte, flags uint64) (int, error) {
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | flags, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
 	for looks := 1; ; looks++ {
 		fd, _, no := unix.Syscall6(unix.SYS_OPENAT2, uintptr(b.root), uintptr(unsafe.Pointer(&path[0])), uintptr(unsafe.Pointer(&how)), unix.SizeofOpenHow, 0, 0)
 		switch {
@@ -286,13 +283,23 @@ func readOnlyHere(fd int) bool {
 	return unix.Faccessat2(fd, "", unix.W_OK, unix.AT_EMPTY_PATH|unix.AT_EACCESS) == unix.EROFS
 }
 
-func pathOf(fd int) string {
-	var path [unix.PathMax]byte
-	n, err := unix.Readlinkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(fd), path[:])
+// openFiles has the open files of this process by number. A name in it is read faster than by its path.
+var openFiles = sync.OnceValue(func() int {
+	fd, err := unix.Open("/proc/self/fd", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return ""
+		return -1
 	}
-	return string(path[:n])
+	return fd
+})
+
+// pathOf returns the path of an open file.
+func pathOf(fd int) (string, error) {
+	var path [unix.PathMax]byte
+	n, err := unix.Readlinkat(openFiles(), strconv.Itoa(fd), path[:])
+	if err != nil {
+		return "", err // it is too long, and so nothing that could be judged
+	}
+	return string(path[:n]), nil
 }
 
 // program returns the name of a thread's program; "" for the worker.

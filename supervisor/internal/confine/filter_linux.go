@@ -24,9 +24,13 @@ var (
 		"swapon", "swapoff", "reboot", "acct", "quotactl", "quotactl_fd", "settimeofday", "clock_settime", "clock_adjtime", "adjtimex",
 		"syslog", "open_by_handle_at", "fanotify_init", "vhangup", "iopl", "ioperm", "lookup_dcookie", "nfsservctl", "lsm_set_self_attr",
 	}
-	// absent are calls that programs can do without. clone3 and openat2 have arguments in
-	// memory, which a filter cannot read. Libraries fall back to clone and openat.
-	absent = []string{"add_key", "keyctl", "request_key", "io_uring_setup", "io_uring_enter", "io_uring_register", "clone3", "openat2"}
+	// absent are calls that programs can do without. clone3, openat2 and the calls for attributes by a
+	// directory have arguments in memory, which a filter cannot read; requests of io_setup count against a
+	// number that all programs of the machine share. Libraries fall back to clone, openat and others.
+	absent = []string{
+		"add_key", "keyctl", "request_key", "io_uring_setup", "io_uring_enter", "io_uring_register", "clone3", "openat2",
+		"fchmodat2", "setxattrat", "removexattrat", "file_setattr", "io_setup",
+	}
 )
 
 // shared are the calls for what all programs of a machine share by number or name. A session in
@@ -48,6 +52,7 @@ var sends = map[string]uint32{"sendto": 3, "sendmsg": 2, "sendmmsg": 3}
 var reported = []string{
 	"connect", "creat", "mkdir", "mkdirat", "mknod", "mknodat", "unlink", "unlinkat", "rmdir",
 	"rename", "renameat", "renameat2", "link", "linkat", "symlink", "symlinkat", "truncate", "bind",
+	"chmod", "fchmod", "fchmodat", "setxattr", "lsetxattr", "fsetxattr", "removexattr", "lremovexattr", "fremovexattr",
 }
 
 const (
@@ -136,6 +141,10 @@ func filterFor(a architecture, plan *Plan) program {
 			p.when(equal, a.calls[name], unix.SECCOMP_RET_USER_NOTIF)
 		}
 	}
+	p.call(a, "prlimit64", func(p *program) { // of another process, which may be the stage
+		p.add(load, argument(0), 0, 0)
+		p.unless(unix.SECCOMP_RET_USER_NOTIF, 0)
+	})
 	for name, flags := range map[string]uint32{"open": 1, "openat": 2} { // opening to read costs nothing
 		p.call(a, name, func(p *program) {
 			p.add(load, argument(flags), 0, 0)
@@ -163,8 +172,27 @@ func lonelyFilterFor(a architecture, plan *Plan) program {
 			p.unless(errno(unix.EPERM), 0)
 		})
 	}
+	for name, mode := range modes {
+		p.call(a, name, func(p *program) { p.noOwnersRights(mode) })
+	}
+	for name, flags := range map[string]uint32{"open": 1, "openat": 2} {
+		p.call(a, name, func(p *program) {
+			p.add(load, argument(flags), 0, 0)
+			p.add(anyBit, unix.O_CREAT|unix.O_TMPFILE&^unix.O_DIRECTORY, 0, 3) // else there is no mode
+			p.noOwnersRights(flags + 1)
+		})
+	}
 	p.add(answer, unix.SECCOMP_RET_ALLOW, 0, 0)
 	return p
+}
+
+// modes are the calls that give a file a mode, with the argument that has it.
+var modes = map[string]uint32{"chmod": 1, "fchmod": 1, "fchmodat": 2, "creat": 1, "mknod": 1, "mknodat": 2}
+
+// noOwnersRights forbids programs that other users run with the rights of the session's user.
+func (p *program) noOwnersRights(mode uint32) {
+	p.add(load, argument(mode), 0, 0)
+	p.when(anyBit, unix.S_ISUID, errno(unix.EPERM))
 }
 
 // common returns what the filters begin with: foreign programs, and calls that no session has.
@@ -196,6 +224,10 @@ func common(a architecture) program {
 		p.when(equal, unix.TIOCSTI, errno(unix.EPERM))
 		p.when(equal, tiocLinux, errno(unix.EPERM))
 		p.when(equal, unix.TIOCSETD, errno(unix.EPERM)) // loads modules
+	})
+	p.call(a, "fcntl", func(p *program) { // programs outside would wait until it is given up
+		p.add(load, argument(1), 0, 0)
+		p.when(equal, unix.F_SETLEASE, errno(unix.EPERM))
 	})
 	p.call(a, "socketpair", func(p *program) {
 		p.add(load, argument(1), 0, 0)

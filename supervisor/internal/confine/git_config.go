@@ -68,16 +68,20 @@ func readGit(text []byte) (lines gitLines, ok bool) {
 	return lines, true
 }
 
-// mayBecome reports whether a session may put new settings in the place of old ones.
-func mayBecome(old, now []byte) bool {
+// refusedIn reports whether a session must not put new settings in the place of old ones, and names the
+// first setting because of which; "" if none is known.
+func refusedIn(old, now []byte) (setting string, refused bool) {
 	before, ok := readGit(old)
 	after, fine := readGit(now)
-	if !ok || !fine || !slices.Equal(before.opaque, after.opaque) {
-		return false
+	if !ok || !fine {
+		return "", true
+	}
+	if !slices.Equal(before.opaque, after.opaque) {
+		return settingOf(firstOther(before.opaque, after.opaque)), true
 	}
 	for key, values := range before.plain {
 		if part := strings.Split(key, "\x00"); slices.Contains(mayAdd[part[0]], part[2]) && !slices.Equal(values, after.plain[key]) {
-			return false
+			return settingOf(key), true
 		}
 	}
 	for key, values := range after.plain {
@@ -87,12 +91,47 @@ func mayBecome(old, now []byte) bool {
 		part := strings.Split(key, "\x00")
 		for _, value := range values {
 			if strings.Contains(value, "::") || strings.HasPrefix(value, "-") { // a transport that is a program, or an option
-				return false
+				return settingOf(key), true
 			}
 			if part[2] == "fetch" && !gitFetch.MatchString(value) {
-				return false
+				return settingOf(key), true
 			}
 		}
 	}
-	return true
+	return "", false
+}
+
+// firstOther returns the first line that only one of two lists has at its place.
+func firstOther(a, b []string) string {
+	if len(b) > len(a) {
+		a, b = b, a
+	}
+	for i, line := range a {
+		if i == len(b) || line != b[i] {
+			return line
+		}
+	}
+	return ""
+}
+
+// gitName is a part of a setting's name that can be told: a longer one may hold a login.
+var gitName = regexp.MustCompile(`^[A-Za-z0-9._/-]{1,64}$`)
+
+// settingOf returns the name of a setting, from its section, subsection and line. It never has a value.
+func settingOf(line string) string {
+	part := strings.SplitN(line, "\x00", 3)
+	if len(part) < 3 {
+		return ""
+	}
+	name, _, _ := strings.Cut(strings.TrimSpace(part[2]), "=")
+	all := []string{part[0], part[1], strings.ToLower(strings.TrimSpace(name))}
+	if all[1] == "" {
+		all = slices.Delete(all, 1, 2)
+	} else if !gitName.MatchString(all[1]) {
+		all[1] = "…"
+	}
+	if !gitName.MatchString(all[0]) || !gitName.MatchString(all[len(all)-1]) {
+		return ""
+	}
+	return strings.Join(all, ".")
 }

@@ -127,3 +127,9 @@ func TestMayBecome_UnderstandsWhatItLetsThroughAsGitDoes(t *testing.T) {
 		t.Errorf("only %d forms were let through", let)
 	}
 }
+
+// mayBecome reports whether a session may put new settings in the place of old ones.
+func mayBecome(old, now []byte) bool {
+	_, refused := refusedIn(old, now)
+	return !refused
+}

@@ -60,9 +60,6 @@ func (b *Box) guardMore(work, reach []Path) {
 	}
 }
 
-// join returns the path of a name in an open directory.
-func join(dir int, name string) string { return strings.TrimRight(pathOf(dir), "/") + "/" + name }
-
 // workAround returns the innermost directory that the session writes around a path, or "".
 func (b *Box) workAround(full string) (base string) {
 	for _, w := range b.work {
@@ -184,9 +181,8 @@ func (b *Box) isForeignBare(dir string) bool { return isGitDir(dir) && !b.isOwn(
 
 // noteMade notes that the session made a name, if that makes it the owner of a repository: its .git, a
 // submodule or work tree in that of another, or the last part of a bare one.
-func (b *Box) noteMade(dir int, name string) {
-	full := join(dir, name)
-	switch folded := strings.ToLower(name); {
+func (b *Box) noteMade(full string) {
+	switch folded := strings.ToLower(path.Base(full)); {
 	case folded == ".git", otherRepositories[folded], strings.Contains(full, "/.git/modules/"), strings.Contains(full, "/.git/worktrees/"):
 	case (folded == "objects" || folded == "head") && isGitDir(path.Dir(full)):
 		full = path.Dir(full)
@@ -210,22 +206,17 @@ func (b *Box) noteMade(dir int, name string) {
 
 // mayMove returns why a name must stay where it is. mv copies on EXDEV, and leaves what it may not
 // remove.
-func (b *Box) mayMove(dir int, name string) error {
-	full := join(dir, name)
-	if b.protects(full) || b.makesRepository(full) {
-		return keptError(full)
+func (b *Box) mayMove(s spot) error {
+	if b.protects(s.full) || b.makesRepository(s.full) {
+		return keptError{path: s.full}
 	}
-	var st unix.Stat_t
-	if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+	if s.kind() != unix.S_IFDIR {
 		return nil
 	}
-	switch {
-	case b.isInForeignGit(full):
-		return keptError(full)
-	case b.isAbovePlace(full):
-		return unix.EBUSY
+	if b.isInForeignGit(s.full) || b.isAbovePlace(s.full) {
+		return keptError{path: s.full}
 	}
-	if found, all := b.holdsForeign(full); found || !all {
+	if found, all := b.holdsForeign(s.full); found || !all {
 		return unix.EXDEV
 	}
 	return nil
@@ -334,29 +325,32 @@ const checkedSettings = "config.checked-by-turnstone"
 // replaceSettings puts new settings of a repository that the session did not make in the place of the old
 // ones, as git does by a rename, if they differ in what a session may set. It takes a copy: the program
 // may still have its own file open. done is false for all other renames.
-func (b *Box) replaceSettings(from int, old, to string, flags uint) (done bool, err error) {
-	dir, name := path.Split(to)
+func (b *Box) replaceSettings(from spot, file string, flags uint) (done bool, err error) {
+	dir, name := path.Split(file)
 	if name != "config" || flags != 0 {
 		return false, nil
 	}
-	above, err := b.directory(dir)
+	to, err := b.spotOf(dir, name)
 	if err != nil {
 		return false, err
 	}
-	defer unix.Close(above)
-	if full := join(above, name); !b.protects(full) || b.reaches(full) || !isGitDir(pathOf(above)) {
+	defer to.close()
+	if !b.protects(to.full) || b.reaches(to.full) || !isGitDir(path.Dir(to.full)) {
 		return false, nil
 	}
-	now, _, err := readSettings(from, old)
+	now, _, err := readSettings(from.dir, from.name)
 	if err != nil {
 		return false, err
 	}
-	was, mode, err := readSettings(above, name)
-	if err != nil || !mayBecome(was, now) {
+	was, mode, err := readSettings(to.dir, to.name)
+	if err != nil {
 		return false, nil // it is refused as protected
 	}
-	_ = unix.Unlinkat(above, checkedSettings, 0)
-	fd, err := unix.Openat(above, checkedSettings, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
+	if setting, refused := refusedIn(was, now); refused {
+		return false, keptError{to.full, setting}
+	}
+	_ = unix.Unlinkat(to.dir, checkedSettings, 0)
+	fd, err := unix.Openat(to.dir, checkedSettings, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return false, err
 	}
@@ -365,13 +359,13 @@ func (b *Box) replaceSettings(from int, old, to string, flags uint) (done bool, 
 		_, err = unix.Write(fd, now)
 	}
 	if err == nil {
-		err = unix.Renameat(above, checkedSettings, above, name)
+		err = unix.Renameat(to.dir, checkedSettings, to.dir, to.name)
 	}
 	if err != nil {
-		_ = unix.Unlinkat(above, checkedSettings, 0)
+		_ = unix.Unlinkat(to.dir, checkedSettings, 0)
 		return false, err
 	}
-	return true, unix.Unlinkat(from, old, 0)
+	return true, unix.Unlinkat(from.dir, from.name, 0)
 }
 
 // reaches reports whether git's settings lead to a path.

@@ -44,6 +44,9 @@ const (
 	receiveCall = 0xc0502100 // SECCOMP_IOCTL_NOTIF_RECV
 	answerCall  = 0xc0182101 // SECCOMP_IOCTL_NOTIF_SEND
 	isValid     = 0x40082102 // SECCOMP_IOCTL_NOTIF_ID_VALID
+	setFlags    = 0x40082104 // SECCOMP_IOCTL_NOTIF_SET_FLAGS
+
+	wakesInTurn = 1 // SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP: the stage and a program that waits for it share a processor
 
 	goOn = 1 // SECCOMP_USER_NOTIF_FLAG_CONTINUE
 )
@@ -96,13 +99,15 @@ func (b *Box) Serve(tell func(Denial)) {
 // Worker names the worker's pid, in the session's pid namespace.
 func (b *Box) Worker(pid int) { b.worker.Store(int64(pid)) }
 
-// receive reads the calls. It makes those that make names on its own thread.
+// receive reads the calls. It makes those that change files on its own thread.
 func (b *Box) receive() {
 	runtime.LockOSThread()
-	if b.plan.By == "" && b.withoutRights() != nil { // else no call makes names
+	if b.plan.By == "" && b.withoutRights() != nil { // else no call changes files
 		return // calls then fail when the listener is closed
 	}
+	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(b.calls), setFlags, wakesInTurn) // Linux 6.6 and newer; it only saves time
 	calls, objects := fileCalls(), objectCalls()
+	limits := int32(architectures[runtime.GOARCH].calls["prlimit64"])
 	var n notification
 	var names [2]name // used again for each call, because the stage frees no memory
 	for made := 1; ; {
@@ -119,19 +124,38 @@ func (b *Box) receive() {
 		}
 		f, ok := calls[n.Data.Number]
 		switch {
+		case n.Data.Number == limits:
+			b.answerLimits(&n)
 		case !ok:
 			if !b.serve(n, b.connected) {
 				b.answer(&n, nil, -1, unix.EAGAIN)
 			}
-		case f.isMaking(&n) && !b.computes(&n, f):
+		case f.isMaking(&n):
 			b.answerMaking(&n, f, &names)
 			if made++; made%collectAfter == 0 {
 				runtime.GC() // the stage's collector waits for much more
 			}
 		default:
-			r := reply{ID: n.ID, Flags: goOn}
-			_ = control(b.calls, answerCall, unsafe.Pointer(&r)) // fails if the caller is gone
+			b.letGoOn(&n)
 		}
+	}
+}
+
+// letGoOn has the kernel make a call itself.
+func (b *Box) letGoOn(n *notification) {
+	r := reply{ID: n.ID, Flags: goOn}
+	_ = control(b.calls, answerCall, unsafe.Pointer(&r)) // fails if the caller is gone
+}
+
+// answerLimits lets a program change the limits of another, but not those of the stage.
+func (b *Box) answerLimits(n *notification) {
+	switch leader, err := b.leader(int(int32(n.Data.Args[0]))); {
+	case err != nil:
+		b.answer(n, nil, -1, unix.ESRCH)
+	case leader == 1:
+		b.answer(n, nil, -1, unix.EPERM)
+	default:
+		b.letGoOn(n)
 	}
 }
 
@@ -154,25 +178,34 @@ func (b *Box) answerMaking(n *notification, f *fileCall, names *[2]name) {
 		b.answer(n, f, -1, nil)
 		return
 	}
-	fd, err := b.make(n, f)
+	paths, err := b.pathsOf(n, f)
+	if err == nil && computes(n, f, paths[0]) {
+		b.letGoOn(n)
+		return
+	}
+	fd := -1
+	if err == nil {
+		fd, err = b.make(n, f, paths)
+	}
 	switch kept, isKept := err.(keptError); {
 	case isKept:
-		b.denied(Denial{Op: f.didTo(string(kept)), Path: string(kept), By: b.program(int(n.PID)), Kept: true})
+		b.denied(kept.denial(f, b.program(int(n.PID))))
 		err = unix.EROFS
 	case err == unix.EBUSY:
 		if d, refused := b.pinned(n, f, names); refused {
 			b.denied(d)
+			err = unix.EROFS // nobody uses it: it is a mount that keeps it
 		}
 	case err == unix.EROFS, err == unix.EXDEV: // a rename fails so before the kernel looks at the mounts
 		d, refused := b.refusal(n, f, names)
-		if refused && !d.Kept && b.plan.Ask && b.later(*n, f, func(n *notification) { b.hold(n, d) }) {
+		if refused && !d.Kept && b.plan.Ask && b.later(*n, f, paths, func(n *notification) { b.hold(n, d) }) {
 			return
 		}
 		if refused {
 			b.denied(d)
 		}
 	case err == unix.ENXIO && f.mayWait(n): // perhaps a pipe without a reader
-		if b.later(*n, f, func(*notification) {}) {
+		if b.later(*n, f, paths, func(*notification) {}) {
 			return
 		}
 		err = unix.EAGAIN
@@ -180,16 +213,20 @@ func (b *Box) answerMaking(n *notification, f *fileCall, names *[2]name) {
 	b.answer(n, f, fd, err)
 }
 
-// didTo says what a call does to a path.
-func (f *fileCall) didTo(path string) string {
-	if (f.op == "write" || f.op == "rename") && !exists(path) {
-		return "create"
+// denial says what was refused to a program.
+func (k keptError) denial(f *fileCall, by string) Denial {
+	d := Denial{Op: f.op, Path: k.path, By: by, Kept: true}
+	switch {
+	case k.setting != "":
+		d.Op, d.Setting = "set", k.setting
+	case (f.op == "write" || f.op == "rename") && !exists(k.path):
+		d.Op = "create"
 	}
-	return f.op
+	return d
 }
 
 // later makes a call again after a wait. It returns false if too many wait.
-func (b *Box) later(n notification, f *fileCall, wait func(*notification)) bool {
+func (b *Box) later(n notification, f *fileCall, paths [2]string, wait func(*notification)) bool {
 	return b.slot(func(free func()) {
 		wait(&n)
 		b.apart(func() {
@@ -197,10 +234,10 @@ func (b *Box) later(n notification, f *fileCall, wait func(*notification)) bool 
 			if !b.isHere(n.ID) {
 				return
 			}
-			fd, err := b.make(&n, f)
-			for err == unix.ENXIO && b.isPipe(&n, f) && b.isHere(n.ID) {
+			fd, err := b.make(&n, f, paths)
+			for err == unix.ENXIO && b.isPipe(paths[0]) && b.isHere(n.ID) {
 				time.Sleep(readerPause)
-				fd, err = b.make(&n, f)
+				fd, err = b.make(&n, f, paths)
 			}
 			if _, isKept := err.(keptError); isKept {
 				err = unix.EROFS
@@ -229,12 +266,8 @@ func (f *fileCall) mayWait(n *notification) bool {
 	return f.flags < 0 || n.Data.Args[f.flags]&unix.O_NONBLOCK == 0
 }
 
-// isPipe reports whether an open names a pipe.
-func (b *Box) isPipe(n *notification, f *fileCall) bool {
-	file, err := b.pathOf(n, f.paths[0])
-	if err != nil {
-		return false
-	}
+// isPipe reports whether a path is that of a pipe.
+func (b *Box) isPipe(file string) bool {
 	fd, err := b.look(append([]byte(file), 0))
 	if err != nil {
 		return false

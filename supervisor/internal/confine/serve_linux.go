@@ -174,18 +174,30 @@ func (b *Box) deviceOf(pid int, mount uint64) (uint32, error) {
 
 // take returns a copy of a descriptor of a thread.
 func (b *Box) take(tid, fd int) (int, error) {
-	p, err := unix.PidfdOpen(tid, 0)
-	if err != nil { // tid is not the first thread of its process, but they share descriptors
+	p, err := unix.PidfdOpen(tid, unix.O_EXCL) // PIDFD_THREAD
+	if err == unix.EINVAL {                    // before Linux 6.9, for the first thread of a process, whose descriptors most threads share
 		leader, e := b.leader(tid)
 		if e != nil {
 			return -1, err
 		}
-		if p, err = unix.PidfdOpen(leader, 0); err != nil {
-			return -1, err
-		}
+		p, err = unix.PidfdOpen(leader, 0)
+	}
+	if err != nil {
+		return -1, err
 	}
 	defer unix.Close(p)
 	return unix.PidfdGetfd(p, fd, 0)
+}
+
+// taken is take also for a program that may not be traced.
+func (b *Box) taken(tid, fd int) (copied int, err error) {
+	if copied, err = b.take(tid, fd); err == unix.EPERM {
+		err = withRights(func() (err error) {
+			copied, err = b.take(tid, fd)
+			return err
+		})
+	}
+	return copied, err
 }
 
 // leader returns the process of a thread.

@@ -11,13 +11,14 @@ type denied struct {
 	Over           bool   `json:",omitempty"`
 	Op             string `json:",omitempty"`
 	Path, Host, By []byte `json:",omitempty"`
+	Setting        string `json:",omitempty"`
 	Kept           bool   `json:",omitempty"`
 }
 
 func deniedOf(d Denial) *denied {
-	return &denied{d.ID, d.Over, d.Op, []byte(d.Path), []byte(d.Host), []byte(d.By), d.Kept}
+	return &denied{d.ID, d.Over, d.Op, []byte(d.Path), []byte(d.Host), []byte(d.By), d.Setting, d.Kept}
 }
 
 func (d *denied) denial() Denial {
-	return Denial{ID: d.ID, Over: d.Over, Op: d.Op, Path: string(d.Path), Host: string(d.Host), By: string(d.By), Kept: d.Kept}
+	return Denial{ID: d.ID, Over: d.Over, Op: d.Op, Path: string(d.Path), Host: string(d.Host), By: string(d.By), Setting: d.Setting, Kept: d.Kept}
 }

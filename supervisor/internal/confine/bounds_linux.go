@@ -1,0 +1,32 @@
+package confine
+
+import (
+	"os"
+	"strconv"
+	"strings"
+)
+
+// maxTerminals bounds the pseudo-terminals of a session, of which a machine has some thousands.
+const maxTerminals = "256"
+
+// shares are what part of a user's inotify a session may have: the kernel counts it for all programs of
+// the user, and editors and servers outside need it.
+var shares = map[string]int{"instances": 4, "watches": 2}
+
+// boundWatches sets the session's part in its own user namespace. Where the kernel does not let it, that is
+// not bounded.
+func boundWatches() {
+	for name, part := range shares {
+		text, _ := os.ReadFile("/proc/sys/fs/inotify/max_user_" + name)
+		all, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		if err != nil {
+			continue
+		}
+		f, err := os.OpenFile("/proc/sys/user/max_inotify_"+name, os.O_WRONLY, 0)
+		if err != nil {
+			continue
+		}
+		_, _ = f.WriteString(strconv.Itoa(max(1, all/part)))
+		f.Close()
+	}
+}

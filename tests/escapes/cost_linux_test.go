@@ -1,0 +1,65 @@
+package escapes
+
+import (
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// timed has what takes the shortest time of some rounds of each call, in microseconds.
+const timed = `
+import os, time
+def read(): os.close(os.open('cost/there', os.O_RDONLY))
+def write(): os.close(os.open('cost/there', os.O_WRONLY))
+def create():
+    os.close(os.open('cost/new', os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)); os.unlink('cost/new')
+def rename(): os.rename('cost/there', 'cost/other'); os.rename('cost/other', 'cost/there')
+def chmod(): os.chmod('cost/there', 0o644)
+def took(call):
+    best = 1e9
+    for _ in range(400):
+        begin = time.perf_counter()
+        for _ in range(10): call()
+        best = min(best, time.perf_counter() - begin)
+    return best / 10 * 1e6
+os.makedirs('cost', exist_ok=True); open('cost/there', 'w').close()
+`
+
+// BenchmarkCalls says what calls cost that the stage makes, beside the same calls without a sandbox in
+// the same run:
+//
+//	go test -run ^$ -bench Calls -benchtime 1x ./tests/escapes
+func BenchmarkCalls(b *testing.B) {
+	m := newMachine(b)
+	r := open(b, m, workspace(m))
+	r.Run(b, timed)
+	for _, call := range []string{"read", "write", "create", "rename", "chmod"} {
+		b.Run(call, func(b *testing.B) {
+			for b.Loop() {
+				inside := microseconds(b, r.Run(b, "print(took("+call+"))").Text(timeline.Stdout, timeline.Stderr))
+				cmd := exec.Command(interpreter, "-c", timed+"print(took("+call+"))")
+				cmd.Dir = m.work
+				out, err := cmd.CombinedOutput()
+				if err != nil {
+					b.Fatalf("%v: %s", err, out)
+				}
+				outside := microseconds(b, string(out))
+				b.ReportMetric(inside, "µs-inside")
+				b.ReportMetric(outside, "µs-outside")
+				b.ReportMetric(inside/outside, "ratio")
+			}
+		})
+	}
+}
+
+func microseconds(b *testing.B, text string) float64 {
+	b.Helper()
+	took, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return took
+}
