@@ -2,6 +2,7 @@ package escapes
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -37,8 +38,9 @@ func (m *machine) takes(t *testing.T, r *drive.REPL, steps []step) {
 	for _, s := range steps {
 		t.Run(s.what, func(t *testing.T) {
 			m.outsideDoes(t, m.home, s.outside)
-			if said := r.Run(t, s.code).Text(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != s.want || strings.Contains(said, secret) {
-				t.Errorf("got %q, want %q", said, s.want)
+			res := r.Run(t, s.code)
+			if said := res.Text(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != s.want || strings.Contains(said, secret) {
+				t.Errorf("got %q, want %q; all of it: %s", said, s.want, res.Script())
 			}
 		})
 	}
@@ -352,6 +354,80 @@ func TestTurn_FollowsNoLinkOfTheSession(t *testing.T) {
 	})
 	begins(t, r)
 	says(t, r, "print(os.path.exists('project/fonts/mine'), os.path.exists('project/.git/config'), os.path.exists('project/ignore'))", "True True False")
+}
+
+// A session whose disk is bounded has its copies in memory, also those of a directory that was replaced.
+func TestTurn_CopiesWithinABoundOfTheDisk(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	confined.NeedsLayers(t, m.base)
+	spec := python.Spec(python.Options{Path: interpreter})
+	spec.Dir, spec.Sandbox, spec.Limits.Disk = m.work, workspace(m), 32<<20
+	r := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: m.env, Remedy: remedy}, spec)
+	r.WaitUntilReady(t)
+	r.Run(t, atHome+"print(puts('.cache/pip/before'))")
+	m.takes(t, r, []step{
+		{"a directory that was replaced", "mv .cache/pip old && mkdir .cache/pip && echo new > .cache/pip/fresh", "print(readable('.cache/pip/fresh'), readable('.cache/pip/before'), puts('.cache/pip/fresh'))", "open: new\n open: from inside written"},
+		{"a directory that comes", "mkdir -p .cargo/bin && echo x > .cargo/bin/x", "print(readable('.cargo/bin/x'), puts('.cargo/bin/y'), puts('.cargo/own'))", "open: x\n written written"},
+		{"it is bounded", "true", "\ntry: open('.cache/pip/large', 'wb').write(bytes(64 << 20))\nexcept OSError as e: print(type(e).__name__)", "OSError"},
+	})
+	if _, err := os.Stat(filepath.Join(m.home, ".cargo/bin/y")); err == nil {
+		t.Error("a copy is outside")
+	}
+}
+
+// Programs of a session change what they can while programs outside replace what it sees. Nothing is changed
+// outside, and nothing comes in that is not shown.
+func TestTurn_AStormOfChangesIsNoDoor(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	write(t, filepath.Join(m.home, "data/file"), "x")
+	r := open(t, m, workspace(m))
+	r.Run(t, atHome+`
+import threading, shutil
+stop, seen = False, set()
+def change():
+    while not stop:
+        for name in '.config/pip', '.config/git', '.cache/uv', '.local/share':
+            for do in (lambda: os.symlink('../project', name), lambda: os.unlink(name), lambda: os.makedirs(name + '/x'), lambda: os.rmdir(name + '/x'), lambda: os.rmdir(name), lambda: os.symlink('/', name), lambda: os.rename(name, name + '2'), lambda: os.rename(name + '2', name)):
+                try: do()
+                except OSError: pass
+def look():
+    while not stop:
+        for name in '.ssh/id_ed25519', 'data/key', '.config/gh/hosts.yml', '.newtool/token', '.config/pip/token', '.cache/uv2/token', 'note.txt/key':
+            try:
+                with open(name) as f: seen.add(name + ': ' + f.read())
+            except OSError: pass
+threads = [threading.Thread(target=f) for f in (change, change, look)]
+for t in threads: t.start()
+`)
+	for i := range 30 {
+		m.outsideDoes(t, m.home, `
+rm -rf .config/pip .config/git/ignore .cache/uv .local/share data was kind
+mkdir -p .newtool .config/gh data .cache/uv2
+for f in .newtool/token .config/gh/hosts.yml .cache/uv2/token; do printf '%s' "$SECRET" > $f; done
+if test `+fmt.Sprint(i%2)+` = 0; then
+  mkdir -p .config/pip .config/git .cache/uv .local/share/fonts; echo '*.o' > .config/git/ignore
+  printf '[global]\n' > .config/pip/pip.conf; printf '%s' "$SECRET" > .config/pip/token; echo x > .cache/uv/x; echo x > data/file
+  rm -rf note.txt; echo note > note.txt
+else
+  rm -rf note.txt; ln -s .ssh note.txt
+fi`)
+		r.Run(t, "None")
+	}
+	says(t, r, "stop = True\nfor t in threads: t.join()\nprint(seen)", "set()")
+	for _, name := range []string{"ignore", "pip.conf", "fonts", "share"} {
+		if _, err := os.Lstat(filepath.Join(m.work, name)); err == nil {
+			t.Errorf("%s was made in the workspace", name)
+		}
+	}
+	for path, want := range map[string]string{".config/gh/hosts.yml": secret, ".newtool/token": secret, ".bashrc": ""} {
+		if got := readText(filepath.Join(m.home, path)); got != want {
+			t.Errorf("outside, %s is %q", path, got)
+		}
+	}
+	begins(t, r)
+	says(t, r, "print(os.path.exists('data'), os.path.exists('.newtool'))", "True False")
 }
 
 // A home directory is a door for nobody, whatever it is.

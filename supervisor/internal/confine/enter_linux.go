@@ -44,6 +44,7 @@ type Box struct {
 	calls     int        // where the filter reports the calls that we make for the worker
 	mounts    int        // the mount namespace of the worker
 	ipc       int        // the namespace of what its session shares by number
+	bounded   int        // the directory store, if it is a filesystem of its own
 	names     int        // where the session asks about names, if it has a way out
 	out       *wayOut
 	clones    []clone
@@ -67,7 +68,7 @@ func (b *Box) Notices() []string { return b.notices }
 // the machine still is. Then it makes the machine read-only in one call. Last, it mounts the
 // clones in their places.
 func Enter(p *Plan) (*Box, error) {
-	b := &Box{plan: p, store: string(p.State), root: -1, proc: -1, sockets: -1, calls: -1, mounts: -1, ipc: -1}
+	b := &Box{plan: p, store: string(p.State), root: -1, proc: -1, sockets: -1, calls: -1, mounts: -1, ipc: -1, bounded: -1}
 	b.step("dumpable", "", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)) // the worker must not look into the stage
 	b.openOwn()                                                          // on a mount that is not made read-only
 	b.step("namespaces", "", b.unshare())
@@ -194,6 +195,8 @@ func (b *Box) boundDisk() {
 	if err == nil {
 		b.step("disk", b.store, moveTo(fd, b.store))
 		unix.Close(fd)
+		b.bounded, err = unix.Open(b.store, unix.O_PATH|unix.O_CLOEXEC, 0) // later something is mounted above it
+		b.step("disk", b.store, err)
 	}
 }
 

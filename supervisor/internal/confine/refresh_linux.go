@@ -61,7 +61,7 @@ type refreshing struct {
 
 // takeStore mounts the filesystem of a bounded session where its layers are.
 func (r *refreshing) takeStore() {
-	if r.store == string(r.plan.State) {
+	if r.box.bounded < 0 {
 		return
 	}
 	own, err := unix.Open("/proc/thread-self/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -71,8 +71,9 @@ func (r *refreshing) takeStore() {
 	}
 	defer unix.Close(own)
 	r.step("mounts", "", unix.Setns(r.box.mounts, unix.CLONE_NEWNS))
-	store, err := cloneOf(r.store)
+	store, err := unix.OpenTree(r.box.bounded, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
 	r.step("clone", r.store, err)
+	r.do(func() { r.step("clone", r.store, writableAgain(store)) })
 	r.step("mounts", "", unix.Setns(own, unix.CLONE_NEWNS))
 	r.do(func() { r.step("place", r.store, moveTo(store, r.store)) })
 	if err == nil {
@@ -121,10 +122,12 @@ func (r *refreshing) layerOf(place Place) (int, error) {
 		return -1, err
 	}
 	name := layerName(string(place.From))
-	work := r.stateDir(r.store, filepath.Join(name, "again", strconv.FormatUint(r.box.refreshed.Add(1), 10)), 0o700)
+	work := filepath.Join(r.store, name, "again", strconv.FormatUint(r.box.refreshed.Add(1), 10))
 	upper := filepath.Join(r.store, name, "upper", below)
-	if err := os.MkdirAll(upper, 0o755); err != nil {
-		return -1, err
+	for _, dir := range []string{work, upper} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return -1, err
+		}
 	}
 	return overlay(string(place.Path), upper, work)
 }
@@ -312,10 +315,15 @@ func inOwn(dir int, around Kind, do func(at int) error) error {
 		return e
 	}
 	defer unix.Close(own)
-	if e := unix.MountSetattr(own, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY}); e != nil {
+	if e := writableAgain(own); e != nil {
 		return e
 	}
 	return do(own)
+}
+
+// writableAgain lets a clone of our own be written, of a mount that the session only reads.
+func writableAgain(fd int) error {
+	return unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY})
 }
 
 // attributesOf returns the attributes of a mount. One that is covered becomes read-only later, when a worker
