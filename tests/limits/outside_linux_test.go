@@ -80,7 +80,7 @@ func needsGroup(t *testing.T, s *drive.REPL) {
 	}
 }
 
-// What cannot be counted is bounded by the number of files, and the first reply names it.
+// The number of files bounds what cannot be counted, and the first reply names it.
 func TestMemory_TheFirstReplySaysWhatIsNotCounted(t *testing.T) {
 	eachWay(t, func(t *testing.T, box *workers.Sandbox) {
 		said := func(l workers.Limits) (*drive.REPL, string) {
@@ -115,7 +115,8 @@ func TestMemory_InAGroupDataInSocketsCounts(t *testing.T) {
 	eachWay(t, func(t *testing.T, box *workers.Sandbox) {
 		s := openPython(t, box, workers.Limits{Memory: memory})
 		needsGroup(t, s)
-		endsAtTheLimit(t, s, `import socket
+		endsAtTheLimit(t, s, `import resource, socket
+resource.setrlimit(resource.RLIMIT_NOFILE, (8192, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 all = []
 for _ in range(4000):
   a, b = socket.socketpair(); a.setblocking(False); all.append((a, b))
@@ -125,7 +126,7 @@ for _ in range(4000):
 	})
 }
 
-// What a program in another language fills ends that, and the reply says so.
+// A program that raises no error of its own is ended, and the reply says so.
 func TestMemory_AChildBeyondItIsEndedAndTold(t *testing.T) {
 	s := openPython(t, nil, workers.Limits{Memory: memory})
 	child := "import mmap\nm = mmap.mmap(-1, 900 << 20)\nfor i in range(0, len(m), 4096): m[i] = 1"

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -42,7 +41,7 @@ var (
 
 // newGroup makes the group of a worker whose stage waits for its plan, if a limit needs one. The
 // error says why there is none.
-func newGroup(stage int, tag string, l Limits) (*group, error) {
+func newGroup(stage int, tag string, l Limits, env []string) (*group, error) {
 	if l.Memory == 0 && l.Processes == 0 {
 		return nil, nil
 	}
@@ -52,7 +51,7 @@ func newGroup(stage int, tag string, l Limits) (*group, error) {
 	}
 	above, home, err := givenGroup(own)
 	if err != nil {
-		if above, home, err = scope(stage, "turnstone-"+tag+".scope"); err != nil {
+		if above, home, err = scope(stage, "turnstone-"+tag+".scope", runtimeDir(env)); err != nil {
 			return nil, err
 		}
 	}
@@ -134,15 +133,10 @@ func (g *group) killed() int {
 
 func eventsOf(dir string) string { return filepath.Join(dir, "memory.events") }
 
-// dividing is held while the group of this program is divided. It is a variable of the package because
-// a program has one group, whatever it has started.
-var dividing sync.Mutex
-
 // givenGroup divides the group of this program, if a manager or a container has given it to it and
 // nothing else is in it. It returns where groups can be made, and where this program and its stages are.
+// Several may do it at the same time: each step may be done again.
 func givenGroup(dir string) (above, home string, err error) {
-	dividing.Lock()
-	defer dividing.Unlock()
 	if above = filepath.Dir(dir); filepath.Base(dir) == leafName && enable(above) == nil {
 		return above, dir, nil
 	}
@@ -219,16 +213,18 @@ func groupDir(pid string) (string, error) {
 
 // scope has the manager of the user's services put a stage into a scope, which it gives away: only
 // the manager may move a process that a login has started. It returns what givenGroup does.
-func scope(stage int, unit string) (above, home string, err error) {
-	if _, err := os.Stat(filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "bus")); err != nil || os.Getenv("XDG_RUNTIME_DIR") == "" {
+func scope(stage int, unit, runtime string) (above, home string, err error) {
+	if _, err := os.Stat(filepath.Join(runtime, "bus")); err != nil || runtime == "" {
 		return "", "", errNoManager
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), managerLimit)
 	defer cancel()
 	pid := strconv.Itoa(stage)
-	out, err := exec.CommandContext(ctx, busctl, "--user", "--quiet", "call", "org.freedesktop.systemd1", "/org/freedesktop/systemd1",
+	call := exec.CommandContext(ctx, busctl, "--user", "--quiet", "call", "org.freedesktop.systemd1", "/org/freedesktop/systemd1",
 		"org.freedesktop.systemd1.Manager", "StartTransientUnit", "ssa(sv)a(sa(sv))", unit, "fail",
-		"4", "PIDs", "au", "1", pid, "Delegate", "b", "true", "CollectMode", "s", "inactive-or-failed", "Description", "s", "A session of Turnstone", "0").CombinedOutput()
+		"4", "PIDs", "au", "1", pid, "Delegate", "b", "true", "CollectMode", "s", "inactive-or-failed", "Description", "s", "A session of Turnstone", "0")
+	call.Env = []string{runtimeName + runtime}
+	out, err := call.CombinedOutput()
 	if err != nil {
 		return "", "", fmt.Errorf("%w: %s", errNoManager, strings.TrimSpace(string(out)))
 	}
@@ -313,4 +309,17 @@ func uncounted(c *Command, why error) string {
 		what += ", and shared memory of System V that no process has attached"
 	}
 	return fmt.Sprintf("the limit of memory does not count %s: there is no control group (%v)", what, why)
+}
+
+// runtimeName begins the variable that names the directory of the user's services.
+const runtimeName = "XDG_RUNTIME_DIR="
+
+// runtimeDir returns that directory; "" without one.
+func runtimeDir(env []string) string {
+	for _, variable := range slices.Backward(env) {
+		if dir, ok := strings.CutPrefix(variable, runtimeName); ok {
+			return dir
+		}
+	}
+	return ""
 }

@@ -203,7 +203,7 @@ func (s *staged) startWorker(l *launch) (pid int, err error) {
 func (s *staged) startGroup(l *launch) {
 	var err error
 	limits := l.command.Limits
-	if s.group, err = newGroup(s.tree.root, l.tag, limits); s.group == nil {
+	if s.group, err = newGroup(s.tree.root, l.tag, limits, l.env); s.group == nil {
 		l.uncounted = uncounted(l.command, err)
 	} else if s.sandbox != nil && limits.Memory > 0 && limits.Disk == 0 { // what its own limits refuse is an error of the language
 		s.sandbox.Shared, s.sandbox.Objects = limits.Memory, limits.Memory
@@ -320,9 +320,6 @@ func (s *staged) take(r report) (more bool) {
 	case whatStopped:
 		s.notice("the worker was stopped (" + r.Signal + ") and continued")
 	case whatSent:
-		for _, n := range stringsOf(r.Notices) {
-			s.notice(n)
-		}
 		s.confirmed()
 	case whatForeground:
 		var err error
