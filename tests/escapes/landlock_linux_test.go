@@ -67,6 +67,10 @@ var openByLandlock = []string{
 	"write_program_of_a_filter", "replace_program_of_a_filter", "rename_directory_of_a_filter", "make_editor_settings", "make_direnv_settings", "make_settings_of_other_agents",
 	"write_nested_editor_settings", "exchange_editor_settings", "bare_repository_in_place_of_a_repository", "bare_repository_in_place_of_a_nested_one",
 	"repository_above_a_nested_one", "make_settings_of_mercurial",
+	"whiteout_in_place_of_a_hook", "exchange_hooks", "nameless_file_by_its_descriptor", "hook_by_a_directory_of_another_process",
+	"exchange_of_a_path_in_shared_memory", "exchange_of_a_path_by_another_process",
+	// A part of what the kernel counts for the user.
+	"watchers_of_the_user",
 	// Facts about files, hidden ones too, names of keys, and numbers of processes.
 	"size_of_a_key", "size_of_a_login", "watch_keys",
 	"chmod", "utime", "setxattr", "chattr", "keys_of_the_user", "see_a_process_outside", "signal_everything", "pidfd_outside",

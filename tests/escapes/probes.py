@@ -573,8 +573,8 @@ def exchange_hooks():
 @escape
 def nameless_file_by_its_descriptor():
     fd = os.open(ws(), os.O_TMPFILE | os.O_RDWR, 0o644)
-    if libc.linkat(fd, b"", -100, ws(".envrc").encode(), 0x1000) < 0: raise OSError(ctypes.get_errno(), "refused")
-    os.unlink(ws(".envrc"))
+    if libc.linkat(fd, b"", -100, ws(".helix").encode(), 0x1000) < 0: raise OSError(ctypes.get_errno(), "refused")
+    os.unlink(ws(".helix"))
     return "linked"
 
 
@@ -596,9 +596,14 @@ def hook_by_a_directory_of_another_process():
 
 def by_an_exchange_of_the_text(exchange):
     """Another process changes the path while the call is on its way."""
+    try:
+        os.close(os.open(ws(".helix"), os.O_WRONLY | os.O_CREAT, 0o644))
+        os.unlink(ws(".helix"))
+        return "made one without it"
+    except OSError: pass
     text = mmap.mmap(-1, 4096)
     at = ctypes.addressof(ctypes.c_char.from_buffer(text))
-    plain, kept = ws("plain1").encode() + b"\0", ws(".envrc").encode() + b"\0"
+    plain, kept = ws("plain1").encode() + b"\0", ws(".helix").encode() + b"\0"
     text[:len(plain)] = plain
     pid = os.fork()
     if not pid:
@@ -609,8 +614,8 @@ def by_an_exchange_of_the_text(exchange):
         for _ in range(2000):
             fd = libc.open(ctypes.c_void_p(at), os.O_WRONLY | os.O_CREAT, 0o644)
             if fd >= 0: os.close(fd)
-            if os.path.lexists(ws(".envrc")):
-                os.unlink(ws(".envrc"))
+            if os.path.lexists(ws(".helix")):
+                os.unlink(ws(".helix"))
                 return "made one"
     finally:
         os.kill(pid, 9)

@@ -129,7 +129,15 @@ func (p *program) call(a architecture, name string, body func(*program)) {
 // filterFor returns the filter of an architecture, below mounts and namespaces. It allows all
 // calls that it does not name, because mounts and rights protect files.
 func filterFor(a architecture, plan *Plan) program {
-	p := common(a)
+	p := begin(a)
+	for name, flags := range map[string]uint32{"open": 1, "openat": 2} { // first: opening to read costs nothing
+		p.call(a, name, func(p *program) {
+			p.add(load, argument(flags), 0, 0)
+			p.when(anyBit, writes, unix.SECCOMP_RET_USER_NOTIF)
+			p.add(answer, unix.SECCOMP_RET_ALLOW, 0, 0)
+		})
+	}
+	p.common(a)
 	p.call(a, "socket", sockets)
 	for _, name := range reported {
 		if nr, ok := a.calls[name]; ok {
@@ -145,12 +153,6 @@ func filterFor(a architecture, plan *Plan) program {
 		p.add(load, argument(0), 0, 0)
 		p.unless(unix.SECCOMP_RET_USER_NOTIF, 0)
 	})
-	for name, flags := range map[string]uint32{"open": 1, "openat": 2} { // opening to read costs nothing
-		p.call(a, name, func(p *program) {
-			p.add(load, argument(flags), 0, 0)
-			p.when(anyBit, writes, unix.SECCOMP_RET_USER_NOTIF)
-		})
-	}
 	p.add(answer, unix.SECCOMP_RET_ALLOW, 0, 0)
 	return p
 }
@@ -158,7 +160,8 @@ func filterFor(a architecture, plan *Plan) program {
 // lonelyFilterFor returns the filter for a session that shares the machine's namespaces, and
 // so must not reach what is in them: by sockets, shared memory or queues.
 func lonelyFilterFor(a architecture, plan *Plan) program {
-	p := common(a)
+	p := begin(a)
+	p.common(a)
 	p.call(a, "socket", func(p *program) { lonelySockets(p, plan) })
 	if plan.Outlet {
 		p.outletOnly(a)
@@ -195,14 +198,19 @@ func (p *program) noOwnersRights(mode uint32) {
 	p.when(anyBit, unix.S_ISUID, errno(unix.EPERM))
 }
 
-// common returns what the filters begin with: foreign programs, and calls that no session has.
-func common(a architecture) program {
+// begin returns what the filters begin with: they forbid foreign programs.
+func begin(a architecture) program {
 	var p program
 	p.add(load, audit, 0, 0)
 	p.add(equal, a.audit, 1, 0)
 	p.add(answer, errno(unix.ENOSYS), 0, 0) // 32-bit programs
 	p.add(load, number, 0, 0)
 	p.when(atOver, foreign, errno(unix.ENOSYS)) // x32
+	return p
+}
+
+// common forbids the calls that no session has.
+func (p *program) common(a architecture) {
 	for _, name := range forbidden {
 		if nr, ok := a.calls[name]; ok {
 			p.when(equal, nr, errno(unix.EPERM))
@@ -234,7 +242,6 @@ func common(a architecture) program {
 		p.add(and, 0xf, 0, 0)
 		p.unless(errno(unix.EPERM), unix.SOCK_STREAM, unix.SOCK_SEQPACKET)
 	})
-	return p
 }
 
 const tiocLinux = 0x541c

@@ -81,7 +81,7 @@ func TestFilter_NumbersAreTheKernels(t *testing.T) {
 	t.Parallel()
 	for name, a := range architectures {
 		numbers := numbersOf(t, name)
-		calls := slices.Concat([]string{"unshare", "clone", "ioctl", "socket", "socketpair", "open", "openat"}, forbidden, shared, reported, absent, slices.Collect(maps.Keys(ofOthers)), []string{"listen", "setsockopt"}, slices.Collect(maps.Keys(sends)))
+		calls := slices.Concat([]string{"unshare", "clone", "ioctl", "socket", "socketpair", "open", "openat"}, forbidden, shared, reported, absent, slices.Collect(maps.Keys(ofOthers)), []string{"listen", "setsockopt", "fcntl"}, slices.Collect(maps.Keys(sends)), slices.Collect(maps.Keys(modes)))
 		for _, call := range calls {
 			is, there := numbers[call]
 			has, listed := a.calls[call]
@@ -152,6 +152,15 @@ func TestFilter_AnswersEachCall(t *testing.T) {
 			{"renameat2", nil, report},
 			{"linkat", nil, report},
 			{"symlinkat", nil, report},
+			{"fchmod", nil, report},
+			{"fsetxattr", nil, report},
+			{"fchmodat2", nil, enosys},
+			{"setxattrat", nil, enosys},
+			{"io_setup", nil, enosys},
+			{"fcntl", []uint64{0, unix.F_SETLEASE}, eperm},
+			{"fcntl", []uint64{0, unix.F_SETFD}, allow},
+			{"prlimit64", []uint64{0, unix.RLIMIT_NOFILE}, allow},
+			{"prlimit64", []uint64{1, unix.RLIMIT_NOFILE}, report},
 		} {
 			nr, ok := a.calls[row.call]
 			if !ok {
@@ -200,6 +209,14 @@ func TestFilter_OfASessionWithoutNamespacesReachesNothingShared(t *testing.T) {
 			{"ioctl", []uint64{0, unix.TIOCSTI}, eperm, eperm},
 			{"openat", []uint64{0, 0, unix.O_RDWR}, allow, allow}, // nobody would answer a report
 			{"renameat2", nil, allow, allow},
+			{"fchmod", []uint64{0, 0o755}, allow, allow},
+			{"fchmodat", []uint64{0, 0, 0o4755}, eperm, eperm},
+			{"openat", []uint64{0, 0, unix.O_RDONLY, 0o4755}, allow, allow}, // no mode
+			{"openat", []uint64{0, 0, unix.O_CREAT | unix.O_WRONLY, 0o4755}, eperm, eperm},
+			{"openat", []uint64{0, 0, unix.O_TMPFILE | unix.O_WRONLY, 0o4755}, eperm, eperm},
+			{"openat", []uint64{0, 0, unix.O_DIRECTORY, 0o4755}, allow, allow},
+			{"mknodat", []uint64{0, 0, unix.S_IFREG | 0o4755}, eperm, eperm},
+			{"fcntl", []uint64{0, unix.F_SETLEASE}, eperm, eperm},
 		} {
 			nr, ok := a.calls[row.call]
 			if !ok {
