@@ -5,10 +5,10 @@ package places
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,6 +16,8 @@ import (
 
 	"github.com/creack/pty"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/turnstone-repl/turnstone/client"
 )
 
 // name is a session's that only this way uses.
@@ -24,8 +26,14 @@ func (w *way) name() string { return "n" + strings.ToLower(w.mark[:8]) }
 // closes ends the session of that name after the test.
 func (w *way) closes(t *testing.T) {
 	t.Cleanup(func() {
-		if out, err := exec.Command(binary, "close", "--socket", w.e.socket(), w.name()).CombinedOutput(); err != nil {
-			t.Errorf("%v: %s", err, out)
+		c, err := client.Dial(context.Background(), direct(w.e.socket()))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		if err := c.CloseSession(context.Background(), w.name()); err != nil {
+			t.Error(err)
 		}
 	})
 }

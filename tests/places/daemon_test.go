@@ -28,7 +28,9 @@ func (e *engine) detached(line string) error {
 	if _, err := e.says(append(append([]string(nil), e.words...), line)...); err != nil {
 		return err
 	}
-	e.ends = append(e.ends, func() { _, _ = e.says(binary, "ctl", "--socket", e.socket(), "stop") })
+	e.ends = append(e.ends, func() {
+		_, _ = e.says(append(append([]string{"env"}, e.env()...), binary, "ctl", "--socket", e.socket(), "stop")...)
+	})
 	return e.answers()
 }
 

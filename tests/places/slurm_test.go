@@ -75,7 +75,7 @@ func beginSlurm(e *engine) error {
 		return fmt.Errorf("%w: %s", err, e.logs())
 	}
 	e.ends = append(e.ends, func() { _, _ = e.slurm("scancel", "--full", "--signal=KILL", "--user=root") })
-	job, err := e.batch("serve", "--mem=500", "--wrap", "exec "+binary+" serve --socket "+e.socket())
+	job, err := e.batch("serve", "--mem=500", "--wrap", "exec env "+strings.Join(e.env(), " ")+" "+binary+" serve --socket "+e.socket()) // Slurm sets HOME
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func beginSlurm(e *engine) error {
 
 // step are the words that run a command beside a job.
 func (e *engine) step(job string) []string {
-	return append([]string{"env", "SLURM_CONF=" + e.dir + "/slurm.conf", "srun", "--overlap", "--jobid=" + job, "--mem=0", "-n1", "env"}, e.env()...)
+	return append([]string{"env", "SLURM_CONF=" + e.dir + "/slurm.conf", "srun", "--overlap", "--jobid=" + job, "--mem=0", "-n1", "env", "-u", "XDG_STATE_HOME"}, e.env()...) // srun takes the near side's environment along
 }
 
 // slurm runs one of its programs.

@@ -38,8 +38,9 @@ func (e *engine) way(t testing.TB) *way {
 	if err := os.Mkdir(w.home, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	w.socket = filepath.Join(e.dir, "w"+w.mark[:8])
-	if err := os.Symlink(e.socket(), w.socket); err != nil {
+	dir := filepath.Join(e.dir, "w"+w.mark[:8])
+	w.socket = filepath.Join(dir, filepath.Base(e.socket()))
+	if err := os.Symlink(e.dir, dir); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
