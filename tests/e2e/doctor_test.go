@@ -217,6 +217,29 @@ func TestDoctor_RunsNothingThatAProjectNames(t *testing.T) {
 	}
 }
 
+// What a directory has for runtimes is tried in a sandbox.
+func TestDoctor_TriesADirectorysOwnRuntimeInASandbox(t *testing.T) {
+	t.Parallel()
+	h := alone(t)
+	ran := filepath.Join(h.dir, "ran")
+	if err := os.MkdirAll(filepath.Join(h.dir, ".venv/bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := programs.Write(filepath.Join(h.dir, ".venv/bin/python"), []byte("#!/bin/sh\ntouch "+ran+"\nexec /usr/bin/python3 \"$@\"\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(h.dir, ".venv/pyvenv.cfg"), []byte("home = /usr/bin\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := h.run(t, "", "doctor", "--lang", "python")
+	if !strings.Contains(got.stdout, filepath.Join(h.dir, ".venv/bin/python")) {
+		t.Errorf("got %v, want that it is found", got)
+	}
+	if _, err := os.Stat(ran); err == nil {
+		t.Error("it wrote outside of a sandbox")
+	}
+}
+
 func TestDoctor_EndsAtCtrlC(t *testing.T) {
 	t.Parallel()
 	h := alone(t)

@@ -73,13 +73,14 @@ func doctor(f *flag.FlagSet) action {
 		ctx, stop := catchSignals(os.Interrupt)
 		defer stop()
 		d := diagnosis{Version: programVersion(), Build: buildSettings()}
+		careful := c.caution(ctx, isSet(f, "sandbox"))
 		for _, l := range asked {
 			if ctx.Err() == nil {
-				d.Languages = append(d.Languages, newCheckup(ctx, c, l))
+				d.Languages = append(d.Languages, newCheckup(ctx, c, l, careful))
 			}
 		}
 		if i := slices.IndexFunc(d.Languages, func(c *checkup) bool { return c.Missing == "" }); i >= 0 && ctx.Err() == nil {
-			d.MCP = examineMCP(ctx, d.Languages[i].Language, d.Languages[i].two(), given)
+			d.MCP = examineMCP(ctx, careful, d.Languages[i].Language, d.Languages[i].two(), given)
 		}
 		if d.Servers, err = examineServers(ctx, &servers); err != nil {
 			return statusUsage, err

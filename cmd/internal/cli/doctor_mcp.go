@@ -18,7 +18,12 @@ import (
 // examineMCP starts our server as a client does, once for each era of the protocol, and runs
 // code through it, which prints a 2; none if it is empty. given are the arguments that a
 // client would use.
-func examineMCP(ctx context.Context, lang, code string, given []string) []finding {
+func examineMCP(ctx context.Context, careful caution, lang, code string, given []string) []finding {
+	dir, clean, err := careful.place()
+	if err != nil {
+		return []finding{{Name: "the server", Detail: oneLine(err)}}
+	}
+	defer clean()
 	if !slices.Contains(given, "--lang") {
 		given = append(slices.Clone(given), "--lang", lang)
 	}
@@ -37,7 +42,7 @@ func examineMCP(ctx context.Context, lang, code string, given []string) []findin
 		if ctx.Err() != nil {
 			break
 		}
-		detail, err := probeMCP(ctx, given, code, era.meta, era.open)
+		detail, err := probeMCP(ctx, dir, given, code, era.meta, era.open)
 		if err != nil {
 			detail = oneLine(err)
 		}
@@ -70,7 +75,7 @@ const mcpMaxLine = 16 << 20
 // mcpCalls is the number of calls for the median.
 const mcpCalls = 11
 
-func probeMCP(ctx context.Context, args []string, code string, meta map[string]any, open func(*mcpProbe) error) (detail string, err error) {
+func probeMCP(ctx context.Context, dir string, args []string, code string, meta map[string]any, open func(*mcpProbe) error) (detail string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	exe, err := os.Executable()
@@ -78,6 +83,7 @@ func probeMCP(ctx context.Context, args []string, code string, meta map[string]a
 		return "", err
 	}
 	server := exec.CommandContext(ctx, exe, args...)
+	server.Dir = dir
 	in, err := server.StdinPipe()
 	if err != nil {
 		return "", err

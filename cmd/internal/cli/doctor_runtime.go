@@ -41,7 +41,7 @@ type candidate struct {
 }
 
 // newCheckup finds a language's runtime and examines it.
-func newCheckup(ctx context.Context, c choice, lang language) *checkup {
+func newCheckup(ctx context.Context, c choice, lang language, careful caution) *checkup {
 	spec, err := c.specOf(lang)
 	d := &checkup{
 		Language:   lang.name,
@@ -59,9 +59,14 @@ func newCheckup(ctx context.Context, c choice, lang language) *checkup {
 	if d.code, unread = lang.dialect(); unread != nil {
 		d.Notices = append(d.Notices, "less is tried: "+oneLine(unread))
 	}
+	clean := func() {}
+	if err == nil {
+		clean, err = careful.apply(&spec, c.dir, c.executable(lang) != "")
+	}
 	if err != nil {
 		d.Missing = oneLine(err)
 	} else {
+		defer clean()
 		d.examine(ctx, spec)
 	}
 	return d
