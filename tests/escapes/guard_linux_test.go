@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -313,4 +314,73 @@ for name in '.git/config.checked-by-turnstone', 'HEAD':
     try: open(name, 'w')
     except OSError as e: print(e.strerror)
 `, "True False []\nRead-only file system\nRead-only file system")
+}
+
+// What one session has made is foreign to another of the same workspace.
+func TestGuard_ARepositoryOfOneSessionIsForeignToAnother(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	box := workspace(m)
+	one, other := open(t, m, box), open(t, m, box)
+	for _, r := range []*drive.REPL{one, other} {
+		r.Run(t, tryToChange)
+	}
+	says(t, one, "print(subprocess.run('git init -q mine && git -C mine config core.pager x', shell=True).returncode)", "0")
+	says(t, other, "print(subprocess.run('git -C mine config core.pager y', shell=True, stderr=subprocess.DEVNULL).returncode)", "4")
+	says(t, other, "print(changes(\"puts('mine/.git/hooks/pre-commit')\"))", "held: [Errno 30] Read-only file system: 'mine/.git/hooks/pre-commit'")
+	says(t, other, "print(subprocess.run('git init -q yours && git -C yours config core.pager y && echo x > mine/file', shell=True).returncode)", "0")
+	says(t, one, "print(subprocess.run('git -C mine config core.pager z && ! git -C yours config core.pager z', shell=True, stderr=subprocess.DEVNULL).returncode)", "0")
+}
+
+// Git says that it could not write, and the denial names the setting.
+func TestGuard_ARefusedSettingIsNamed(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.outsideDoes(t, m.work, "git remote add there https://example.org/x")
+	r := open(t, m, workspace(m))
+	for _, c := range []struct{ command, setting string }{
+		{"git config core.fsmonitor x", "core.fsmonitor"},
+		{"git config alias.x '!touch y'", "alias.x"},
+		{"git config filter.my.clean x", "filter.my.clean"},
+		{"git config url.https://user:secret@example.org/.insteadOf x", "url.….insteadof"},
+		{"git remote set-url there https://example.org/y", "remote.there.url"},
+		{"git remote add new ext::x", "remote.new.url"},
+		{"git config --unset filter.clean.clean", "filter.clean.clean"},
+	} {
+		t.Run(c.setting, func(t *testing.T) {
+			res := r.Run(t, "import subprocess; print(subprocess.run("+quoted(c.command)+", shell=True, capture_output=True, text=True).stderr)")
+			if said := res.Text(timeline.Stdout, timeline.Stderr); !strings.Contains(said, "Read-only file system") && !strings.Contains(said, "ould not") {
+				t.Errorf("git says %q", said)
+			}
+			wantDenials(t, res, timeline.Denied{Op: "set", With: c.setting, Path: filepath.Join(m.work, ".git/config"), By: "git"})
+		})
+	}
+}
+
+// What people do with modes and attributes goes on as it was.
+func TestGuard_LeavesModesWorking(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	r := open(t, m, workspace(m))
+	says(t, r, `
+import os, stat
+def mode(path): return oct(os.stat(path).st_mode & 0o7777)
+open('run.sh', 'w').close(); os.mkdir('shared')
+os.chmod('run.sh', 0o755); print(mode('run.sh'))
+with open('run.sh') as f: os.fchmod(f.fileno(), 0o640)
+print(mode('run.sh'))
+os.chmod('run.sh', 0o700, dir_fd=os.open('.', os.O_RDONLY)); print(mode('run.sh'))
+os.symlink('run.sh', 'link'); os.chmod('link', 0o711); print(mode('run.sh'))
+os.chmod('shared', 0o2775); print(mode('shared'))
+os.chmod('/proc/self/fd/%d' % os.open('run.sh', os.O_PATH), 0o755); print(mode('run.sh'))
+try: os.fchmod(os.open('run.sh', os.O_PATH), 0o700)
+except OSError as e: print(e.strerror)
+try: os.chmod('nothing', 0o700)
+except OSError as e: print(e.strerror)
+try: os.chmod('run.sh/', 0o700)
+except OSError as e: print(e.strerror)
+os.chown('run.sh', os.getuid(), os.getgid()); os.utime('run.sh', (1, 1))
+`, "0o755\n0o640\n0o700\n0o711\n0o2775\n0o755\nBad file descriptor\nNo such file or directory\nNot a directory")
+	says(t, r, "import subprocess; print(subprocess.run('git init -q && git init -q --shared=group common && tar cf a.tar run.sh shared && mkdir x && tar xpf a.tar -C x && cp -a run.sh copy && install -m 750 run.sh installed', shell=True, capture_output=True, text=True))",
+		"CompletedProcess(args='git init -q && git init -q --shared=group common && tar cf a.tar run.sh shared && mkdir x && tar xpf a.tar -C x && cp -a run.sh copy && install -m 750 run.sh installed', returncode=0, stdout='', stderr='')")
 }
