@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/tests/confined"
@@ -354,6 +356,31 @@ func TestTurn_FollowsNoLinkOfTheSession(t *testing.T) {
 	})
 	begins(t, r)
 	says(t, r, "print(os.path.exists('project/fonts/mine'), os.path.exists('project/.git/config'), os.path.exists('project/ignore'))", "True True False")
+}
+
+// Caches are read-only where the filesystem takes no layer, as the files of a container, and are there all
+// the same.
+func TestTurn_ShowsCachesWhereThereAreNoLayers(t *testing.T) {
+	if !confined.Alone(t, "ESCAPES_WITHOUT_LAYERS=1", unix.CLONE_NEWNS, unix.CAP_SYS_ADMIN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_CHOWN) {
+		return
+	}
+	m := newMachine(t)
+	if confined.NoLayers(m.base) == "" {
+		m.outsideDoes(t, m.base, "mkdir upper work")
+		if err := unix.Mount("overlay", m.sessions, "overlay", 0, "userxattr,lowerdir="+m.sessions+",upperdir="+m.base+"/upper,workdir="+m.base+"/work"); err != nil {
+			t.Skip("no overlay can be mounted here: " + err.Error())
+		}
+		t.Cleanup(func() { _ = unix.Unmount(m.sessions, unix.MNT_DETACH) })
+	}
+	r := open(t, m, workspace(m))
+	r.Run(t, atHome)
+	m.takes(t, r, []step{
+		{"at first", "true", "print(readable('.cache/pip/existing'), puts('.cache/pip/existing'))", "open: cached  Read-only file system"},
+		{"one that was replaced", "mv .cache/pip old && mkdir .cache/pip && echo new > .cache/pip/fresh", "print(readable('.cache/pip/fresh'), puts('.cache/pip/fresh'))", "open: new\n Read-only file system"},
+		{"one that comes", "mkdir -p .cache/uv && echo x > .cache/uv/x", "print(readable('.cache/uv/x'))", "open: x"},
+	})
+	begins(t, r)
+	m.takes(t, r, []step{{"after a reset", "true", "print(readable('.cache/pip/fresh'), readable('.cache/uv/x'))", "open: new\n open: x"}})
 }
 
 // A session whose disk is bounded has its copies in memory, also those of a directory that was replaced.

@@ -256,11 +256,11 @@ func (b *Box) makeClones() {
 			from = string(place.From)
 		case layer:
 			above, ok := overlays[string(place.From)]
-			if !ok {
-				continue // a notice says so
+			if below, err := filepath.Rel(string(place.From), path); ok && err == nil {
+				from = filepath.Join(above, below)
+			} else { // a notice says so
+				place.Kind = readable
 			}
-			below, _ := filepath.Rel(string(place.From), path)
-			from = filepath.Join(above, below)
 		}
 		fd, err := cloneOfPlace(from)
 		if place.Kind == readable && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP)) {
