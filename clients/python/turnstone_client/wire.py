@@ -619,7 +619,7 @@ class Parsed(_Parsed, total=False):
 
 class _Permission(TypedDict):
     id: int
-    op: str  # "write", "create", "remove", "rename", "read", "connect" or "call"
+    op: str  # "write", "create", "remove", "rename", "change" (a mode), "set" (a setting of git), "read", "connect" or "call"
     grant: "Grant"  # Grant would let the call go on.
 
 
@@ -630,7 +630,7 @@ class Permission(_Permission, total=False):
     host: str  # "name:port"
     by: str  # the program's name, if it was a child
     call: str  # the function of the host, "github.search_issues"
-    # with: str  # its arguments, in short (a word of Python: read it by its name in brackets)
+    # with: str  # its arguments, in short; for "set" the name of the setting (a word of Python: read it by its name in brackets)
     destructive: bool  # only a right that names Call in full lets it go on
     remedy: str  # Remedy is the command with which a person allows it; "" if nothing does.
     wider: "Grant"  # Wider would, too, and other calls with it. It is nil if there is no such right.

@@ -511,7 +511,7 @@ export interface Parsed {
 /** A Permission is asked for what the sandbox refuses to a program, or for a function of the host that nobody has allowed. The program or function is held until a person has decided. A wait of kind timeline.WaitPermission has it. The ID never repeats in a session. A call that begins again after an interrupt asks under its former ID. */
 export interface Permission {
   id: number;
-  /** "write", "create", "remove", "rename", "read", "connect" or "call" */
+  /** "write", "create", "remove", "rename", "change" (a mode), "set" (a setting of git), "read", "connect" or "call" */
   op: string;
   /** the file */
   path?: string;
@@ -521,7 +521,7 @@ export interface Permission {
   by?: string;
   /** the function of the host, "github.search_issues" */
   call?: string;
-  /** its arguments, in short */
+  /** its arguments, in short; for "set" the name of the setting */
   with?: string;
   /** only a right that names Call in full lets it go on */
   destructive?: boolean;
