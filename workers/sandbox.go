@@ -180,8 +180,10 @@ func ProtectedNames() []string {
 	return []string{
 		".vscode", ".idea", ".zed", ".claude", ".codex", ".agents", ".aws", ".cursor", ".gemini", ".mcp.json", ".envrc",
 		".amazonq", ".continue", ".crush.json", "crush.json", ".kiro", ".opencode", "opencode.json", "opencode.jsonc", ".qwen", ".roo", ".windsurf",
-		".aider.conf.yml", ".augment", ".devcontainer", ".factory", ".github/mcp.json", ".helix", ".junie", ".kilocode", ".trae",
-		".hg/hgrc", ".hg/hgrc-not-shared", ".hg/sharedpath", ".jj/repo/config.toml", ".sl/config", "_darcs/prefs", // settings of Mercurial, Jujutsu, Sapling and Darcs, which name hooks and programs
+		".aider.conf.yml", ".amp", ".augment", ".clinerules/hooks", ".continuerc.json", ".copilot", ".crush", ".devcontainer", ".factory", ".github/copilot", ".github/hooks", ".github/lsp.json", ".github/mcp.json",
+		".gitlab/duo", ".goose", ".grok", ".helix", ".iflow", ".junie", ".kilocode", ".kimi", ".openhands", ".pi", ".qoder", ".rovodev", ".trae", ".vibe",
+		".config/mise", ".config/mise.toml", ".mise", ".mise.local.toml", ".mise.toml", ".miserc.toml", "mise.local.toml", "mise.toml", // what a shell runs that enters the directory, as .envrc
+		".hg/hgrc", ".hg/hgrc-not-shared", ".hg/sharedpath", ".jj/repo/config.toml", ".sl/config", "_darcs/prefs", ".pijul/config", // settings of Mercurial, Jujutsu, Sapling, Darcs and Pijul, which name hooks and programs
 	}
 }
 

@@ -1,6 +1,7 @@
 package confine
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,26 +24,31 @@ const expectedNames = 3
 // Caches, libraries and toolchains, of which the session writes a copy. A cache that is not listed
 // costs time, and never a result.
 var layeredNames = []string{
-	"R", "go", ".R", ".keras", ".matplotlib", ".TinyTeX", ".virtualenvs",
+	"R", "go", ".keras", ".matplotlib", ".TinyTeX", ".virtualenvs",
 	".bun/install", ".bundle/cache", ".cabal/packages", ".cabal/store", ".cargo/bin", ".cargo/git", ".cargo/registry", ".conda/envs", ".conda/pkgs",
 	".deno/bin", ".dotnet/host", ".dotnet/sdk", ".dotnet/shared", ".dotnet/tools", ".gem/ruby", ".ghcup/bin", ".ghcup/ghc", ".gradle/caches", ".gradle/wrapper",
 	".ipython/profile_default/startup",
 	".julia/artifacts", ".julia/clones", ".julia/compiled", ".julia/conda", ".julia/environments", ".julia/juliaup", ".julia/packages", ".julia/registries", ".julia/scratchspaces",
 	".m2/repository", ".npm/_cacache", ".npm/_npx", ".nuget/packages", ".pixi/bin", ".pixi/envs", ".stack/programs", ".stack/snapshots",
-	".local/bin", ".local/include", ".local/lib", ".local/pipx", ".local/share/fonts", ".local/share/jupyter/kernels", ".local/share/jupyter/lab", ".local/share/jupyter/nbextensions",
-	".local/share/man", ".local/share/mise/installs", ".local/share/mise/shims", ".local/share/pipx", ".local/share/pnpm", ".local/share/r-miniconda",
-	".local/share/uv/python", ".local/share/uv/tools", ".local/share/virtualenv", ".local/share/virtualenvs",
-	".cache/R/R.cache", ".cache/R/pkgcache", ".cache/R/renv", ".cache/ccache", ".cache/deno", ".cache/fontconfig", ".cache/go-build",
-	".cache/huggingface/datasets", ".cache/huggingface/hub", ".cache/huggingface/modules", ".cache/matplotlib", ".cache/ms-playwright", ".cache/mypy", ".cache/node-gyp", ".cache/numba",
+	".local/bin", ".local/include", ".local/lib", ".local/share/fonts", ".local/share/jupyter/kernels", ".local/share/jupyter/lab", ".local/share/jupyter/nbextensions",
+	".local/share/man", ".local/share/mise/installs", ".local/share/mise/shims", ".local/share/pnpm", ".local/share/r-miniconda",
+	".local/share/uv/python", ".local/share/virtualenv", ".local/share/virtualenvs",
+	".cache/R/R.cache", ".cache/R/pkgcache", ".cache/R/renv", ".cache/ccache", ".cache/deno/deps", ".cache/deno/gen", ".cache/deno/npm", ".cache/deno/remote", ".cache/fontconfig", ".cache/go-build",
+	".cache/huggingface/datasets", ".cache/huggingface/hub", ".cache/huggingface/modules", ".cache/matplotlib", ".cache/ms-playwright/chromium*-[0-9]*", ".cache/ms-playwright/ffmpeg-*", ".cache/ms-playwright/firefox-*", ".cache/ms-playwright/webkit-*", ".cache/mypy", ".cache/node-gyp", ".cache/numba",
 	".cache/pip", ".cache/pre-commit", ".cache/pypoetry", ".cache/ruff", ".cache/torch", ".cache/typst", ".cache/uv", ".cache/yarn",
 	".config/fontconfig", ".config/matplotlib", ".config/mypy", ".config/ruff",
+	".local/pipx/py", ".local/pipx/shared", ".local/share/pipx/py", ".local/share/pipx/shared",
 }
 
 // Toolchains and plain settings, which the session only reads.
 var readableNames = []string{
-	"Library/Python", "Library/R", ".asdf", ".elan", ".fonts", ".inputrc", ".juliaup", ".nvm", ".opam", ".pyenv", ".rbenv", ".Rprofile", ".rustup", ".terminfo", ".volta",
+	"Library/Python", "Library/R", ".asdf", ".elan", ".fonts", ".inputrc", ".juliaup", ".nvm", ".opam", ".pyenv", ".R/Makevars", ".rbenv", ".Rprofile", ".rustup", ".terminfo", ".volta",
 	".cache/turnstone", ".cargo/env", ".config/git/attributes", ".config/git/ignore",
 }
+
+// placesOfTools are directories of programs that were installed each on its own. Next to them lie the addresses
+// from which they came, with logins.
+var placesOfTools = []string{".local/pipx/venvs", ".local/share/pipx/venvs", ".local/share/uv/tools"}
 
 // partsOfTools are directories next to a directory of programs that those need.
 var partsOfTools = []string{"include", "lib", "lib64", "libexec", "share"}
@@ -79,7 +85,16 @@ func (p *planner) buildHome(o Origin, work []string) {
 		h.build(name, true)
 	}
 	for _, name := range layeredNames {
-		h.show(h.at(name), layer)
+		for _, path := range h.named(name) {
+			h.show(path, layer)
+		}
+	}
+	for _, name := range placesOfTools {
+		for _, part := range append([]string{"bin", "pyvenv.cfg"}, partsOfTools...) {
+			for _, path := range h.named(name + "/*/" + part) {
+				h.show(path, layer)
+			}
+		}
 	}
 	for _, name := range readableNames {
 		h.show(h.at(name), readable)
@@ -113,6 +128,22 @@ func (p *planner) at(name string) string {
 		}
 	}
 	return filepath.Join(p.home, name)
+}
+
+// named returns the paths of a name below the home directory. A name may be a pattern.
+func (h *homeBuilder) named(name string) (paths []string) {
+	dir, pattern := name, ""
+	for strings.Contains(dir, "*") {
+		dir, pattern = filepath.Dir(dir), filepath.Join(filepath.Base(dir), pattern)
+	}
+	if pattern == "" {
+		return []string{h.at(name)}
+	}
+	found, _ := fs.Glob(os.DirFS(h.at(dir)), pattern)
+	for _, rest := range found {
+		paths = append(paths, filepath.Join(h.at(dir), rest))
+	}
+	return paths
 }
 
 // resolve returns a path without links, and shows a link that the path itself is.
