@@ -35,7 +35,7 @@ func TestGuard_WhatProgramsOutsideMakeOrReplaceStaysAsItIs(t *testing.T) {
 	r.Run(t, tryToChange)
 	const repository = "git init -q %s && cd %s && git -c user.name=T -c user.email=t@example.org commit -q --allow-empty -m first"
 	later := strings.ReplaceAll(repository, "%s", "made/later")
-	for _, c := range []struct{ what, outside, inside, path string }{
+	areHeld(t, m, r, []change{
 		{"settings of git by git itself", "git config user.signingkey x", "puts('.git/config')", ".git/config"},
 		{"settings replaced by a rename", "cp .git/config .c && mv .c .git/config", "puts('.git/config')", ".git/config"},
 		{"hooks made again", "mv .git/hooks .git/old && mkdir .git/hooks", "puts('.git/hooks/post-commit')", ".git/hooks/post-commit"},
@@ -87,20 +87,7 @@ func TestGuard_WhatProgramsOutsideMakeOrReplaceStaysAsItIs(t *testing.T) {
 		{"a bare repository made later", "git init -q --bare made/bare.git", "puts('made/bare.git/hooks/post-receive')", "made/bare.git/hooks/post-receive"},
 		{"a bare repository made later: without its head", "true", "os.rename('made/bare.git/HEAD', 'made/bare.git/H')", "made/bare.git/H"},
 		{"a submodule made later", "git -c protocol.file.allow=always -c user.name=T submodule --quiet add ./vendor/lib made/sub 2>/dev/null || git init -q --bare .git/modules/made", "puts('.git/modules/made/hooks/post-checkout')", ".git/modules/made/hooks/post-checkout"},
-	} {
-		t.Run(c.what, func(t *testing.T) {
-			m.outsideDoes(t, m.work, c.outside)
-			before, _ := os.Stat(filepath.Join(m.work, c.path))
-			code := "top = " + quoted(m.work) + "; os.chdir(top); print(changes(" + quoted(c.inside) + ")); os.chdir(top)"
-			if said := r.Run(t, code).Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
-				t.Errorf("got %q, want it held", said)
-			}
-			after, _ := os.Stat(filepath.Join(m.work, c.path))
-			if (before == nil) != (after == nil) || before != nil && (before.Size() != after.Size() || before.ModTime() != after.ModTime() || before.Mode() != after.Mode()) {
-				t.Errorf("%s changed", c.path)
-			}
-		})
-	}
+	})
 }
 
 func quoted(text string) string { return `"` + strings.ReplaceAll(text, `"`, `\"`) + `"` }
@@ -121,6 +108,7 @@ func TestGuard_LeavesGitWorking(t *testing.T) {
 		{"a remote and a branch that follows one", "git remote add other ./other.git && git push -q -u other HEAD:refs/heads/followed && git fetch -q other && git branch -q --track side2 other/followed && git config branch.side2.remote && git branch -q -D side2"},
 		{"a submodule of its own", "git -c protocol.file.allow=always submodule --quiet add \"$PWD/mine\" added && git -C added config core.pager x && git commit -q -m submodule && git rm -q -f added && git commit -q -m none"},
 		{"no program in settings", "! git config core.fsmonitor x && ! git config --global core.pager x && ! git config remote.other.url ext::x && test -z \"$(git config core.fsmonitor)\""},
+		{"no remote that the session made", "git init -q --bare mine2.git && ! git remote add evil ./mine2.git && ! git remote add evil mine2.git && ! git remote add evil \"file://$PWD/mine2.git\" && ! git config branch.new.remote mine2.git && ! git config branch.new.remote ./absent && git remote add away https://example.org/x && git config branch.new.remote away && ln -s other.git swapped && ! git remote add evil ./swapped"},
 		{"a push to a bare repository", "git -C mine push -q ../other.git HEAD:refs/heads/main"},
 		{"a repository of its own is moved and removed", "mv copy moved && git -C moved config user.name U && rm -rf moved"},
 		{"a commit, a branch, a tag and a merge", "echo x >> README && git commit -q -am x && git checkout -q -b side && git commit -q --allow-empty -m y && git checkout -q - && git merge -q side && git tag t && git branch -d -q side"},

@@ -598,16 +598,28 @@ func (b *Box) bind(n *notification, args *[6]uint64) error {
 		file = above + "/" + file
 	}
 	return b.at(file, false, func(s spot) error {
+		if s.kind() != 0 {
+			return unix.EADDRINUSE
+		}
 		err := b.masked(n, func() error { return bindTo(socket, address) })
-		if err != nil {
-			return err
+		if err == nil && s.kind() != unix.S_IFSOCK {
+			b.removeSocket(file)
+			err = unix.EAGAIN
 		}
-		if s.kind() != unix.S_IFSOCK {
-			_ = unix.Unlink(file)
-			return unix.EAGAIN
-		}
-		return nil
+		return err
 	})
+}
+
+// removeSocket removes a socket, and nothing else that has its path by now.
+func (b *Box) removeSocket(file string) {
+	s, err := b.spotOf(path.Split(file))
+	if err != nil {
+		return
+	}
+	defer s.close()
+	if s.kind() == unix.S_IFSOCK {
+		_ = unix.Unlinkat(s.dir, s.name, 0)
+	}
 }
 
 func bindTo(socket int, address []byte) error {

@@ -232,6 +232,11 @@ func (p *program) common(a architecture) {
 		p.when(equal, unix.TIOCSTI, errno(unix.EPERM))
 		p.when(equal, tiocLinux, errno(unix.EPERM))
 		p.when(equal, unix.TIOCSETD, errno(unix.EPERM)) // loads modules
+		for _, request := range makeNames {
+			p.when(equal, request, errno(unix.EPERM))
+		}
+		p.add(and, 0xff00, 0, 0)
+		p.when(equal, bcachefs, errno(unix.EPERM))
 	})
 	p.call(a, "fcntl", func(p *program) { // programs outside would wait until it is given up
 		p.add(load, argument(1), 0, 0)
@@ -245,6 +250,16 @@ func (p *program) common(a architecture) {
 }
 
 const tiocLinux = 0x541c
+
+// makeNames are requests by which btrfs makes and removes names without a call that is reported: a copy of a
+// directory, filled, gets any name. bcachefs has such ones, too.
+var makeNames = []uint32{
+	0x5000940e, 0x50009418, // BTRFS_IOC_SUBVOL_CREATE
+	0x50009401, 0x50009417, // BTRFS_IOC_SNAP_CREATE
+	0x5000940f, 0x5000943f, // BTRFS_IOC_SNAP_DESTROY
+}
+
+const bcachefs = 0xbc00 // the kind of all its requests
 
 // sockets allows the socket families of the session's own machine and network. It forbids unix
 // datagram sockets, even in pairs: each message can name its target in memory, where neither a

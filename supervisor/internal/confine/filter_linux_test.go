@@ -124,6 +124,8 @@ func TestFilter_AnswersEachCall(t *testing.T) {
 			{"ioctl", []uint64{0, unix.TIOCSTI}, eperm},
 			{"ioctl", []uint64{0, 1<<32 | unix.TIOCSTI}, eperm},
 			{"ioctl", []uint64{0, unix.TIOCSETD}, eperm},
+			{"ioctl", []uint64{0, 0x50009417}, eperm}, // a snapshot of btrfs makes a name
+			{"ioctl", []uint64{0, 0x4020bc10}, eperm}, // likewise of bcachefs
 			{"ioctl", []uint64{0, unix.TIOCGWINSZ}, allow},
 			{"socket", []uint64{unix.AF_INET, unix.SOCK_STREAM}, allow},
 			{"socket", []uint64{unix.AF_INET6, unix.SOCK_DGRAM}, allow},

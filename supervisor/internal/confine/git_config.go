@@ -27,17 +27,19 @@ var (
 	gitSection = regexp.MustCompile(`^\[([A-Za-z0-9-]+)(?: "([^"\\[:cntrl:]]*)")?\]$`)
 	gitSetting = regexp.MustCompile(`^\t([A-Za-z][A-Za-z0-9-]*) = ([^"\\#;[:cntrl:]]*)$`)
 	gitFetch   = regexp.MustCompile(`^\+?refs/(heads|tags)/[^:]*:refs/(remotes|tags)/[^:]*$`)
+	gitWord    = regexp.MustCompile(`^[A-Za-z0-9-]*`)
 )
 
 // gitLines are the lines of settings, sorted by what may be done with them.
 type gitLines struct {
 	opaque []string            // each with its section
 	plain  map[string][]string // values by section, subsection and name
+	odd    map[string]bool     // settings, and sections, that others have written in forms of their own
 }
 
 // readGit reads settings. ok is false where it could misunderstand them.
 func readGit(text []byte) (lines gitLines, ok bool) {
-	lines.plain = map[string][]string{}
+	lines.plain, lines.odd = map[string][]string{}, map[string]bool{}
 	section, sub, strict := "", "", false
 	for line := range bytes.Lines(text) {
 		l := strings.TrimSuffix(string(line), "\n")
@@ -54,6 +56,7 @@ func readGit(text []byte) (lines gitLines, ok bool) {
 				continue
 			}
 			section, sub = trimmed, ""
+			lines.odd[strings.ToLower(gitWord.FindString(trimmed[1:]))] = true
 		case strict:
 			if s := gitSetting.FindStringSubmatch(l); s != nil {
 				if name := strings.ToLower(s[1]); slices.Contains(maySet[section], name) || slices.Contains(mayAdd[section], name) {
@@ -62,6 +65,7 @@ func readGit(text []byte) (lines gitLines, ok bool) {
 					continue
 				}
 			}
+			lines.odd[section+"\x00"+sub+"\x00"+strings.ToLower(gitWord.FindString(trimmed))] = true
 		}
 		lines.opaque = append(lines.opaque, section+"\x00"+sub+"\x00"+l)
 	}
@@ -89,6 +93,9 @@ func refusedIn(old, now []byte) (setting string, refused bool) {
 			continue
 		}
 		part := strings.Split(key, "\x00")
+		if slices.Contains(mayAdd[part[0]], part[2]) && (before.odd[key] || before.odd[part[0]]) {
+			return settingOf(key), true // it is there already, in another form
+		}
 		for _, value := range values {
 			if strings.Contains(value, "::") || strings.HasPrefix(value, "-") { // a transport that is a program, or an option
 				return settingOf(key), true
@@ -134,4 +141,36 @@ func settingOf(line string) string {
 		return ""
 	}
 	return strings.Join(all, ".")
+}
+
+// newAddresses returns the addresses to which git would push by new settings and did not by old ones. A
+// branch may name a remote in their place.
+func newAddresses(old, now []byte) (addresses []string) {
+	before, _ := readGit(old)
+	after, _ := readGit(now)
+	for key, values := range after.plain {
+		if slices.Equal(values, before.plain[key]) {
+			continue
+		}
+		switch part := strings.Split(key, "\x00"); part[0] + "." + part[2] {
+		case "remote.url":
+			addresses = append(addresses, values...)
+		case "branch.remote":
+			for _, v := range values {
+				if remote := "remote\x00" + v + "\x00url"; v != "." && after.plain[remote] == nil && !after.odd[remote] && !after.odd["remote"] {
+					addresses = append(addresses, v)
+				}
+			}
+		}
+	}
+	return addresses
+}
+
+// localAddress returns the path of an address of git's on this machine, as git tells it from others.
+func localAddress(address string) (file string, ok bool) {
+	if file, ok = strings.CutPrefix(address, "file://"); ok {
+		return file, true
+	}
+	colon, slash := strings.IndexByte(address, ':'), strings.IndexByte(address, '/')
+	return address, colon < 0 || slash >= 0 && slash < colon
 }

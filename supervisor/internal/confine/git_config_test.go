@@ -69,6 +69,27 @@ func TestMayBecome_RefusesProgramsAndOtherForms(t *testing.T) {
 	}
 }
 
+// Settings that git did not write, or not so, are there as well: what is in them is not added once more.
+func TestMayBecome_AddsNothingThatIsThereInAnotherForm(t *testing.T) {
+	t.Parallel()
+	const remote, branch = "[remote \"origin\"]\n\turl = https://example.org/b\n", "[branch \"main\"]\n\tremote = other\n"
+	for _, c := range []struct{ before, added string }{
+		{"[remote \"origin\"]\n    url = https://example.org/a\n", remote}, {"[remote \"origin\"]\n\turl=https://example.org/a\n", remote}, {"[remote \"origin\"]\n\tURL = \"https://example.org/a\"\n", remote},
+		{"[remote \"origin\"] url = https://example.org/a\n", remote}, {"[remote.origin]\n\turl = https://example.org/a\n", remote}, {" [Remote \"origin\"]\n\turl = https://example.org/a\n", remote},
+		{"[branch \"main\"]\n  remote = origin\n", branch}, {"[branch \"main\"]\n\tremote = origin ; ours\n", branch},
+	} {
+		if mayBecome([]byte(c.before), []byte(c.before+c.added)) || mayBecome([]byte(c.before), []byte(c.added+c.before)) {
+			t.Errorf("%q is added to %q", c.added, c.before)
+		}
+	}
+	const before = "[remote \"origin\"]\n    url = https://example.org/a\n[branch \"main\"]\n\tvscode-merge-base = origin/main\n\t# remote = x\n"
+	for _, added := range []string{"[remote \"other\"]\n\turl = https://example.org/b\n", "[branch \"main\"]\n\tremote = origin\n\tmerge = refs/heads/main\n"} {
+		if !mayBecome([]byte(before), []byte(before+added)) {
+			t.Errorf("%q is refused", added)
+		}
+	}
+}
+
 // Git must read what is let through as the check does: settings that differ in plain ones alone.
 func TestMayBecome_UnderstandsWhatItLetsThroughAsGitDoes(t *testing.T) {
 	t.Parallel()

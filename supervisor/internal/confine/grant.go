@@ -49,7 +49,7 @@ func (p *Plan) NewGrant(dir string) (*Grant, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &planner{kinds: map[string]Place{}, home: p.home, temporary: p.temporary}
+	g := &planner{kinds: map[string]Place{}, home: p.home, temporary: p.temporary, git: p.git}
 	for _, place := range p.current() {
 		if path := string(place.Path); inside(path, found) && path != found {
 			g.kinds[path] = place

@@ -3,6 +3,7 @@ package confine
 import (
 	"os"
 	"path"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -44,7 +45,7 @@ var plainNames, slashedNames = func() (plain map[string]bool, slashed map[string
 }()
 
 // otherRepositories are the directories of repositories that are not git's.
-var otherRepositories = map[string]bool{".hg": true, ".jj": true, ".sl": true, "_darcs": true}
+var otherRepositories = map[string]bool{".hg": true, ".jj": true, ".pijul": true, ".sl": true, "_darcs": true}
 
 // guardMore adds directories that the session writes.
 func (b *Box) guardMore(work, reach []Path) {
@@ -152,15 +153,19 @@ func protectsInGit(below string) bool {
 }
 
 // isOwnWithin reports whether a path in a repository's directory is in a submodule or a work tree that
-// the session added.
-func (b *Box) isOwnWithin(git, below string) bool {
+// the session added, and not in one of somebody else's in that.
+func (b *Box) isOwnWithin(git, below string) (own bool) {
 	for {
 		part, after, found := strings.Cut(below, "/")
 		if !found {
-			return false
+			return own
 		}
-		if git += "/" + part; b.isOwn(git) {
-			return true
+		git += "/" + part
+		switch {
+		case b.isOwn(git):
+			own = true
+		case isGitDir(git):
+			own = false
 		}
 		below = after
 	}
@@ -183,7 +188,7 @@ func (b *Box) isForeignBare(dir string) bool { return isGitDir(dir) && !b.isOwn(
 // submodule or work tree in that of another, or the last part of a bare one.
 func (b *Box) noteMade(full string) {
 	switch folded := strings.ToLower(path.Base(full)); {
-	case folded == ".git", otherRepositories[folded], strings.Contains(full, "/.git/modules/"), strings.Contains(full, "/.git/worktrees/"):
+	case folded == ".git", otherRepositories[folded], b.isAdded(full):
 	case (folded == "objects" || folded == "head") && isGitDir(path.Dir(full)):
 		full = path.Dir(full)
 	default:
@@ -202,6 +207,24 @@ func (b *Box) noteMade(full string) {
 	if b.notes != nil && !strings.Contains(id, "\n") {
 		_, _ = b.notes.WriteString(id + "\n") // else it is protected later, as those of others
 	}
+}
+
+// isAdded reports whether a path is that of a submodule or a work tree in the directory of a repository, and
+// not in the directory of one that somebody else added.
+func (b *Box) isAdded(full string) bool {
+	if !strings.Contains(full, "/.git/modules/") && !strings.Contains(full, "/.git/worktrees/") {
+		return false
+	}
+	for dir := path.Dir(full); dir != "/"; dir = path.Dir(dir) {
+		above, name := path.Split(dir)
+		if (name == "modules" || name == "worktrees") && (path.Base(above) == ".git" || isGitDir(above)) {
+			return true
+		}
+		if b.isForeignBare(dir) {
+			return false
+		}
+	}
+	return false
 }
 
 // mayMove returns why a name must stay where it is. mv copies on EXDEV, and leaves what it may not
@@ -230,10 +253,10 @@ func (b *Box) makesRepository(full string) bool {
 	if b.workAround(full) == "" {
 		return false
 	}
-	switch strings.ToLower(path.Base(full)) {
-	case ".git":
+	switch name := strings.ToLower(path.Base(full)); {
+	case name == ".git", otherRepositories[name]:
 		return b.isForeign(full)
-	case "head", "objects", "commondir":
+	case name == "head", name == "objects", name == "commondir":
 		return b.isForeignBare(path.Dir(full))
 	}
 	return false
@@ -290,7 +313,7 @@ func (b *Box) holdsForeign(full string) (found, all bool) {
 		}
 		for _, e := range entries {
 			switch {
-			case strings.EqualFold(e.Name(), ".git"):
+			case strings.EqualFold(e.Name(), ".git"), otherRepositories[strings.ToLower(e.Name())]:
 				if b.isForeign(dir + "/" + e.Name()) {
 					return true, true
 				}
@@ -305,15 +328,35 @@ func (b *Box) holdsForeign(full string) (found, all bool) {
 }
 
 // fills reports whether a name must not get something that may have been filled before: a part of a
-// repository, or the .git above one.
+// repository, what makes one of a directory above another, or a directory that would hold protected names.
 func (b *Box) fills(full string, moving bool) bool {
 	name := strings.ToLower(path.Base(full))
 	switch {
-	case name == ".git" && !exists(full):
+	case (name == ".git" || name == "head") && !exists(full):
 		found, _ := b.holdsForeign(path.Dir(full))
 		return found
-	case moving && inBare[name]:
-		return b.isInForeignGit(full)
+	case moving:
+		return inBare[name] && b.isInForeignGit(full) || b.isAboveName(full)
+	}
+	return false
+}
+
+// isAboveName reports whether a protected name that has slashes begins with a path.
+func (b *Box) isAboveName(full string) bool {
+	b.keeping.RLock()
+	defer b.keeping.RUnlock()
+	base := b.workAround(full)
+	if base == "" {
+		return false
+	}
+	for at := full; at != base; at = path.Dir(at) {
+		above, first := path.Dir(at), strings.ToLower(path.Base(at))
+		rest := strings.ToLower(strings.TrimPrefix(full, above+"/"))
+		for _, n := range slashedNames[first] {
+			if strings.HasPrefix(n, rest+"/") && (above == base || b.isForeign(above+"/.git") || otherRepositories[first] && b.isForeign(at)) {
+				return true
+			}
+		}
 	}
 	return false
 }
@@ -343,7 +386,7 @@ func (b *Box) replaceSettings(from spot, file string, flags uint) (done bool, er
 		return false, err
 	}
 	was, mode, err := readSettings(to.dir, to.name)
-	if err != nil {
+	if err != nil || !b.mayFollow(path.Dir(to.full), newAddresses(was, now)) {
 		return false, nil // it is refused as protected
 	}
 	if setting, refused := refusedIn(was, now); refused {
@@ -366,6 +409,35 @@ func (b *Box) replaceSettings(from spot, file string, flags uint) (done bool, er
 		return false, err
 	}
 	return true, unix.Unlinkat(from.dir, from.name, 0)
+}
+
+// mayFollow reports whether git may push to new addresses from a repository. It would run the hooks of one
+// that the session made.
+func (b *Box) mayFollow(git string, addresses []string) bool {
+	return !slices.ContainsFunc(addresses, func(address string) bool {
+		file, local := localAddress(address)
+		if !local {
+			return false
+		}
+		if !path.IsAbs(file) {
+			file = path.Join(path.Dir(git), file)
+		}
+		return !b.isFirm(file)
+	})
+}
+
+// isFirm reports whether a path leads to a repository that the session can neither change nor exchange.
+func (b *Box) isFirm(file string) bool {
+	b.keeping.RLock()
+	defer b.keeping.RUnlock()
+	if b.workAround(file) == "" {
+		return true
+	}
+	found, err := filepath.EvalSymlinks(file)
+	if err != nil || found != path.Clean(file) {
+		return false
+	}
+	return b.isForeign(found+"/.git") || b.isForeignBare(found)
 }
 
 // reaches reports whether git's settings lead to a path.

@@ -85,13 +85,13 @@ func (p *planner) buildHome(o Origin, work []string) {
 		h.build(name, true)
 	}
 	for _, name := range layeredNames {
-		for _, path := range h.named(name) {
+		for _, path := range h.found(name) {
 			h.show(path, layer)
 		}
 	}
 	for _, name := range placesOfTools {
 		for _, part := range append([]string{"bin", "pyvenv.cfg"}, partsOfTools...) {
-			for _, path := range h.named(name + "/*/" + part) {
+			for _, path := range h.found(name + "/*/" + part) {
 				h.show(path, layer)
 			}
 		}
@@ -130,8 +130,8 @@ func (p *planner) at(name string) string {
 	return filepath.Join(p.home, name)
 }
 
-// named returns the paths of a name below the home directory. A name may be a pattern.
-func (h *homeBuilder) named(name string) (paths []string) {
+// found returns the paths of a name below the home directory. A name may be a pattern.
+func (h *homeBuilder) found(name string) (paths []string) {
 	dir, pattern := name, ""
 	for strings.Contains(dir, "*") {
 		dir, pattern = filepath.Dir(dir), filepath.Join(filepath.Base(dir), pattern)
@@ -139,8 +139,8 @@ func (h *homeBuilder) named(name string) (paths []string) {
 	if pattern == "" {
 		return []string{h.at(name)}
 	}
-	found, _ := fs.Glob(os.DirFS(h.at(dir)), pattern)
-	for _, rest := range found {
+	names, _ := fs.Glob(os.DirFS(h.at(dir)), pattern)
+	for _, rest := range names {
 		paths = append(paths, filepath.Join(h.at(dir), rest))
 	}
 	return paths

@@ -36,6 +36,7 @@ type Plan struct {
 	work      []string
 	keep      []string // stays as it is wherever the session may write
 	watch     *watch   // what may have changed since; nil in the stage
+	git       []string // variables that say where settings of git are
 	unshown   []string
 	home      string
 	temporary []string
@@ -149,7 +150,7 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 		return nil, nil, fmt.Errorf("the sandbox would need %d mounts, and %d are allowed: choose a smaller workspace", len(p.kinds), maxPlaces)
 	}
 	plan := &Plan{State: Path(real(o.State)), Network: s.Network == workers.NetworkFull, Outlet: s.Network == workers.NetworkList, Absent: p.absent, work: work, keep: s.Protected, unshown: p.unshown, home: p.home, temporary: p.temporary}
-	plan.Reach = p.reach
+	plan.Reach, plan.git = p.reach, p.git
 	for _, w := range work {
 		plan.Work = append(plan.Work, Path(w))
 	}
@@ -166,7 +167,7 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 }
 
 func newPlanner(o Origin) *planner {
-	p := &planner{kinds: map[string]Place{}, named: map[string]*named{}, home: realOrAbsent(o.Home), directories: o.Directories, own: ownRepositories(real(o.State))}
+	p := &planner{kinds: map[string]Place{}, named: map[string]*named{}, home: realOrAbsent(o.Home), directories: o.Directories, git: gitVariables(o.Env), own: ownRepositories(real(o.State))}
 	for _, d := range o.Temporary {
 		if d = real(d); d != "" && !slices.Contains(p.temporary, d) {
 			p.temporary = append(p.temporary, d)
@@ -221,6 +222,7 @@ type planner struct {
 	reach     []Path
 	views     []*gitView
 	own       map[string]bool // repositories that the session made
+	git       []string        // variables that say where settings of git are
 	unshown   []string        // are there, and not in the session's home directory
 	notices   []string
 

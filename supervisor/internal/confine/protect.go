@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"io"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,6 +33,7 @@ var (
 	settingsOfHooks = []string{
 		".husky", ".pre-commit-config.yaml", ".overcommit.yml", ".lefthook", "lefthook.yml", "lefthook.yaml", "lefthook.toml", "lefthook.json",
 		".lefthook.yml", ".lefthook.yaml", "lefthook-local.yml", ".lefthook-local.yml",
+		".pre-commit-config.yml", "captainhook.json", "grumphp.yml", "hk.pkl", "prek.toml",
 	}
 )
 
@@ -119,9 +121,6 @@ func (s *search) repository(dir, base string) {
 	s.alone(dir, base)
 	hooks := []string{filepath.Join(config, "hooks")}
 	named, origins := s.namedIn(dir, config)
-	if s.views++; len(origins) > 0 && s.views <= viewsOfDir && len(s.p.views) < maxViews {
-		s.p.views = append(s.p.views, newGitView(dir, config, base, origins, named))
-	}
 	for path, what := range named {
 		if what == namedHooks {
 			hooks = append(hooks, path)
@@ -132,12 +131,20 @@ func (s *search) repository(dir, base string) {
 		s.reach(path, base)
 	}
 	for _, dir := range hooks {
+		origins[dir] = true // a hook may become a link
+		if way := wayTo(dir); len(way) > 1 {
+			s.reach(dir, base)
+		}
 		entries, _ := os.ReadDir(dir)
 		for _, e := range entries {
 			if e.Type()&os.ModeSymlink != 0 {
 				s.reach(real(filepath.Join(dir, e.Name())), base)
 			}
 		}
+	}
+	if s.views++; len(origins) > 0 && s.views <= viewsOfDir && len(s.p.views) < maxViews {
+		v := newGitView(dir, config, base, origins, named)
+		v.git, s.p.views = s.p.git, append(s.p.views, v)
 	}
 	if slices.ContainsFunc(hooks, hasHooks) {
 		for _, n := range settingsOfHooks {
@@ -146,12 +153,45 @@ func (s *search) repository(dir, base string) {
 	}
 }
 
-// reach protects what git's settings lead to.
+// reach protects what git's settings lead to, and the links on the way there.
 func (s *search) reach(path, base string) {
-	if inside(path, base) && path != base {
-		s.keep(path, base)
-		s.p.reach = append(s.p.reach, Path(path))
+	way := wayTo(path)
+	for i, at := range way {
+		if !inside(at, base) || at == base {
+			continue
+		}
+		if s.p.reach = append(s.p.reach, Path(at)); i == len(way)-1 {
+			s.keep(at, base)
+		}
 	}
+}
+
+// mostLinksOn bounds the symbolic links in one path, as in the kernel.
+const mostLinksOn = 40
+
+// wayTo returns the symbolic links in a path, and last where it leads, whether something is there or not.
+func wayTo(path string) (way []string) {
+	for range mostLinksOn {
+		at, link := "/", false
+		parts := strings.Split(strings.Trim(filepath.Clean(path), "/"), "/")
+		for i, part := range parts {
+			next := filepath.Join(at, part)
+			to, err := os.Readlink(next)
+			if link = err == nil; link {
+				way = append(way, next)
+				if !filepath.IsAbs(to) {
+					to = filepath.Join(at, to)
+				}
+				path = filepath.Join(to, filepath.Join(parts[i+1:]...))
+				break
+			}
+			at = next
+		}
+		if !link {
+			return append(way, at)
+		}
+	}
+	return way
 }
 
 // alone keeps another repository from being made in the place of the one in dir. A session writes the
@@ -237,6 +277,7 @@ func (s *search) keep(path, base string) {
 		if path == "" || !inside(path, base) {
 			return
 		}
+		s.p.reach = append(s.p.reach, Path(path)) // also when it is replaced
 	}
 	s.p.set(path, protected)
 	s.fix(filepath.Dir(path), base)
@@ -331,15 +372,14 @@ func (s *search) namedIn(work, config string) (paths map[string]string, read map
 // askGit adds the paths that git finds in its settings, and the files that it has read.
 func (s *search) askGit(work, config string, paths map[string]string, read map[string]bool) {
 	// With --show-origin and -z: the file, a zero byte, the key, a line's end, the value, a zero byte.
-	fields := bytes.Split(gitOutput(work, s.p.home, "config", "--list", "-z", "--show-origin", "--includes"), []byte{0})
+	fields := bytes.Split(gitWith(work, append([]string{"HOME=" + s.p.home}, s.p.git...), "config", "--list", "-z", "--show-origin", "--includes"), []byte{0})
 	for i := 0; i+1 < len(fields) && len(paths) < maxPlaces; i += 2 {
 		name, isFile := strings.CutPrefix(string(fields[i]), "file:")
-		if !isFile {
-			continue
-		}
 		origin := s.absolute(name, work)
-		read[origin] = true
-		if filepath.Dir(origin) != config { // else it is the repository's own, and protected as such
+		if isFile {
+			read[origin] = true
+		}
+		if isFile && filepath.Dir(origin) != config { // else it is the repository's own, and protected as such
 			paths[origin] = cmp.Or(paths[origin], namedSettings)
 		}
 		key, value, _ := strings.Cut(string(fields[i+1]), "\n")
@@ -350,7 +390,7 @@ func (s *search) askGit(work, config string, paths map[string]string, read map[s
 		case strings.HasPrefix(key, "include") && strings.HasSuffix(key, ".path"):
 			paths[s.absolute(value, filepath.Dir(origin))] = namedSettings
 		default:
-			for _, path := range s.programsIn(value, work) {
+			for _, path := range s.programsIn(key, value, work) {
 				paths[path] = cmp.Or(paths[path], namedProgram)
 			}
 		}
@@ -380,7 +420,7 @@ func (s *search) named(file, work string) map[string]string {
 					queue = append(queue, included)
 				}
 			default:
-				for _, path := range s.programsIn(value, work) {
+				for _, path := range s.programsIn(section+"."+key, value, work) {
 					paths[path] = cmp.Or(paths[path], namedProgram)
 				}
 			}
@@ -390,20 +430,39 @@ func (s *search) named(file, work string) map[string]string {
 }
 
 // programsIn returns the programs of a work tree in a setting: filters, drivers of diffs and merges, and
-// other commands, which git runs from its top. They may be the whole, a quoted part, or a word of it.
-func (s *search) programsIn(value, work string) (paths []string) {
+// other commands, which git runs from its top. They may be the whole, a quoted part, or a word of it, also
+// one behind a variable or an option, and may come later.
+func (s *search) programsIn(key, value, work string) (paths []string) {
 	words := append([]string{value}, strings.FieldsFunc(value, func(r rune) bool { return r == '"' || r == '\'' })...)
-	for _, word := range append(words, strings.FieldsFunc(value, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("\"'!;&|()$`\\", r) })...) {
-		if !strings.Contains(word, "/") {
+	for i, word := range strings.FieldsFunc(value, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("\"'!;&|()$`\\=<>{}", r) }) {
+		switch first, rest, found := strings.Cut(word, "/"); {
+		case found && (first == "" || strings.Contains(value, "$")):
+			words = append(words, word, rest)
+		case found:
+			words = append(words, word)
+		case i > 0 && strings.Contains(word, "."):
+			words = append(words, "./"+word)
+		}
+	}
+	kind := gitWord.FindString(key)
+	for _, word := range words {
+		if !strings.Contains(word, "/") && !strings.Contains(value, "$") {
 			continue
 		}
 		path := s.absolute(word, work)
-		if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() && inside(path, work) {
+		if !inside(path, work) || path == work {
+			continue
+		}
+		if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() || err != nil && runsAlone[kind] {
 			paths = append(paths, path)
 		}
 	}
 	return paths
 }
+
+// runsAlone are sections with programs that git runs without being told. They are protected before they are
+// there.
+var runsAlone = map[string]bool{"core": true, "credential": true, "diff": true, "filter": true, "gpg": true, "merge": true}
 
 // settingsOf reads a file that a session may have made: it may be anything, such as a pipe in
 // which nothing ever comes. nil stands for all that is no settings file.
@@ -425,7 +484,10 @@ func settingsOf(path string) []byte {
 
 // absolute resolves a path of a settings file.
 func (s *search) absolute(path, dir string) string {
-	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+	if name, rest, ok := strings.Cut(path, "/"); ok && strings.HasPrefix(name, "~") {
+		if who, err := user.Lookup(name[1:]); err == nil {
+			return filepath.Join(who.HomeDir, rest)
+		}
 		return filepath.Join(s.p.home, rest)
 	}
 	if !filepath.IsAbs(path) {

@@ -327,10 +327,11 @@ const (
 type gitView struct {
 	work, config, base string
 	origins            records
+	git                []string // variables that say where settings of git are
 }
 
 func newGitView(work, config, base string, origins map[string]bool, named map[string]string) *gitView {
-	v := &gitView{work, config, base, records{}}
+	v := &gitView{work: work, config: config, base: base, origins: records{}}
 	for file := range origins {
 		v.origins.note(file)
 	}
@@ -346,7 +347,7 @@ func (v *gitView) isStale() bool { return v.origins.isStale() }
 
 // read reads the settings again, and returns what they lead to.
 func (v *gitView) read(home string) (reach []Path) {
-	p := &planner{kinds: map[string]Place{}, home: home}
+	p := &planner{kinds: map[string]Place{}, home: home, git: v.git}
 	(&search{p: p}).repository(v.work, v.base)
 	for _, fresh := range p.views {
 		*v = *fresh

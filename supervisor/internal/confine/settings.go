@@ -161,6 +161,11 @@ var gitDirectories = []string{"/usr/local/bin", "/usr/bin", "/bin", "/opt/homebr
 // gitOutput returns what git writes; nil where it fails or is not installed. It has an environment of
 // its own and writes to a pipe, so it starts no other program.
 func gitOutput(dir, home string, args ...string) []byte {
+	return gitWith(dir, []string{"HOME=" + home}, args...)
+}
+
+// gitWith is gitOutput with more variables.
+func gitWith(dir string, env []string, args ...string) []byte {
 	program := ""
 	for _, d := range slices.Backward(gitDirectories) {
 		if name := filepath.Join(d, "git"); exists(name) {
@@ -173,7 +178,7 @@ func gitOutput(dir, home string, args ...string) []byte {
 	ctx, cancel := context.WithTimeout(context.Background(), gitLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, append([]string{"--no-pager"}, args...)...)
-	cmd.Dir, cmd.Env = dir, []string{"PATH=" + strings.Join(gitDirectories, ":"), "HOME=" + home}
+	cmd.Dir, cmd.Env = dir, append([]string{"PATH=" + strings.Join(gitDirectories, ":")}, env...)
 	out, err := cmd.StdoutPipe()
 	if err != nil || cmd.Start() != nil {
 		return nil
@@ -183,4 +188,14 @@ func gitOutput(dir, home string, args ...string) []byte {
 		return nil
 	}
 	return text
+}
+
+// gitVariables returns the variables that say where settings of git are.
+func gitVariables(env []string) (all []string) {
+	for _, entry := range env {
+		if strings.HasPrefix(entry, "XDG_CONFIG_HOME=") || strings.HasPrefix(entry, "GIT_CONFIG_") {
+			all = append(all, entry)
+		}
+	}
+	return all
 }

@@ -1,0 +1,100 @@
+package escapes
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/tests/drive"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// A change is something that a session tries, after programs outside have done something.
+type change struct{ what, outside, inside, path string }
+
+// areHeld wants each change held, and its path as it was.
+func areHeld(t *testing.T, m *machine, r *drive.REPL, changes []change) {
+	for _, c := range changes {
+		t.Run(c.what, func(t *testing.T) {
+			m.outsideDoes(t, m.work, c.outside)
+			before, _ := os.Stat(filepath.Join(m.work, c.path))
+			code := "top = " + quoted(m.work) + "; os.chdir(top); print(changes(" + quoted(c.inside) + ")); os.chdir(top)"
+			if said := r.Run(t, code).Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
+				t.Errorf("got %q, want it held", said)
+			}
+			after, _ := os.Stat(filepath.Join(m.work, c.path))
+			if (before == nil) != (after == nil) || before != nil && (before.Size() != after.Size() || before.ModTime() != after.ModTime() || before.Mode() != after.Mode()) {
+				t.Errorf("%s changed", c.path)
+			}
+		})
+	}
+}
+
+// What a session may make itself, or remove, must not help it to what it may not write.
+func TestGuard_HasNoWayAroundIt(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	r := open(t, m, workspace(m))
+	r.Run(t, tryToChange+"os.makedirs('.git/modules/ahead')")
+	areHeld(t, m, r, []change{
+		{"hooks of a submodule, made again", "git init -q --bare .git/modules/late", "shutil.rmtree('.git/modules/late/hooks', ignore_errors=True); puts('.git/modules/late/hooks/post-checkout')", ".git/modules/late/hooks/post-checkout"},
+		{"hooks of a submodule that had none", "git init -q --bare --template= .git/modules/plain", "puts('.git/modules/plain/hooks/post-checkout')", ".git/modules/plain/hooks/post-checkout"},
+		{"attributes of a submodule that had none", "true", "puts('.git/modules/plain/info/attributes')", ".git/modules/plain/info/attributes"},
+		{"a submodule in a directory that the session made", "git init -q --bare .git/modules/ahead/late", "puts('.git/modules/ahead/late/hooks/post-checkout')", ".git/modules/ahead/late/hooks/post-checkout"},
+		{"its settings", "true", "puts('.git/modules/ahead/late/config')", ".git/modules/ahead/late/config"},
+		{"where a work tree that is added later belongs", "git -c user.name=T -c user.email=t@example.org worktree add -q ../beside 2>/dev/null; true", "puts('.git/worktrees/beside/commondir')", ".git/worktrees/beside/commondir"},
+		{"Mercurial's directory moved away", "mkdir -p made/hg/.hg", "os.rename('made/hg/.hg', 'made/hg/x')", "made/hg/x"},
+		{"Mercurial's directory removed", "true", "os.rmdir('made/hg/.hg')", "made/hg/.hg"},
+		{"a directory above Mercurial's", "true", "os.rename('made/hg', 'made/gone')", "made/gone"},
+		{"a filled directory in Jujutsu's", "mkdir -p made/jj/.jj", "puts('filled/config.toml'); os.rename('filled', 'made/jj/.jj/repo')", "made/jj/.jj/repo"},
+		{"a filled directory of settings", "git init -q made/gh", "puts('filled2/hooks/x.json'); os.rename('filled2', 'made/gh/.github')", "made/gh/.github"},
+		{"a link to one", "true", "os.symlink(top + '/filled2', 'made/gh/.github')", "made/gh/.github"},
+		{"a repository above one", "git init -q made/deep/er", "puts('made/deep/HEAD')", "made/deep/HEAD"},
+		{"a repository far above one", "true", "puts('made/HEAD')", "made/HEAD"},
+		{"a repository above one, by a rename", "true", "puts('head'); os.rename('head', 'made/HEAD')", "made/HEAD"},
+		{"hooks of a client of models", "true", "puts('.github/hooks/x.json')", ".github/hooks/x.json"},
+		{"what a shell runs", "echo > mise.toml", "puts('mise.toml')", "mise.toml"},
+		{"hooks that are a link now", "cd vendor/lib && mkdir scripts && mv .git/hooks .git/old && ln -s ../scripts .git/hooks", "puts('vendor/lib/scripts/pre-push')", "vendor/lib/scripts/pre-push"},
+		{"that link", "true", "os.unlink('vendor/lib/.git/hooks')", "vendor/lib/.git/hooks"},
+		{"a hook that is a link now", "mkdir -p scripts && touch scripts/pre-push && rm -f .husky/_/pre-push && ln -s ../../scripts/pre-push .husky/_/pre-push", "puts('scripts/pre-push')", "scripts/pre-push"},
+		{"hooks behind a link to a directory", "mkdir -p real/hooks && ln -s real link && git -C vendor/lib config core.hooksPath ../../link/hooks", "puts('real/hooks/pre-push')", "real/hooks/pre-push"},
+		{"hooks behind a link, the link", "git -C vendor/lib config core.hooksPath link/hooks && cd vendor/lib && mkdir -p real/hooks && ln -s real link", "os.unlink('vendor/lib/link')", "vendor/lib/link"},
+		{"hooks behind a link, where it leads", "true", "puts('vendor/lib/real/hooks/pre-push')", "vendor/lib/real/hooks/pre-push"},
+		{"a program without a slash", "cd vendor/lib && touch clean.py && git config filter.a.clean 'python3 clean.py'", "puts('vendor/lib/clean.py')", "vendor/lib/clean.py"},
+		{"a program behind a command", "git -C vendor/lib config filter.b.clean '\"$(git rev-parse --show-toplevel)/tools/b\"'", "puts('vendor/lib/tools/b')", "vendor/lib/tools/b"},
+		{"a program behind a variable", "git -C vendor/lib config filter.c.clean '$PWD/tools/c'", "puts('vendor/lib/tools/c')", "vendor/lib/tools/c"},
+		{"a program behind an option", "git -C vendor/lib config filter.d.clean 'sh --rcfile=./tools/d'", "puts('vendor/lib/tools/d')", "vendor/lib/tools/d"},
+		{"a program that is not there yet", "git -C vendor/lib config core.fsmonitor ./tools/e", "puts('vendor/lib/tools/e')", "vendor/lib/tools/e"},
+	})
+	if said := r.Run(t, "print(changes("+quoted("puts('vendor/lib/tools/other'); puts('made/deep/file'); puts('made/gh/.github/workflows/x.yml')")+"))").Text(timeline.Stdout, timeline.Stderr); said != "open\n" {
+		t.Errorf("next to them: got %q", said)
+	}
+}
+
+// Git's settings may be where variables say.
+func TestGuard_ReadsGitsSettingsWhereVariablesSayTheyAre(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		what string
+		env  []string
+	}{
+		{"XDG_CONFIG_HOME", []string{"XDG_CONFIG_HOME=@/settings"}},
+		{"GIT_CONFIG_GLOBAL", []string{"GIT_CONFIG_GLOBAL=@/settings/git/config"}},
+		{"GIT_CONFIG_COUNT", []string{"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=filter.g.clean", "GIT_CONFIG_VALUE_0=./tools/g"}},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine(t)
+			write(t, filepath.Join(m.home, "settings/git/config"), "[filter \"g\"]\n\tclean = ./tools/g\n")
+			for _, entry := range c.env {
+				m.env = append(m.env, strings.Replace(entry, "@", m.home, 1))
+			}
+			r := open(t, m, workspace(m))
+			r.Run(t, tryToChange)
+			if said := r.Run(t, "print(changes(\"puts('tools/g')\"))").Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
+				t.Errorf("got %q, want it held", said)
+			}
+		})
+	}
+}
