@@ -127,7 +127,7 @@ func (b *Box) protectsName(above, at, name, base string) bool {
 
 // protectsInTree judges .git in a directory, and what is below it.
 func (b *Box) protectsInTree(above, git, below string) bool {
-	if !b.isForeign(git) {
+	if b.isOwn(git) {
 		return false
 	}
 	if below == "" { // a file that names the repository
@@ -230,10 +230,14 @@ func (b *Box) isAdded(full string) bool {
 // mayMove returns why a name must stay where it is. mv copies on EXDEV, and leaves what it may not
 // remove.
 func (b *Box) mayMove(s spot) error {
+	kind := s.kind()
+	if kind == 0 {
+		return unix.ENOENT // what somebody makes in this moment is not moved
+	}
 	if b.protects(s.full) || b.makesRepository(s.full) {
 		return keptError{path: s.full}
 	}
-	if s.kind() != unix.S_IFDIR {
+	if kind != unix.S_IFDIR {
 		return nil
 	}
 	if b.isInForeignGit(s.full) || b.isAbovePlace(s.full) {
@@ -255,7 +259,7 @@ func (b *Box) makesRepository(full string) bool {
 	}
 	switch name := strings.ToLower(path.Base(full)); {
 	case name == ".git", otherRepositories[name]:
-		return b.isForeign(full)
+		return !b.isOwn(full) // also when it is made in this moment
 	case name == "head", name == "objects", name == "commondir":
 		return b.isForeignBare(path.Dir(full))
 	}

@@ -1,0 +1,195 @@
+package escapes
+
+import (
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/tests/drive"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// saves are the ways in which programs save a file $F, as scripts. Where an editor is not installed, a
+// shell does what it does.
+var saves = []struct{ by, script string }{
+	{"a rename", `cp "$F" "$F.new" && mv "$F.new" "$F"`},
+	{"sed", `sed -i 's/^//' "$F"`},
+	{"vim", `if command -v vim > /dev/null; then vim -es -u NONE -c 'set backupcopy=no writebackup' -c 'normal o' -c wq "$F" < /dev/null; else mv "$F" "$F~" && cat "$F~" > "$F" && rm "$F~"; fi`},
+	{"Python", `python3 -c 'import os, sys, tempfile; f = sys.argv[1]; t = tempfile.NamedTemporaryFile("wb", dir=os.path.dirname(f), delete=False); t.write(open(f, "rb").read()); t.close(); os.replace(t.name, f)' "$F"`},
+	{"a removal and a new file", `cat "$F" > "$F.new" && rm "$F" && cat "$F.new" > "$F" && rm "$F.new"`},
+	{"writing in place", `cat "$F" > "$F.new" && cat "$F.new" > "$F" && rm "$F.new"`},
+	{"a new directory", `D=$(dirname "$F") && cp -a "$D" "$D.new" && case $D in "$W"|"$HOME") rm -r "$D.new";; *) mv "$D" "$D.old" && mv "$D.new" "$D" && rm -rf "$D.old";; esac`},
+	{"a link", `test -L "$F" || { mv "$F" "$F.real" && ln -s "$(basename "$F").real" "$F"; }`},
+}
+
+// kept are files of a workspace that its sessions must not change, and private those of a home directory
+// that they must not see.
+var (
+	kept    = []string{".git/config", ".git/hooks/post-commit", ".git/info/attributes", ".mcp.json", ".vscode/settings.json", ".husky/pre-commit", ".husky/_/pre-commit", ".pre-commit-config.yaml", "tools/clean.sh", "vendor/lib/.git/config", "vendor/lib/.git/hooks/post-commit"}
+	private = []string{".netrc", ".ssh/id_ed25519", ".aws/credentials", ".config/gh/hosts.yml", ".git-credentials", ".docker/config.json", ".bash_history", ".config/tool/token"}
+)
+
+// tryAll defines what tries all of these in a session.
+func tryAll(m *machine) string {
+	list := func(names []string) string { return "'''" + strings.Join(names, "\n") + "'''.split('\\n')" }
+	return tryToChange + tryToRead + `
+W, H, S = ` + strconv.Quote(m.work) + `, ` + strconv.Quote(m.home) + `, ` + strconv.Quote(secret) + `
+kept, private = ` + list(kept) + `, ` + list(private) + `
+def moved(path):
+    with open(W + '/moved', 'w') as f: f.write('from inside')
+    os.rename(W + '/moved', path)
+tries = {
+    'append': lambda p: open(p, 'a').write('from inside'), 'rename': moved, 'remove': os.unlink, 'truncate': lambda p: os.truncate(p, 0),
+    'move': lambda p: os.rename(p, W + '/away'), 'link': lambda p: os.link(p, W + '/hard'), 'above': lambda p: os.rename(os.path.dirname(p), W + '/above'),
+    'swap': lambda p: os.symlink(W + '/moved', p), 'mode': lambda p: open(os.open(p, os.O_RDWR | os.O_CREAT), 'w').write('from inside'),
+}
+def all_tries():
+    opened = []
+    for name in kept:
+        for what, do in tries.items():
+            if what == 'above' and '/' not in name: continue
+            try: do(W + '/' + name)
+            except OSError: continue
+            opened.append(what + ' ' + name)
+    for name in private:
+        if S in readable(H + '/' + name): opened.append('read ' + name)
+    return opened
+`
+}
+
+// saveAll has a program save all the files.
+func (m *machine) saveAll(t *testing.T, script string) {
+	t.Helper()
+	for _, name := range kept {
+		m.outsideDoes(t, m.work, "W="+m.work+"; F="+filepath.Join(m.work, name)+"; "+script)
+	}
+	for _, name := range private {
+		m.outsideDoes(t, m.home, "W="+m.work+"; F="+filepath.Join(m.home, name)+"; "+script)
+	}
+}
+
+// contents are those of the kept files.
+func (m *machine) contents() string {
+	var all strings.Builder
+	for _, name := range kept {
+		all.WriteString(name + "\x00" + strings.ReplaceAll(readText(filepath.Join(m.work, name)), "\n", "") + "\x00")
+	}
+	return all.String()
+}
+
+// A session lives while programs outside save what is protected and hidden: between turns, in one, after a
+// reset, after a grant, and beside another session of the same workspace.
+func TestBeside_WhatProgramsSaveStaysClosed(t *testing.T) {
+	t.Parallel()
+	for _, save := range saves {
+		t.Run(save.by, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine(t)
+			for _, name := range private {
+				write(t, filepath.Join(m.home, name), secret)
+			}
+			before := m.contents()
+			r, other := open(t, m, workspace(m)), open(t, m, workspace(m))
+			wants := func(when, said string) {
+				t.Helper()
+				if said != "[]\n" {
+					t.Errorf("%s: open are %s", when, said)
+				}
+				if after := m.contents(); after != before {
+					t.Errorf("%s: the files are %q, were %q", when, after, before)
+				}
+			}
+			for _, s := range []*drive.REPL{r, other} {
+				s.Run(t, tryAll(m))
+			}
+			const try = "print(all_tries())"
+			run := func(s *drive.REPL) string { return s.Run(t, try).Text(timeline.Stdout, timeline.Stderr) }
+			m.saveAll(t, save.script)
+			wants("between turns", run(r))
+			wants("in another session", run(other))
+
+			m.outsideDoes(t, m.work, "mkfifo go")
+			turn := r.Begin(t, "print('ready'); open(W + '/go').read()\n"+try)
+			r.Until(t, "ready", drive.Prints("ready"))
+			m.saveAll(t, save.script)
+			m.outsideDoes(t, m.work, "echo > go")
+			wants("in a turn", strings.TrimPrefix(r.Finish(t, turn).Text(timeline.Stdout, timeline.Stderr), "ready\n"))
+
+			if err := r.Session.Allow(t.Context(), session.Grant{Write: m.outside}); err != nil {
+				t.Fatal(err)
+			}
+			wants("after a grant", run(r))
+			m.saveAll(t, save.script)
+			wants("after a grant and a save", run(r))
+
+			if err := r.Reset(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			r.WaitUntilReady(t)
+			r.Run(t, tryAll(m))
+			wants("after a reset", run(r))
+			m.saveAll(t, save.script)
+			wants("after a reset and a save", run(r))
+		})
+	}
+}
+
+// chores are what a person does in a project, over and over.
+var chores = []string{
+	`echo x >> notes && git add notes && git commit -q -m notes`,
+	`git checkout -q -b side && echo y >> side && git add side && git commit -q -m side && git checkout -q - && echo z >> notes && git commit -q -am z && git rebase -q side && git branch -q -D side`,
+	`git config user.signingkey x && git config --unset user.signingkey && git config --add remote.origin.fetch x && git config --unset remote.origin.fetch`,
+	`echo w >> notes && git stash -q && git stash pop -q && git commit -q -am w`,
+	`git worktree add -q ../tree-beside && git worktree remove ../tree-beside && git branch -q -D tree-beside`,
+	`git tag -f t > /dev/null && git gc -q && git repack -q -a -d`,
+	`git checkout -q -b merged && git commit -q --allow-empty -m m && git checkout -q - && git merge -q --no-ff -m merge merged && git branch -q -d merged`,
+	`rm -rf fresh && git init -q fresh && cd fresh && git commit -q --allow-empty -m first && printf '#!/bin/sh\n' > .git/hooks/pre-push && git config core.editor true`,
+	`rm -rf cloned && git clone -q . cloned && git -C cloned config core.fsmonitor false`,
+	`printf 'protocol=https\nhost=example.org\nusername=me\npassword=%s\n' "$SECRET" | git credential-store store`,
+	`git config --global user.name Me && git config --global --unset user.name`,
+	`rm -f ~/.ssh/new ~/.ssh/new.pub; ssh-keygen -q -t ed25519 -N '' -C "$SECRET" -f ~/.ssh/new 2> /dev/null || printf %s "$SECRET" > ~/.ssh/new`,
+	`mkdir -p ~/.docker && printf '{"auths":{"x":{"auth":"%s"}}}' "$SECRET" > ~/.docker/config.json.new && mv ~/.docker/config.json.new ~/.docker/config.json`,
+	`printf 'export KEY=%s\n' "$SECRET" >> ~/.bash_history`,
+	`rm -rf .vscode.new && cp -r .vscode .vscode.new && rm -r .vscode && mv .vscode.new .vscode`,
+	`mkdir -p package && cd package && printf '{"name":"a","version":"1.0.0"}' > package.json && if command -v npm > /dev/null; then npm install --offline --silent --no-audit --no-fund; fi`,
+	`python3 -m venv --without-pip env-beside && rm -r env-beside`,
+	`git -c protocol.file.allow=always submodule --quiet add ./vendor/lib submodule-beside && git commit -q -m submodule && git rm -q -f submodule-beside && git commit -q -m none && rm -rf .git/modules/submodule-beside`,
+}
+
+// A person works in the directory of a session that tries everything all the time. Their programs work, and
+// the session gets nothing.
+func TestBeside_APersonWorksWhileASessionTriesEverything(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	for _, name := range private {
+		write(t, filepath.Join(m.home, name), secret)
+	}
+	m.outsideDoes(t, m.work, "git config user.name T && git config user.email t@example.org && git -C vendor/lib -c user.name=T -c user.email=t@example.org commit -q --allow-empty -m first && git config core.hooksPath .husky/_ && rm .husky/_/pre-commit")
+	box := workspace(m)
+	r := open(t, m, box)
+	r.Run(t, tryAll(m)+`
+import threading
+kept.remove('.husky/_/pre-commit'); kept += ['fresh/.git/config', 'fresh/.git/hooks/pre-push', 'cloned/.git/config', 'cloned/.git/hooks/post-checkout', '.git/modules/submodule-beside/config', '.git/modules/submodule-beside/hooks/post-checkout']
+private += ['.ssh/new', '.ssh/new.pub']
+opened, rounds, stop = set(), 0, False
+def attack():
+    global rounds
+    while not stop:
+        opened.update(all_tries()); rounds += 1
+thread = threading.Thread(target=attack); thread.start()
+`)
+	for range drive.Rounds(1) {
+		for _, chore := range chores {
+			m.outsideDoes(t, m.work, "export GIT_AUTHOR_NAME=T GIT_AUTHOR_EMAIL=t@example.org GIT_COMMITTER_NAME=T GIT_COMMITTER_EMAIL=t@example.org; "+chore)
+			says(t, r, "print(sorted(opened), all_tries())", "[] []")
+		}
+	}
+	says(t, r, "stop = True; thread.join(); print(sorted(opened), rounds > 0)", "[] True")
+	for _, name := range kept {
+		if strings.Contains(readText(filepath.Join(m.work, name)), "from inside") {
+			t.Errorf("%s was written", name)
+		}
+	}
+}
