@@ -35,9 +35,14 @@ func areHeld(t *testing.T, m *machine, r *drive.REPL, changes []change) {
 func TestGuard_HasNoWayAroundIt(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
+	m.outsideDoes(t, m.work, "mkdir elsewhere && ln -s elsewhere .claude && ln -s nowhere .envrc && ln -s .zed .idea && ln -s .idea .zed")
 	r := open(t, m, workspace(m))
 	r.Run(t, tryToChange+"os.makedirs('.git/modules/ahead')")
 	areHeld(t, m, r, []change{
+		{"a protected link to a directory", "true", "puts('elsewhere/settings.json')", "elsewhere/settings.json"},
+		{"that directory, made again", "mv elsewhere x && mkdir elsewhere && rm -r x", "puts('elsewhere/settings.json')", "elsewhere/settings.json"},
+		{"a protected link to nothing", "true", "puts('nowhere')", "nowhere"},
+		{"a protected link", "true", "os.unlink('.envrc')", ""},
 		{"hooks of a submodule, made again", "git init -q --bare .git/modules/late", "shutil.rmtree('.git/modules/late/hooks', ignore_errors=True); puts('.git/modules/late/hooks/post-checkout')", ".git/modules/late/hooks/post-checkout"},
 		{"hooks of a submodule that had none", "git init -q --bare --template= .git/modules/plain", "puts('.git/modules/plain/hooks/post-checkout')", ".git/modules/plain/hooks/post-checkout"},
 		{"attributes of a submodule that had none", "true", "puts('.git/modules/plain/info/attributes')", ".git/modules/plain/info/attributes"},

@@ -169,7 +169,8 @@ func (s *search) reach(path, base string) {
 // mostLinksOn bounds the symbolic links in one path, as in the kernel.
 const mostLinksOn = 40
 
-// wayTo returns the symbolic links in a path, and last where it leads, whether something is there or not.
+// wayTo returns the symbolic links in a path, and last where it leads, whether something is there or not; ""
+// for a circle.
 func wayTo(path string) (way []string) {
 	for range mostLinksOn {
 		at, link := "/", false
@@ -191,7 +192,7 @@ func wayTo(path string) (way []string) {
 			return append(way, at)
 		}
 	}
-	return way
+	return append(way, "") // nowhere
 }
 
 // alone keeps another repository from being made in the place of the one in dir. A session writes the
@@ -272,12 +273,11 @@ func (s *search) keep(path, base string) {
 		return
 	}
 	if st.Mode()&os.ModeSymlink != 0 {
-		s.p.notice("%s is a symbolic link, which the sandbox cannot protect: look at it before you use it outside", path)
-		path = real(path)
-		if path == "" || !inside(path, base) {
-			return
+		if way := wayTo(path); !inside(way[len(way)-1], base) {
+			s.p.notice("%s is a symbolic link, which the sandbox cannot protect: look at it before you use it outside", path)
 		}
-		s.p.reach = append(s.p.reach, Path(path)) // also when it is replaced
+		s.reach(path, base)
+		return
 	}
 	s.p.set(path, protected)
 	s.fix(filepath.Dir(path), base)
