@@ -216,5 +216,6 @@ func HomeVariables() map[string]string {
 		"XDG_CONFIG_HOME": ".config",
 		"PYTHONUSERBASE":  ".local",
 		"R_LIBS_USER":     "R",
+		"GOPATH":          "go",
 	}
 }

@@ -1,6 +1,7 @@
 package escapes
 
 import (
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -43,7 +44,7 @@ var loginsOfClients = []login{
 	// Next to what is shown: caches and toolchains.
 	{".cache/ms-playwright/mcp-chrome-profile/Default/Cookies", "@"}, {".cache/ms-playwright/mcp-chromium-1a2b3c/Default/Login Data", "@"}, {".cache/deno/deno_history.txt", "@\n"}, {".cache/deno/location_data/x/local_storage", "@"},
 	{".local/pipx/venvs/tool/pipx_metadata.json", `{"pip_args":["--index-url=https://me:@@example.org/simple"]}`}, {".local/share/pipx/venvs/tool/pipx_metadata.json", `{"pip_args":["--index-url=https://me:@@example.org/simple"]}`}, {".local/share/uv/tools/tool/uv-receipt.toml", "index = [{ url = \"https://me:@@example.org/simple\" }]\n"},
-	{".cargo/credentials.toml", "token = \"@\"\n"}, {".cargo/config.toml", "token = \"@\"\n"}, {".julia/config/startup.jl", "ENV[\"KEY\"] = \"@\"\n"}, {".npm/_logs/x.log", "@"}, {".npm/_update-notifier-last-checked", "@"}, {".conda/environments.txt", "@"}, {".config/matplotlib-x/token", "@"}, {".jupyter/lab/user-settings/x", "@"}, {".ipython/profile_default/security/x.json", "@"}, {".gradle/daemon/x.log", "@"}, {".m2/settings-security.xml", "@"}, {".local/share/uv/credentials/x", "@"}, {".local/share/jupyter/notebook_secret", "@"}, {".bundle/config.bak", "@"}, {".gem/credentials.old", "@"},
+	{".cargo/credentials.toml", "token = \"@\"\n"}, {".julia/config/startup.jl", "ENV[\"KEY\"] = \"@\"\n"}, {".npm/_logs/x.log", "@"}, {".npm/_update-notifier-last-checked", "@"}, {".conda/environments.txt", "@"}, {".config/matplotlib-x/token", "@"}, {".jupyter/lab/user-settings/x", "@"}, {".ipython/profile_default/security/x.json", "@"}, {".gradle/daemon/x.log", "@"}, {".m2/settings-security.xml", "@"}, {".local/share/uv/credentials/x", "@"}, {".local/share/jupyter/notebook_secret", "@"}, {".bundle/config.bak", "@"}, {".gem/credentials.old", "@"},
 }
 
 // Logins of clients do not show by any way: by their names, in a walk through all that shows, or by other
@@ -107,5 +108,22 @@ print(seen)
 		if said != "[]\n" {
 			t.Errorf("in a walk through %s it finds %s", top, said)
 		}
+	}
+}
+
+// Tools make their directories in a home directory where they are not there.
+func TestHome_ToolsMakeTheirDirectories(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.outsideDoes(t, m.home, "rm -r go .cargo")
+	r := open(t, m, workspace(m))
+	says(t, r, `
+import os
+os.chdir(os.environ['HOME'])
+for name in '.npm/_cacache', '.cargo/registry', '.m2/repository', os.environ['GOPATH'] + '/pkg/mod': os.makedirs(name)
+print(os.path.isdir('go'))
+`, "False")
+	if _, err := os.Stat(filepath.Join(m.home, ".npm")); err == nil {
+		t.Error("one is outside as well")
 	}
 }

@@ -13,13 +13,13 @@ import (
 // are not listed here are not there, whenever they are made.
 
 // Directories that hold logins next to ordinary things are empty, and the session writes them.
-// Tools expect the first three; the others are there if the machine has them.
+// Tools make the first line of them where they are not there; the others are there if the machine has them.
 var builtNames = []string{
-	".config", ".local", ".cache",
-	".bun", ".bundle", ".cabal", ".cargo", ".conda", ".deno", ".dotnet", ".gem", ".ghcup", ".gradle", ".ipython", ".julia", ".jupyter", ".m2", ".npm", ".nuget", ".pixi", ".stack",
+	".config", ".local", ".cache", ".cargo", ".gradle", ".julia", ".m2", ".npm", ".nuget",
+	".bun", ".bundle", ".cabal", ".conda", ".deno", ".dotnet", ".gem", ".ghcup", ".ipython", ".jupyter", ".pixi", ".stack",
 }
 
-const expectedNames = 3
+const expectedNames = 9
 
 // Caches, libraries and toolchains, of which the session writes a copy. A cache that is not listed
 // costs time, and never a result.
