@@ -31,7 +31,7 @@ func areHeld(t *testing.T, m *machine, r *drive.REPL, changes []change) {
 	}
 }
 
-// What a session may make itself, or remove, must not help it to what it may not write.
+// The names that a session may make or remove must not help it to those that it may not write.
 func TestGuard_HasNoWayAroundIt(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
