@@ -75,7 +75,7 @@ func TestChanged_NamesWhatIsAnother(t *testing.T) {
 		{"a cache", func() { move(".cache/pip", ".cache/p"); mkdir(t, w.home+"/.cache/pip") }, []string{"layer .cache/pip"}},
 		{"the directory around a cache", func() { move(".cache", ".c"); mkdir(t, w.home+"/.cache/pip") }, []string{"layer .cache/pip"}},
 		{"a cache that comes", func() { mkdir(t, w.home+"/.cache/uv") }, []string{"layer .cache/uv"}},
-		{"a toolchain that comes", func() { mkdir(t, w.home+"/.cargo/bin") }, []string{"built .cargo", "layer .cargo/bin"}},
+		{"a toolchain that comes", func() { mkdir(t, w.home+"/.ghcup/bin") }, []string{"built .ghcup", "layer .ghcup/bin"}},
 		{"a link", func() { remove("link"); _ = os.Symlink("note", w.home+"/link") }, []string{"linked link"}},
 		{"settings", func() { touch(t, w.home+"/.condarc", "more: https://me:pw@host/") }, []string{"replaced .condarc"}},
 		{"settings that say the same", func() { touch(t, w.home+"/.condarc", "more: https://you:pw@host/") }, nil},
