@@ -118,12 +118,13 @@ func (s *Session) startWorkerBy(by workers.Mechanism, spec workers.Spec, given [
 		Stdin:       spec.Program.Stdin,
 		PipedOutput: spec.Program.PipedOutput,
 
-		Limits:  host.Limits{Memory: spec.Limits.Memory, Processes: s.keeper.mostTasks(spec.Limits), CPUs: spec.Limits.CPUs, Files: spec.Limits.Files, Disk: spec.Limits.Disk},
-		CPUs:    s.keeper.cpus,
-		Sandbox: box.sandbox,
-		Denied:  func(d host.Denial) { s.denied(generation, d) },
-		Timeout: s.o.StartTimeout,
-		Logger:  log,
+		Limits:   host.Limits{Memory: spec.Limits.Memory, Processes: s.keeper.mostTasks(spec.Limits), CPUs: spec.Limits.CPUs, Files: spec.Limits.Files, Disk: spec.Limits.Disk},
+		CPUs:     s.keeper.cpus,
+		Services: variable(s.o.Env, "XDG_RUNTIME_DIR"),
+		Sandbox:  box.sandbox,
+		Denied:   func(d host.Denial) { s.denied(generation, d) },
+		Timeout:  s.o.StartTimeout,
+		Logger:   log,
 	})
 	if err != nil {
 		return nil, err

@@ -6,7 +6,7 @@ type (
 	entry struct{}
 )
 
-func newGroup(int, string, Limits, []string) (*group, error) { return nil, nil }
+func newGroup(int, string, Limits, string) (*group, error) { return nil, nil }
 
 func (*group) remove()              {}
 func (*group) paths() (_, _ []byte) { return nil, nil }

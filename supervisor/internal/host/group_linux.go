@@ -41,7 +41,7 @@ var (
 
 // newGroup makes the group of a worker whose stage waits for its plan, if a limit needs one. The
 // error says why there is none.
-func newGroup(stage int, tag string, l Limits, env []string) (*group, error) {
+func newGroup(stage int, tag string, l Limits, services string) (*group, error) {
 	if l.Memory == 0 && l.Processes == 0 {
 		return nil, nil
 	}
@@ -51,7 +51,7 @@ func newGroup(stage int, tag string, l Limits, env []string) (*group, error) {
 	}
 	above, home, err := givenGroup(own)
 	if err != nil {
-		if above, home, err = scope(stage, "turnstone-"+tag+".scope", runtimeDir(env)); err != nil {
+		if above, home, err = scope(stage, "turnstone-"+tag+".scope", services); err != nil {
 			return nil, err
 		}
 	}
@@ -213,8 +213,8 @@ func groupDir(pid string) (string, error) {
 
 // scope has the manager of the user's services put a stage into a scope, which it gives away: only
 // the manager may move a process that a login has started. It returns what givenGroup does.
-func scope(stage int, unit, runtime string) (above, home string, err error) {
-	if _, err := os.Stat(filepath.Join(runtime, "bus")); err != nil || runtime == "" {
+func scope(stage int, unit, services string) (above, home string, err error) {
+	if _, err := os.Stat(filepath.Join(services, "bus")); err != nil || services == "" {
 		return "", "", errNoManager
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), managerLimit)
@@ -223,7 +223,7 @@ func scope(stage int, unit, runtime string) (above, home string, err error) {
 	call := exec.CommandContext(ctx, busctl, "--user", "--quiet", "call", "org.freedesktop.systemd1", "/org/freedesktop/systemd1",
 		"org.freedesktop.systemd1.Manager", "StartTransientUnit", "ssa(sv)a(sa(sv))", unit, "fail",
 		"4", "PIDs", "au", "1", pid, "Delegate", "b", "true", "CollectMode", "s", "inactive-or-failed", "Description", "s", "A session of Turnstone", "0")
-	call.Env = []string{runtimeName + runtime}
+	call.Env = []string{"XDG_RUNTIME_DIR=" + services}
 	out, err := call.CombinedOutput()
 	if err != nil {
 		return "", "", fmt.Errorf("%w: %s", errNoManager, strings.TrimSpace(string(out)))
@@ -309,17 +309,4 @@ func uncounted(c *Command, why error) string {
 		what += ", and shared memory of System V that no process has attached"
 	}
 	return fmt.Sprintf("the limit of memory does not count %s: there is no control group (%v)", what, why)
-}
-
-// runtimeName begins the variable that names the directory of the user's services.
-const runtimeName = "XDG_RUNTIME_DIR="
-
-// runtimeDir returns that directory; "" without one.
-func runtimeDir(env []string) string {
-	for _, variable := range slices.Backward(env) {
-		if dir, ok := strings.CutPrefix(variable, runtimeName); ok {
-			return dir
-		}
-	}
-	return ""
 }

@@ -49,6 +49,10 @@ type Command struct {
 	// system does not have ends the start at the step "limits".
 	Limits Limits
 
+	// Services is the directory in which the services of the user listen (XDG_RUNTIME_DIR): their
+	// manager is asked for a control group where a limit needs one. "" asks nobody.
+	Services string
+
 	// CPUs are the processors that the worker may use, as SomeCPUs chose them; none means
 	// those of this program.
 	CPUs []int

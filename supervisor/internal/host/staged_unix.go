@@ -203,7 +203,7 @@ func (s *staged) startWorker(l *launch) (pid int, err error) {
 func (s *staged) startGroup(l *launch) {
 	var err error
 	limits := l.command.Limits
-	if s.group, err = newGroup(s.tree.root, l.tag, limits, l.env); s.group == nil {
+	if s.group, err = newGroup(s.tree.root, l.tag, limits, l.command.Services); s.group == nil {
 		l.uncounted = uncounted(l.command, err)
 	} else if s.sandbox != nil && limits.Memory > 0 && limits.Disk == 0 { // what its own limits refuse is an error of the language
 		s.sandbox.Shared, s.sandbox.Objects = limits.Memory, limits.Memory
