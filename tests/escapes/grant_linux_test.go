@@ -272,3 +272,38 @@ func TestGrant_NamesTheRealDirectoryAndNoneOfPrograms(t *testing.T) {
 		}
 	}
 }
+
+// What a person said yes to is the directory that was there when the question was asked.
+func TestHold_ADirectoryThatWasReplacedSinceTheQuestionIsNotGiven(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	box := workspace(m)
+	box.Ask = true
+	r := open(t, m, box)
+	r.Run(t, writer)
+	for _, c := range []struct{ what, outside, name string }{
+		{"by another directory", "mv one old && mkdir one", "one"},
+		{"by a link", "mv two old2 && mkdir new && ln -s new two", "two"},
+		{"by one from elsewhere", "mv three old3 && mv ../other three", "three"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			m.outsideDoes(t, m.outside, "mkdir -p ../other "+c.name) // a no is remembered, so each has its own
+			dir := filepath.Join(m.outside, c.name)
+			turn := r.Begin(t, "puts('"+dir+"/x')")
+			p := asked(t, r, turn)
+			m.outsideDoes(t, m.outside, c.outside)
+			if err := r.Session.Permit(t.Context(), p.ID, true); err == nil {
+				t.Error("it was given")
+			}
+			if now := drive.Info(r); now.Wait != nil && now.Wait.Permission != nil { // it can still be refused
+				if err := r.Session.Permit(t.Context(), p.ID, false); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ends(t, r, turn, "Read-only file system")
+			if readText(filepath.Join(dir, "x")) != "" {
+				t.Error("it was written")
+			}
+		})
+	}
+}

@@ -15,6 +15,8 @@ type Grant struct {
 	Absent []Path  // as in a Plan
 	Reach  []Path  // likewise
 
+	Identity string // of Dir when this was planned
+
 	views []*gitView
 }
 
@@ -57,7 +59,7 @@ func (p *Plan) NewGrant(dir string) (*Grant, error) {
 	}
 	g.protect([]string{found}, maxSearched)
 	g.keepAll(p.keep, []string{found})
-	plan := &Grant{Dir: Path(found), Absent: g.absent, Reach: g.reach, views: g.views}
+	plan := &Grant{Dir: Path(found), Absent: g.absent, Reach: g.reach, Identity: identity(found), views: g.views}
 	for path, place := range g.kinds {
 		if path != found {
 			plan.Places = append(plan.Places, place)

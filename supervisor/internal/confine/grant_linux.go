@@ -24,7 +24,7 @@ func (b *Box) Grant(g *Grant, answer func(error)) {
 // give builds the directory with all that must not change in it where only this thread sees it,
 // and then puts it into the worker's mounts in one step.
 func (b *Box) give(g *Grant) error {
-	t := &giving{Box: &Box{plan: b.plan}, dir: string(g.Dir), at: filepath.Join(string(b.plan.State), "grant")}
+	t := &giving{Box: &Box{plan: b.plan}, isConfirmed: func(id string) error { return b.isConfirmed(g, id) }, dir: string(g.Dir), at: filepath.Join(string(b.plan.State), "grant")}
 	t.step("mounts", "", unix.Unshare(unix.CLONE_FS|unix.CLONE_NEWNS))
 	home := t.open("/proc/thread-self/ns/mnt")
 	defer unix.Close(home)
@@ -48,6 +48,8 @@ func (b *Box) give(g *Grant) error {
 // A giving is a grant under way.
 type giving struct {
 	*Box
+	isConfirmed func(identity string) error
+
 	dir string // the directory
 	at  string // where it is built
 }
@@ -95,6 +97,7 @@ func (t *giving) build(places []Place, own []clone) (whole int) {
 		t.step("state", t.at, makeDir(t.at))
 		fd, err := cloneOfPlace(t.dir)
 		t.step("clone", t.dir, err)
+		t.do(func() { t.step("clone", t.dir, t.isConfirmed(identityOf(fd, t.dir))) })
 		t.mount(fd, t.dir, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 	})
 	for _, place := range places {
@@ -151,6 +154,25 @@ func (t *giving) built(path string) string { return t.at + strings.TrimPrefix(pa
 func makeDir(path string) error {
 	if err := unix.Mkdir(path, 0o700); err != nil && err != unix.EEXIST {
 		return err
+	}
+	return nil
+}
+
+// errReplaced says that a directory has the path of the one that a person meant, and is another.
+var errReplaced = errors.New("it is not the directory any more that was asked for: it was replaced meanwhile")
+
+// isConfirmed returns an error unless a directory is the one that was looked at when the grant was planned
+// and when its question was asked.
+func (b *Box) isConfirmed(g *Grant, id string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if g.Identity != "" && g.Identity != id {
+		return errReplaced
+	}
+	for d, q := range b.open {
+		if filepath.Dir(d.Path) == string(g.Dir) && q.dir != "" && q.dir != id {
+			return errReplaced
+		}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package confine
 
 import (
+	"path"
 	"slices"
 	"strconv"
 	"time"
@@ -14,6 +15,7 @@ const lookAgain = time.Second
 type question struct {
 	id    uint64
 	calls []uint64      // the kernel's numbers of its calls
+	dir   string        // the identity of the directory that a person is asked for
 	done  chan struct{} // closed when it is decided or over
 }
 
@@ -72,7 +74,7 @@ func (b *Box) question(n *notification, d Denial) *question {
 	}
 	b.asked++
 	b.last++
-	q = &question{id: b.last, calls: []uint64{n.ID}, done: make(chan struct{})}
+	q = &question{id: b.last, calls: []uint64{n.ID}, dir: identity(path.Dir(d.Path)), done: make(chan struct{})}
 	b.open[d] = q
 	b.mu.Unlock()
 	ask := d

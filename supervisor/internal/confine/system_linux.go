@@ -36,9 +36,14 @@ func sameFilesystem(a, b string) bool {
 
 // identity returns what tells a file from all others, also from one that gets its number later; "" if
 // nothing is there.
-func identity(name string) string {
+func identity(name string) string { return identityAt(unix.AT_FDCWD, name, 0, name) }
+
+// identityOf is identity for an open file, which has this name.
+func identityOf(fd int, name string) string { return identityAt(fd, "", unix.AT_EMPTY_PATH, name) }
+
+func identityAt(dir int, path string, flags int, name string) string {
 	var st unix.Statx_t
-	if unix.Statx(unix.AT_FDCWD, name, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_INO|unix.STATX_BTIME, &st) != nil {
+	if unix.Statx(dir, path, unix.AT_SYMLINK_NOFOLLOW|flags, unix.STATX_INO|unix.STATX_BTIME, &st) != nil {
 		return ""
 	}
 	id := strconv.FormatUint(uint64(st.Dev_major)<<32|uint64(st.Dev_minor), 36) + "/" + strconv.FormatUint(st.Ino, 36)
