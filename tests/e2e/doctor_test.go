@@ -217,7 +217,7 @@ func TestDoctor_RunsNothingThatAProjectNames(t *testing.T) {
 	}
 }
 
-// What a directory has for runtimes is tried in a sandbox.
+// A runtime of the directory is tried in a sandbox.
 func TestDoctor_TriesADirectorysOwnRuntimeInASandbox(t *testing.T) {
 	t.Parallel()
 	h := alone(t)

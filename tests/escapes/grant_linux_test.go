@@ -273,7 +273,7 @@ func TestGrant_NamesTheRealDirectoryAndNoneOfPrograms(t *testing.T) {
 	}
 }
 
-// What a person said yes to is the directory that was there when the question was asked.
+// A person said yes to the directory that was there when the question was asked.
 func TestHold_ADirectoryThatWasReplacedSinceTheQuestionIsNotGiven(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

@@ -304,7 +304,7 @@ for name in '.git/config.checked-by-turnstone', 'HEAD':
 `, "True False []\nRead-only file system\nRead-only file system")
 }
 
-// What one session has made is foreign to another of the same workspace.
+// A repository of one session is treated like the user's by another of the same workspace.
 func TestGuard_ARepositoryOfOneSessionIsForeignToAnother(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -345,7 +345,7 @@ func TestGuard_ARefusedSettingIsNamed(t *testing.T) {
 	}
 }
 
-// What people do with modes and attributes goes on as it was.
+// Modes and attributes of other files change as without a sandbox.
 func TestGuard_LeavesModesWorking(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

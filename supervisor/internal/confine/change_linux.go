@@ -16,7 +16,7 @@ func (b *Box) change(n *notification, f *fileCall, file string) error {
 		return err
 	}
 	defer unix.Close(fd)
-	full, err := pathOf(fd)
+	full, err := b.realPath(fd)
 	if err != nil {
 		return err
 	}

@@ -179,7 +179,7 @@ func (b *Box) spotOf(dir, name string) (spot, error) {
 	if err != nil {
 		return spot{}, err
 	}
-	above, err := pathOf(fd)
+	above, err := b.realPath(fd)
 	if err != nil {
 		unix.Close(fd)
 		return spot{}, err
@@ -366,7 +366,7 @@ func (b *Box) link(n *notification, f *fileCall, args *[6]uint64, to string) err
 
 // mayWrite returns why an open file must not be written.
 func (b *Box) mayWrite(fd int) error {
-	full, err := pathOf(fd)
+	full, err := b.realPath(fd)
 	if err == nil && b.protects(full) {
 		err = keptError{path: full}
 	}
@@ -587,7 +587,7 @@ func (b *Box) bind(n *notification, args *[6]uint64) error {
 	}
 	defer unix.Close(cwd)
 	if !strings.HasPrefix(file, "/") {
-		above, err := pathOf(cwd)
+		above, err := b.realPath(cwd)
 		if err == nil {
 			err = unix.Fchdir(cwd)
 		}

@@ -161,6 +161,8 @@ func (b *Box) processes() {
 		}
 	}
 	var err error
+	b.files, err = unix.Open("/proc/self/fd", unix.O_PATH|unix.O_CLOEXEC, 0)
+	b.step("proc", "/proc", err)
 	b.proc, err = unix.Open("/proc", unix.O_PATH|unix.O_CLOEXEC, 0)
 	b.step("proc", "/proc", err)
 	b.mounts, err = unix.Open("/proc/thread-self/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)

@@ -39,6 +39,7 @@ type Box struct {
 	notices   []string
 	root      int        // the root directory of the worker
 	proc      int        // the /proc of the worker
+	files     int        // the open files of the stage, by number: a name in it is read faster than by its path
 	sockets   int        // asks the kernel about the sockets of the session's network
 	asking    sync.Mutex // guards sockets
 	calls     int        // where the filter reports the calls that we make for the worker
@@ -68,7 +69,7 @@ func (b *Box) Notices() []string { return b.notices }
 // the machine still is. Then it makes the machine read-only in one call. Last, it mounts the
 // clones in their places.
 func Enter(p *Plan) (*Box, error) {
-	b := &Box{plan: p, store: string(p.State), root: -1, proc: -1, sockets: -1, calls: -1, mounts: -1, ipc: -1, bounded: -1}
+	b := &Box{plan: p, store: string(p.State), root: -1, proc: -1, files: -1, sockets: -1, calls: -1, mounts: -1, ipc: -1, bounded: -1}
 	b.step("dumpable", "", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)) // the worker must not look into the stage
 	b.openOwn()                                                          // on a mount that is not made read-only
 	b.step("namespaces", "", b.unshare())

@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -232,7 +231,7 @@ func (b *Box) refused(to *name, op string) (path, did string, refused bool) {
 		fd, err := b.look(to.buf[:to.len+1])
 		if err == nil {
 			defer unix.Close(fd)
-			path, err = pathOf(fd)
+			path, err = b.realPath(fd)
 			return path, op, err == nil && readOnlyHere(fd)
 		}
 		if err != unix.ENOENT || op == "change" {
@@ -283,19 +282,10 @@ func readOnlyHere(fd int) bool {
 	return unix.Faccessat2(fd, "", unix.W_OK, unix.AT_EMPTY_PATH|unix.AT_EACCESS) == unix.EROFS
 }
 
-// openFiles has the open files of this process by number. A name in it is read faster than by its path.
-var openFiles = sync.OnceValue(func() int {
-	fd, err := unix.Open("/proc/self/fd", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1
-	}
-	return fd
-})
-
-// pathOf returns the path of an open file.
-func pathOf(fd int) (string, error) {
+// realPath returns the path of an open file of the stage.
+func (b *Box) realPath(fd int) (string, error) {
 	var path [unix.PathMax]byte
-	n, err := unix.Readlinkat(openFiles(), strconv.Itoa(fd), path[:])
+	n, err := unix.Readlinkat(b.files, strconv.Itoa(fd), path[:])
 	if err != nil {
 		return "", err // it is too long, and so nothing that could be judged
 	}

@@ -17,7 +17,7 @@ func asRoot(t *testing.T, root string) *Box {
 	t.Helper()
 	b := &Box{plan: &Plan{}, calls: -1, sockets: -1}
 	b.buffers.New = func() any { return new(name) }
-	for path, to := range map[string]*int{root: &b.root, "/proc": &b.proc} {
+	for path, to := range map[string]*int{root: &b.root, "/proc": &b.proc, "/proc/self/fd": &b.files} {
 		fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 		if err != nil {
 			t.Fatal(err)
