@@ -208,7 +208,7 @@ func write(conn net.Conn, v any) error {
 	return err
 }
 
-// readLine reads a line. What is behind it already, or is too long to be one, is returned with it: it
+// readLine reads a line. More bytes that have come, or a line that is too long, are returned with it: it
 // makes no sense then.
 func readLine(conn net.Conn) ([]byte, error) {
 	var line []byte
