@@ -139,7 +139,9 @@ func runStage() {
 	s.tree = tree{root: os.Getpid(), session: os.Getpid(), tag: plan.Tag}
 	unix.Close(fdWorkerIn)
 	unix.Close(fdWorkerOut)
-	if err := limit(pid, plan, s.box != nil); err != nil && !errors.Is(err, unix.ESRCH) { // else it has ended already
+	limited := make(chan error, 1) // by another thread: this one's filter would hold the call, and with it whoever answers that
+	go func() { limited <- limit(pid, plan, s.box != nil) }()
+	if err := <-limited; err != nil && !errors.Is(err, unix.ESRCH) { // else it has ended already
 		unix.Kill(-s.worker, unix.SIGKILL)
 		s.must("limits", "", err)
 	}
