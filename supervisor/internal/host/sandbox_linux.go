@@ -34,7 +34,9 @@ func (s *stage) confine(plan *plan) {
 	box, err := confine.Enter(plan.Sandbox)
 	s.mustConfine(err)
 	s.must("chdir", dir, os.Chdir(dir))
-	s.must("sandbox: outlet", "", box.OpenOutlet(os.NewFile(fdOutlet, "outlet")))
+	if plan.Sandbox.Outlet { // otherwise that descriptor is another one, which a collection would close with the file
+		s.must("sandbox: outlet", "", box.OpenOutlet(os.NewFile(fdOutlet, "outlet")))
+	}
 	box.Serve(func(d confine.Denial) { s.report(report{What: whatDenied, Denied: deniedOf(d)}) })
 	s.box = box
 	s.notices = bytesOf(box.Notices())
