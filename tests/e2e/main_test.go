@@ -118,3 +118,13 @@ func gone(t *testing.T, pid int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("process %d is gone", pid), func() bool { return !isAlive(pid) })
 }
+
+// environment is the value of a variable that commands of h get.
+func (h home) environment(name string) (value string) {
+	for _, kv := range h.env {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			value = v
+		}
+	}
+	return value
+}

@@ -104,13 +104,3 @@ func TestSecret_IsHiddenWhereRShowsIt(t *testing.T) {
 		}
 	}
 }
-
-// environment is the value of a variable that commands of h get.
-func (h home) environment(name string) (value string) {
-	for _, kv := range h.env {
-		if v, ok := strings.CutPrefix(kv, name+"="); ok {
-			value = v
-		}
-	}
-	return value
-}
