@@ -215,7 +215,7 @@ func callError(err error) error {
 		var e session.Error
 		_ = json.Unmarshal(refused.Data, &e) // the message says it, whatever the kind
 		e.Message = refused.Message
-		if e.Kind == kindMethod {
+		if e.Kind == KindMethod {
 			e.Message += ": the daemon is older than this program, and goes on until it is ended (repl ctl stop)"
 		}
 		return &e
@@ -426,6 +426,12 @@ func (c *Client) Inspect(ctx context.Context, p QueryParams) (r session.Inspecti
 // Reached lists what a session with a sandbox has reached in the network.
 func (c *Client) Reached(ctx context.Context, name string) (r ReachedPlaces, err error) {
 	err = c.Call(ctx, MethodReached, NameParams{Session: name}, &r)
+	return r, err
+}
+
+// Shown lists what a session with a sandbox sees of the home directory.
+func (c *Client) Shown(ctx context.Context, name string) (r session.Shown, err error) {
+	err = c.Call(ctx, MethodShown, NameParams{Session: name}, &r)
 	return r, err
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// kindMethod is the kind of the error of a daemon that does not know a method.
-const kindMethod session.Kind = "unknown_method"
+// KindMethod is the kind of the error of a daemon that does not know a method, because it is older.
+const KindMethod session.Kind = "unknown_method"
 
 // An instance is one run of a daemon.
 type instance struct {
@@ -114,7 +114,7 @@ func (c *Client) introduce(ctx context.Context, d Dialer, hello *jsonline.Pendin
 	if err = callError(err); err == nil {
 		err = json.Unmarshal(raw, &h)
 	}
-	if session.KindOf(err) == kindMethod {
+	if session.KindOf(err) == KindMethod {
 		c.plain.Store(true)
 		h.Info, err = c.Info(ctx)
 	}

@@ -283,6 +283,11 @@ func (s *Session) Reached(ctx context.Context) ([]session.Reached, error) {
 	return r.Places, err
 }
 
+// Shown is session.Session's.
+func (s *Session) Shown(ctx context.Context) (session.Shown, error) {
+	return use(s, func(c *Client) (session.Shown, error) { return c.Shown(ctx, s.name) })
+}
+
 // Variables is session.Session's.
 func (s *Session) Variables(ctx context.Context) (session.Variables, error) {
 	return use(s, func(c *Client) (session.Variables, error) { return c.Variables(ctx, s.name) })

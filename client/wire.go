@@ -41,6 +41,7 @@ const (
 	MethodVariables = "query/variables"
 	MethodInspect   = "query/inspect"
 	MethodReached   = "query/reached"
+	MethodShown     = "query/shown"
 	MethodOutput    = "output/query"
 
 	MethodRead    = "timeline/read"
@@ -139,7 +140,9 @@ type CreateParams struct {
 	With      []string          `json:"with,omitempty"`      // packages to prepare
 	Env       map[string]string `json:"env,omitempty"`       // variables of its environment, beside those of the daemon's
 	Sandbox   string            `json:"sandbox,omitempty"`   // read-only, workspace or full; "" is full
-	Writable  []string          `json:"writable,omitempty"`  // more directories that a sandbox lets it write, absolute
+	Home      string            `json:"home,omitempty"`      // what a sandbox shows of the home directory: documents or tools; "" is documents
+	Readable  []string          `json:"readable,omitempty"`  // more files and directories that a sandbox shows it, absolute
+	Writable  []string          `json:"writable,omitempty"`  // files and directories that it lets it write, absolute
 	Protected []string          `json:"protected,omitempty"` // paths in what it writes that stay as they are, absolute
 	Network   string            `json:"network,omitempty"`   // of a sandbox: none, list or full; "" is none
 	Hosts     []string          `json:"hosts,omitempty"`     // of the network list: patterns of hosts
@@ -259,7 +262,7 @@ type Interrupted struct {
 	Result session.InterruptResult `json:"result"`
 }
 
-// AllowParams give a session a right, one of Write and Host.
+// AllowParams give a session a right, one of Read, Write and Host.
 type AllowParams struct {
 	Session string `json:"session"`
 	session.Grant

@@ -137,6 +137,10 @@ type Session interface {
 	// sandbox the list is empty.
 	Reached(ctx context.Context) ([]Reached, error)
 
+	// Shown lists what a session with a sandbox sees of the home directory, and which variables it
+	// does not have. It is for the user of the session; without a sandbox, or a worker, it is empty.
+	Shown(ctx context.Context) (Shown, error)
+
 	// Resize sets the size of the worker's terminal.
 	Resize(ctx context.Context, size Size) error
 }

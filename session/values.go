@@ -122,13 +122,14 @@ func (p Permission) Question() string {
 		}
 		return fmt.Sprintf("code wants to %s%s. Allow it?", p.Denial, kind)
 	}
-	return fmt.Sprintf("the sandbox holds a call of code: %s. Allow it to %s?", p.Denial, timeline.Granted{Write: p.Grant.Write, Host: p.Grant.Host})
+	return fmt.Sprintf("the sandbox holds a call of code: %s. Allow it to %s?", p.Denial, timeline.Granted{Read: p.Grant.Read, Write: p.Grant.Write, Host: p.Grant.Host})
 }
 
-// A Grant is a right that a person gives to a session. Write and Host are for one with a
-// sandbox. One of Write, Host and Call is set.
+// A Grant is a right that a person gives to a session. Read, Write and Host are for one with a
+// sandbox. One of Read, Write, Host and Call is set.
 type Grant struct {
-	Write  string `json:"write,omitempty"`  // the absolute, real path of a directory
+	Read   string `json:"read,omitempty"`   // the absolute, real path of a file or directory to see
+	Write  string `json:"write,omitempty"`  // of one to write
 	Host   string `json:"host,omitempty"`   // "example.org", "*.example.org", "example.org:5432"
 	Call   string `json:"call,omitempty"`   // "github.search_issues", or "github.*" for all that are not destructive
 	Always bool   `json:"always,omitempty"` // later sessions of the workspace have it, too

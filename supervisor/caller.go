@@ -36,7 +36,7 @@ func CallerOf(ctx context.Context) Caller {
 func (c Caller) MayCall(ctx context.Context, with string, destructive bool) bool {
 	s := c.Session
 	what := timeline.Denied{Op: "call", Call: c.Function, Destructive: destructive, With: briefly(s.log.Hidden(with), maxWith)}
-	return s.hold(ctx, c.Generation, func(id uint64) { s.m.refusedOrHeld(id, what, true) }).ok
+	return s.hold(ctx, c.Generation, func(id uint64) { s.m.refusedOrHeld(id, what, session.Grant{Call: what.Call}) }).ok
 }
 
 // Progress tells how far a call is, as the progress of its turn. total is 0 when it is not known.
@@ -86,7 +86,7 @@ func (s *Session) letGo(id uint64) {
 	s.mu.Lock()
 	defer s.unlock()
 	delete(s.held, id)
-	s.m.denied(host.Denial{ID: id, Over: true}, true)
+	s.m.denied(host.Denial{ID: id, Over: true}, session.Grant{})
 }
 
 // Covers reports whether a pattern names a function, as [session.Grant].Call does: "github.*"
@@ -116,7 +116,7 @@ func widerThan(d timeline.Denied) *session.Grant {
 // namesOne reports whether a grant names one right.
 func namesOne(g session.Grant) bool {
 	n := 0
-	for _, name := range []string{g.Write, g.Host, g.Call} {
+	for _, name := range []string{g.Read, g.Write, g.Host, g.Call} {
 		if name != "" {
 			n++
 		}

@@ -220,13 +220,20 @@ type permitted struct {
 	ok   bool
 }
 
-// A granted is a directory that the sandbox was given.
-type granted struct{ dir string }
+// A granted is what the sandbox was given to write, and a shown what it was given to read.
+type (
+	granted struct{ dir string }
+	shown   struct{ path string }
+)
 
 func (p *fakeProcess) Permit(call uint64, ok bool) error { p.hear(permitted{call, ok}); return nil }
 
-func (p *fakeProcess) Grant(dir string) error {
-	p.hear(granted{dir})
+func (p *fakeProcess) Grant(path string, read bool) error {
+	if read {
+		p.hear(shown{path})
+	} else {
+		p.hear(granted{path})
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.noGrant

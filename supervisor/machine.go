@@ -168,7 +168,7 @@ func (m *machine) output(body timeline.Body, text []byte) timeline.Event {
 	m.reportLines()
 	if m.turn != nil {
 		m.turn.bytes += int64(len(text))
-		if t, ok := body.(timeline.Text); ok && len(m.hidden) > 0 {
+		if t, ok := body.(timeline.Text); ok && len(m.hidden)+len(m.unshown) > 0 {
 			m.readMessages(t)
 		}
 		m.lastLine = lastLine(m.lastLine, text)

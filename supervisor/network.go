@@ -41,7 +41,7 @@ func (s *Session) refusedHost(ctx context.Context, place, why string) bool {
 	}
 	if why != "" || s.worker == nil || !s.spec.Sandbox.Ask {
 		if why == "" {
-			s.m.denied(d, true)
+			s.m.denied(d, session.Grant{Host: place})
 		}
 		s.unlock()
 		return false
@@ -53,7 +53,7 @@ func (s *Session) refusedHost(ctx context.Context, place, why string) bool {
 		s.held = make(map[uint64]chan verdict)
 	}
 	s.held[d.ID] = answer
-	s.m.denied(d, true)
+	s.m.denied(d, session.Grant{Host: place})
 	s.unlock()
 	select {
 	case v := <-answer:

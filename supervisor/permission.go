@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,8 +41,9 @@ type gate interface {
 	// Permit lets a held call go on, which succeeds only with ok. A call that is gone is no
 	// error.
 	Permit(call uint64, ok bool) error
-	// Grant makes a directory writable. When it returns, all programs of the worker have it.
-	Grant(dir string) error
+	// Grant makes a file or directory writable, or shows it. When it returns, all programs of the
+	// worker have it.
+	Grant(path string, read bool) error
 }
 
 // A GrantStore keeps rights that persons gave for all sessions of a workspace, which is the
@@ -55,47 +57,64 @@ type GrantStore interface {
 
 // rights are what persons gave to a session and refused. A new worker has them, too.
 type rights struct {
-	permissions uint64          // number of the last permission
-	given       []session.Grant // without Always
-	refused     []session.Grant
-	told        []timeline.Denied // denials since the last turn began
-	untold      int               // and those beyond maxDenials
-	hidden      []string          // files and directories that the worker's sandbox does not show
-	namedHidden string            // one of them that a message in the output of the turn named
-	private     private
-	heard       bool // the stage has told something that it will not tell again
+	permissions  uint64          // number of the last permission
+	given        []session.Grant // without Always
+	refused      []session.Grant
+	told         []timeline.Denied // denials since the last turn began
+	untold       int               // and those beyond maxDenials
+	hidden       []string          // files and directories that the worker's sandbox hides
+	unshown      []string          // those that it does not show, and could
+	namedHidden  string            // one of hidden that a message in the output of the turn named
+	namedUnshown string            // one of unshown, likewise
+	private      private
+	heard        bool // the stage has told something that it will not tell again
 }
 
 // denied takes in what the sandbox of a worker refused or holds.
 func (s *Session) denied(generation uint64, d host.Denial) {
-	grant := grantFor(timeline.Denied{Op: d.Op, Path: d.Path, Host: d.Host})
-	offered := !d.Kept && (grant.Host != "" || grant.Write != "" && s.mayGive(grant.Write) == nil)
+	offer := session.Grant{}
+	if !d.Kept {
+		offer = s.offerFor(timeline.Denied{Op: d.Op, Path: d.Path, Host: d.Host})
+	}
 	s.mu.Lock()
 	defer s.unlock()
 	switch {
 	case generation != s.m.generation:
 	case s.worker != nil:
-		s.m.denied(d, offered)
+		s.m.denied(d, offer)
 	case s.m.phase == phaseLaunching: // the worker is not known yet
 		s.early = append(s.early, d)
 	}
 }
 
-// denied handles a report of the sandbox. offered means that a person may allow the call.
-func (m *machine) denied(d host.Denial, offered bool) {
+// offerFor returns the right that a person may give for a call; zero if there is none. To write a file
+// whose directory is not given, the file alone may be.
+func (s *Session) offerFor(what timeline.Denied) session.Grant {
+	grant := grantFor(what)
+	if grant.Write == "" || s.mayGive(grant.Write) == nil {
+		return grant
+	}
+	if st, err := os.Lstat(what.Path); what.Op != "write" || err != nil || !st.Mode().IsRegular() || s.mayGive(what.Path) != nil {
+		return session.Grant{}
+	}
+	return session.Grant{Write: what.Path}
+}
+
+// denied handles a report of the sandbox. offer is what a person may allow; zero is nothing.
+func (m *machine) denied(d host.Denial, offer session.Grant) {
 	if d.Over {
 		m.release(func(a ask) bool { return a.call == d.ID })
 		return
 	}
 	m.heard = true
-	m.refusedOrHeld(d.ID, timeline.Denied{Op: d.Op, Path: d.Path, Host: d.Host, By: d.By, With: d.Setting}, offered)
+	m.refusedOrHeld(d.ID, timeline.Denied{Op: d.Op, Path: d.Path, Host: d.Host, By: d.By, With: d.Setting}, offer)
 }
 
 // refusedOrHeld takes in what is refused, or held under a number until somebody has decided.
-func (m *machine) refusedOrHeld(id uint64, what timeline.Denied, offered bool) {
-	grant := grantFor(what)
+func (m *machine) refusedOrHeld(id uint64, what timeline.Denied, grant session.Grant) {
+	none := grant == session.Grant{}
 	told := what
-	if offered && m.remedy != nil && !slices.Contains(m.refused, grant) {
+	if !none && m.remedy != nil && !slices.Contains(m.refused, grant) {
 		told.Remedy = m.remedy(grant)
 	}
 	if id == 0 {
@@ -112,7 +131,7 @@ func (m *machine) refusedOrHeld(id uint64, what timeline.Denied, offered bool) {
 		m.permit(id, false)
 	case slices.ContainsFunc(m.asked, func(a ask) bool { return a.Permission != nil && a.Permission.Grant == grant }):
 		m.askPermission(id, what, grant) // one answer is for all of them
-	case !offered || !m.canAsk() || slices.Contains(m.refused, grant):
+	case none || !m.canAsk() || slices.Contains(m.refused, grant):
 		m.permit(id, false)
 		m.tellDenied(told)
 	default:
@@ -177,9 +196,14 @@ type private struct {
 	dirs  []string
 	home  string   // the home directory that is built for the session, one of them
 	but   []string // what is the machine's in them
-	named string   // the one in which the turn did not find a path
+	named string   // the one in which the turn did not find a path, or that path in home
 	told  []string // those that were told, once in a session
+
+	mayShow func(path string) error // says why no person can show the session a path
 }
+
+// maxToldUnshown bounds the paths in the home directory that a session is told of.
+const maxToldUnshown = 20
 
 // notFound takes in that a message names a file that may be in the machine's directory of that name.
 // Nobody looks whether it is there: that would tell the session.
@@ -193,10 +217,14 @@ func (p *private) notFound(text string) {
 		}
 		for path := range pathsBelow(text, dir) {
 			own := strings.HasPrefix(filepath.Base(path), "Rtmp") || slices.ContainsFunc(p.but, func(d string) bool { return within(path, d) || within(d, path) })
-			if !own {
-				p.named = dir
-				return
+			name := filepath.Base(path)
+			if own || slices.Contains(p.told, path) || timeline.Unmistakable(name) != name { // the code may have made the message
+				continue
 			}
+			if p.named = dir; dir == p.home {
+				p.named = path
+			}
+			return
 		}
 	}
 }
@@ -222,30 +250,60 @@ func (m *machine) tellPrivate(e *ipc.RuntimeError) {
 	if e != nil && e.Name == "FileNotFoundError" {
 		m.private.notFound(e.Message)
 	}
-	if dir := m.private.named; dir != "" {
-		m.private.named, m.private.told = "", append(m.private.told, dir)
-		if dir == m.private.home {
-			m.notice("this session sees a part of %s, as it was when its worker started: a new file is there after a reset, and any file can be put into the workspace", dir)
-		} else {
-			m.notice("this session has a %s of its own: a file that is in yours is not there, and can be put into the workspace", dir)
-		}
+	named := m.private.named
+	m.private.named = ""
+	switch {
+	case named == "":
+	case m.private.home != "" && within(named, m.private.home):
+		m.tellUnshown(named, ", if it is there")
+	default:
+		m.private.told = append(m.private.told, named)
+		m.notice("this session has a %s of its own: a file that is in yours is not there, and can be put into the workspace", named)
 	}
 }
 
-// tellHidden says that the error of a turn, or a message in its output, names something hidden.
-// Opening it fails as if a file had no rights, and no call is seen, so only words can tell.
+// tellHidden says that the error of a turn, or a message in its output, names something that the session
+// does not see. Opening it fails as if a file had no rights or were not there, and no call is seen, so only
+// words can tell.
 func (m *machine) tellHidden(e *ipc.RuntimeError) {
-	path := m.namedHidden
-	m.namedHidden = ""
-	for _, hidden := range m.hidden {
-		if e != nil && namesPath(e.Message, hidden) {
-			path = hidden
-			break
-		}
+	hidden, unshown := m.namedHidden, m.namedUnshown
+	if e != nil {
+		hidden, unshown = cmp.Or(m.firstNamed(e.Message, m.hidden), hidden), cmp.Or(m.firstNamed(e.Message, m.unshown), unshown)
 	}
-	if path != "" {
+	m.namedHidden, m.namedUnshown = "", ""
+	if hidden != "" {
+		m.notice("the sandbox hides %s", hidden)
+	}
+	if unshown != "" {
+		m.tellUnshown(unshown, "")
+	}
+}
+
+// tellUnshown says, once, how a person shows the session a path.
+func (m *machine) tellUnshown(path, doubt string) {
+	p := &m.private
+	if p.told = append(p.told, path); len(p.told) >= maxToldUnshown {
+		p.told, m.unshown = append(p.told, p.home), nil
+	}
+	switch {
+	case p.mayShow == nil:
+		m.notice("the sandbox does not show %s%s", timeline.Unmistakable(path), doubt)
+	case p.mayShow(path) != nil:
 		m.notice("the sandbox hides %s", path)
+	case m.remedy == nil:
+		m.notice("the sandbox does not show %s%s; a person can allow it", timeline.Unmistakable(path), doubt)
+	default:
+		m.notice("the sandbox does not show %s%s; a person can allow it with: %s", timeline.Unmistakable(path), doubt, m.remedy(session.Grant{Read: path}))
 	}
+}
+
+// firstNamed returns the first of these paths that a text names and that was not told of; "" without one.
+func (m *machine) firstNamed(text string, paths []string) string {
+	i := slices.IndexFunc(paths, func(path string) bool { return namesPath(text, path) && !slices.Contains(m.private.told, path) })
+	if i < 0 {
+		return ""
+	}
+	return paths[i]
 }
 
 // readMessages looks for something hidden, or missing in a directory of the session's own, in what
@@ -264,9 +322,8 @@ func (m *machine) readMessages(t timeline.Text) {
 			continue
 		}
 		m.private.notFound(line)
-		if i := slices.IndexFunc(m.hidden, func(path string) bool { return namesPath(line, path) }); i >= 0 && m.namedHidden == "" {
-			m.namedHidden = m.hidden[i]
-		}
+		m.namedHidden = cmp.Or(m.namedHidden, m.firstNamed(line, m.hidden))
+		m.namedUnshown = cmp.Or(m.namedUnshown, m.firstNamed(line, m.unshown))
 	}
 }
 
@@ -278,11 +335,13 @@ func (m *machine) mayNameHidden(text []byte) bool {
 			return true
 		}
 	}
-	if m.namedHidden != "" {
-		return false
-	}
+	return m.namedHidden == "" && namesOneAbove(text, m.hidden) || m.namedUnshown == "" && namesOneAbove(text, m.unshown)
+}
+
+// namesOneAbove reports whether a text has the directory of one of these paths.
+func namesOneAbove(text []byte, paths []string) bool {
 	dir := ""
-	for _, path := range m.hidden { // sorted, so few directories
+	for _, path := range paths { // sorted, so few directories
 		if d := filepath.Dir(path); dir == "" || !within(d, dir) {
 			if dir = d; bytes.Contains(text, []byte(dir)) {
 				return true
@@ -378,10 +437,13 @@ func (m *machine) decide(ok bool, match func(session.Permission) bool) (n int) {
 
 // granted takes in that a person gave a right, and lets the calls go on that it covers.
 func (m *machine) granted(author string, g session.Grant) {
-	m.record(timeline.Granted{Write: g.Write, Host: g.Host, Call: g.Call, Always: g.Always, Author: author})
+	m.record(timeline.Granted{Read: g.Read, Write: g.Write, Host: g.Host, Call: g.Call, Always: g.Always, Author: author})
 	m.refused = slices.DeleteFunc(m.refused, func(r session.Grant) bool {
 		return r.Call != "" && r.Call == g.Call || r.Host != "" && coversHost(g.Host, r.Host) || r.Write != "" && g.Write != "" && within(r.Write, g.Write)
 	})
+	if path := g.Read + g.Write; path != "" {
+		m.private.but, m.private.told = append(m.private.but, path), append(m.private.told, path)
+	}
 	m.decide(true, func(p session.Permission) bool { return covers(g, p.Denial) })
 }
 
@@ -540,17 +602,17 @@ func (s *Session) giveLive(g session.Grant) error {
 	case w.proc.gate == nil:
 		return session.Errorf(session.KindUnsupported, "the sandbox of a running session cannot be changed here: reset the session to have it")
 	}
-	if s.o.Leave != nil {
+	if s.o.Leave != nil && g.Write != "" {
 		_ = s.o.Leave([]string{g.Write}) // what stays was named when the session began
 	}
-	if err := w.proc.gate.Grant(g.Write); !errors.Is(err, host.ErrEnded) { // else the next worker has it
+	if err := w.proc.gate.Grant(g.Read+g.Write, g.Read != ""); !errors.Is(err, host.ErrEnded) { // else the next worker has it
 		return err
 	}
 	return nil
 }
 
 // checkGrant resolves a grant, and refuses one that makes no sense here.
-func (s *Session) checkGrant(g session.Grant) (session.Grant, error) {
+func (s *Session) checkGrant(g session.Grant) (_ session.Grant, err error) {
 	s.mu.Lock()
 	sandbox, closed := s.spec.Sandbox, s.m.isClosed()
 	s.mu.Unlock()
@@ -558,7 +620,7 @@ func (s *Session) checkGrant(g session.Grant) (session.Grant, error) {
 	case closed:
 		return g, session.ErrClosed
 	case !namesOne(g):
-		return g, session.Errorf(session.KindInvalid, "name one of a directory to write, a host, or a function to call")
+		return g, session.Errorf(session.KindInvalid, "name one of a path to read or to write, a host, or a function to call")
 	case g.Call != "":
 		return s.checkCall(g)
 	case !sandbox.Confines():
@@ -569,29 +631,58 @@ func (s *Session) checkGrant(g session.Grant) (session.Grant, error) {
 		return checkHost(g)
 	case g.Host != "":
 		return g, session.Errorf(session.KindUnsupported, "session %s cannot be allowed single hosts: its network is %s", s.Name(), sandbox.Network)
-	case !filepath.IsAbs(g.Write):
-		return g, session.Errorf(session.KindInvalid, "the directory is not absolute: %q", g.Write)
+	case g.Read != "":
+		g.Read, err = realPath(g.Read, s.mayShow)
+	default:
+		g.Write, err = realPath(g.Write, s.mayGive)
 	}
-	dir, err := filepath.EvalSymlinks(g.Write)
-	if err == nil {
-		if st, e := os.Stat(dir); e != nil || !st.IsDir() {
-			err = errors.New("not a directory")
-		}
-	}
-	if err == nil && dir != filepath.Clean(g.Write) { // a link may be the session's own
-		err = fmt.Errorf("it leads to %s; name that one if you mean it", dir)
-	}
-	if err == nil {
-		err = s.mayGive(dir)
-	}
-	if err != nil {
-		return g, &session.Error{Kind: session.KindInvalid, Message: fmt.Sprintf("%s cannot be allowed: %v", g.Write, err), Cause: err}
-	}
-	g.Write = dir
-	return g, nil
+	return g, err
 }
 
-// mayGive returns why no session may be given a directory; nil if a person may give it.
+// realPath checks the path of a grant.
+func realPath(path string, may func(string) error) (string, error) {
+	if !filepath.IsAbs(path) {
+		return path, session.Errorf(session.KindInvalid, "the path is not absolute: %q", path)
+	}
+	found, err := filepath.EvalSymlinks(path)
+	if err == nil && !isPlain(found) {
+		err = errors.New("it is neither a directory nor a regular file")
+	}
+	if err == nil && found != filepath.Clean(path) { // a link may be the session's own
+		err = fmt.Errorf("it leads to %s; name that one if you mean it", found)
+	}
+	if err == nil {
+		err = may(found)
+	}
+	if err != nil {
+		return path, &session.Error{Kind: session.KindInvalid, Message: fmt.Sprintf("%s cannot be allowed: %v", path, err), Cause: err}
+	}
+	return found, nil
+}
+
+// isPlain reports whether a path is a directory or a regular file.
+func isPlain(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && (st.IsDir() || st.Mode().IsRegular())
+}
+
+// mayShow returns why no session is shown a path; nil if a person may show it.
+func (s *Session) mayShow(path string) error {
+	s.mu.Lock()
+	spec := s.spec
+	s.mu.Unlock()
+	return s.o.MayShow(&spec, path)
+}
+
+// MayShow returns why no session with this spec is shown a path, which is absolute and without symbolic links;
+// nil if a person may show it.
+func (o *Options) MayShow(spec *workers.Spec, path string) error {
+	box := *spec.Sandbox
+	box.Hidden = slices.Concat(box.Hidden, o.alsoHidden(&box, workspaceOf(spec)))
+	return confine.MayShow(&box, confine.Origin{Home: variable(o.Env, "HOME"), Sessions: o.Dir, Directories: homeDirectories(o.Env)}, path)
+}
+
+// mayGive returns why no session may be given a path to write; nil if a person may give it.
 func (s *Session) mayGive(dir string) error {
 	s.mu.Lock()
 	sandbox := s.spec.Sandbox
@@ -671,23 +762,27 @@ func (o *Options) remedyFor(name string, spec *workers.Spec) func(session.Grant)
 	return func(g session.Grant) string { return o.Remedy(name, workspace, g) }
 }
 
-// withGiven returns a sandbox with the rights that persons gave. Directories that are gone are
+// withGiven returns a sandbox with the rights that persons gave. Files and directories that are gone are
 // left out, with a notice for each.
 func withGiven(sandbox *workers.Sandbox, given []session.Grant) (_ *workers.Sandbox, notices []string) {
 	if !sandbox.Confines() || len(given) == 0 {
 		return sandbox, nil
 	}
 	wider := *sandbox
-	wider.Writable = slices.Clone(sandbox.Writable)
+	wider.Writable, wider.Readable = slices.Clone(sandbox.Writable), slices.Clone(sandbox.Readable)
 	for _, g := range given {
-		if g.Write == "" || slices.Contains(wider.Writable, g.Write) {
-			continue
+		list := &wider.Writable
+		if g.Read != "" {
+			list = &wider.Readable
 		}
-		if st, err := os.Stat(g.Write); err != nil || !st.IsDir() {
-			notices = append(notices, fmt.Sprintf("%s was allowed and is not a directory any more", g.Write))
-			continue
+		path := g.Read + g.Write
+		switch {
+		case path == "" || slices.Contains(*list, path):
+		case !isPlain(path):
+			notices = append(notices, fmt.Sprintf("%s was allowed and is not there any more", path))
+		default:
+			*list = append(*list, path)
 		}
-		wider.Writable = append(wider.Writable, g.Write)
 	}
 	return &wider, notices
 }

@@ -297,6 +297,64 @@ func TestPermission_SomePlacesAreNeverOffered(t *testing.T) {
 	})
 }
 
+// Of a directory that is never given, such as the home directory, a file may be.
+func TestPermission_AFileWhoseDirectoryIsNotGivenIsOfferedAlone(t *testing.T) {
+	t.Parallel()
+	inSandbox(t, func(t *testing.T, c *boxed) {
+		notes := filepath.Join(variable(c.s.o.Env, "HOME"), "notes")
+		profile := filepath.Join(variable(c.s.o.Env, "HOME"), ".profile")
+		for _, path := range []string{notes, profile} {
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for op, path := range map[string]string{"remove": notes, "rename": notes, "write": profile} {
+			c.mustAnswer(permitted{c.hold(op, path), false})
+		}
+		call := c.hold("write", notes)
+		if p := c.asked(); p == nil || p.Grant != (session.Grant{Write: notes}) {
+			t.Fatalf("got %+v", p)
+		}
+		c.permit(c.asked().ID, true)
+		var got []any
+		for _, h := range c.p.take() {
+			got = append(got, h.what)
+		}
+		if want := []any{granted{notes}, permitted{call, true}}; !slices.Equal(got, want) {
+			t.Errorf("the stage was told %v, want %v", got, want)
+		}
+		c.mustAnswer()
+		again := c.hold("write", notes)
+		c.mustAnswer(permitted{again, true})
+	})
+}
+
+// A session sees what a person shows it, in later workers too, and no held call goes on by that.
+func TestPermission_WhatIsShownIsNotWritten(t *testing.T) {
+	t.Parallel()
+	inSandbox(t, func(t *testing.T, c *boxed) {
+		call := c.hold("write", c.a+"/x")
+		c.allow(session.Grant{Read: c.a})
+		if got := c.p.take(); len(got) != 1 || got[0].what != (shown{c.a}) {
+			t.Errorf("the stage was told %v", got)
+		}
+		if got := recorded[timeline.Granted](c.s); !slices.Equal(got, []timeline.Granted{{Read: c.a, Author: "ada"}}) {
+			t.Errorf("got %+v", got)
+		}
+		c.permit(c.mustAsk(c.a+"/x"), false)
+		c.mustAnswer(permitted{call, false})
+		c.allow(session.Grant{Read: c.b, Always: true})
+		if got := c.book.all[c.work]; !slices.Equal(got, []session.Grant{{Read: c.b, Always: true}}) {
+			t.Errorf("kept: got %+v", got)
+		}
+		given := []session.Grant{{Read: c.a}, {Write: c.b}, {Read: c.a + "/gone"}}
+		box, notices := withGiven(c.s.spec.Sandbox, given)
+		if !slices.Equal(box.Readable, []string{c.a}) || !slices.Equal(box.Writable, []string{c.b}) || len(notices) != 1 {
+			t.Errorf("a later worker: got %+v, %q", box, notices)
+		}
+	})
+}
+
 func TestPermission_NoInputGivesIt(t *testing.T) {
 	t.Parallel()
 	inSandbox(t, func(t *testing.T, c *boxed) {

@@ -20,11 +20,14 @@ import (
 
 // A confinement has the additions of a sandbox to a start.
 type confinement struct {
-	sandbox *host.Sandbox // nil without one
-	env     []string      // changes of the worker's environment, before those of its Spec
-	notices []string      // for the user of the session; complete when the worker has started
-	hidden  []string      // cannot be opened; complete then, too
-	private private       // likewise
+	sandbox  *host.Sandbox // nil without one
+	env      []string      // changes of the worker's environment, before those of its Spec
+	notices  []string      // for the user of the session; complete when the worker has started
+	hidden   []string      // cannot be opened; complete then, too
+	unshown  []string      // could be shown; likewise
+	plan     *confine.Plan // likewise
+	withheld []string      // variables that the worker does not have
+	private  private       // likewise
 }
 
 // maxNamed bounds the variables that a notice names.
@@ -99,6 +102,7 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, own, fi
 		name, _, _ := strings.Cut(entry, "=")
 		c.env, hidden = append(c.env, entry), append(hidden, "the login in "+name)
 	}
+	c.withheld = hidden
 
 	dir := spec.Dir
 	if dir == "" {
@@ -106,19 +110,11 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, own, fi
 			return c, err
 		}
 	}
-	needed := append([]string{home, dir, sandbox.Workspace, o.Dir}, sandbox.Writable...)
 	if dir := variable(o.Env, "XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		// It has the daemon's key later, also if that is made while the session runs.
 		_ = os.MkdirAll(filepath.Join(dir, "turnstone"), 0o700)
 	}
-	for _, closed := range []string{
-		variable(o.Env, "XDG_RUNTIME_DIR"), // the user's services
-		ownDirectory(o.Env, home, "XDG_CONFIG_HOME", ".config"), ownDirectory(o.Env, home, "XDG_STATE_HOME", ".local/state"),
-	} {
-		if mayHide(closed, needed) {
-			policy.Hidden = append(slices.Clone(policy.Hidden), closed)
-		}
-	}
+	policy.Hidden = slices.Concat(policy.Hidden, o.alsoHidden(sandbox, dir))
 	policy.Protected = append(slices.Clone(policy.Protected), daemonDirectories(o.Env)...)
 	if o.Leave != nil {
 		written := slices.Clone(sandbox.Writable)
@@ -170,15 +166,9 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, own, fi
 		if err != nil {
 			return nil, err
 		}
-
-		c.hidden = plan.Hidden()
+		c.plan, c.hidden, c.unshown = plan, plan.Hidden(), plan.Unshown()
 		if by == "" {
-			home, shown := plan.Home()
-			c.private = private{dirs: plan.Private(), home: home, but: append(plan.Writable(), real(dir), real(o.Dir))}
-			if home != "" {
-				c.private.dirs = append(c.private.dirs, home)
-				c.private.but = slices.Concat(c.private.but, shown, c.hidden) // those are explained themselves
-			}
+			c.private = privateIn(plan, append(plan.Writable(), real(dir), real(o.Dir)))
 		}
 		if !policy.Quiet {
 			c.notices = append(c.notices, holds(plan.Writable(), &policy, tmp, hidden))
@@ -187,6 +177,37 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, own, fi
 		return plan, nil
 	}}
 	return c, nil
+}
+
+// privateIn returns the directories of which a session has its own. but are those in them that are the
+// machine's.
+func privateIn(plan *confine.Plan, but []string) private {
+	home, shown := plan.Home()
+	p := private{dirs: plan.Private(), home: home, but: but, mayShow: plan.MayShow}
+	if home != "" {
+		p.dirs = append(p.dirs, home)
+		p.but = slices.Concat(p.but, plan.Hidden(), plan.Unshown()) // those are explained themselves
+		for _, place := range shown {
+			p.but = append(p.but, string(place.Path))
+		}
+	}
+	return p
+}
+
+// alsoHidden returns the directories of the user's services and of this project that a session in dir does
+// not see.
+func (o *Options) alsoHidden(sandbox *workers.Sandbox, dir string) (hidden []string) {
+	home := variable(o.Env, "HOME")
+	needed := slices.Concat([]string{home, dir, sandbox.Workspace, o.Dir}, sandbox.Writable)
+	for _, closed := range []string{
+		variable(o.Env, "XDG_RUNTIME_DIR"), // the user's services
+		ownDirectory(o.Env, home, "XDG_CONFIG_HOME", ".config"), ownDirectory(o.Env, home, "XDG_STATE_HOME", ".local/state"),
+	} {
+		if mayHide(closed, needed) {
+			hidden = append(hidden, closed)
+		}
+	}
+	return hidden
 }
 
 // ownDirectory returns the directory of this project in the one that a variable names, or in its
@@ -258,7 +279,11 @@ func holds(writable []string, s *workers.Sandbox, tmp string, hidden []string) s
 	case s.Network != workers.NetworkFull:
 		b.WriteString(", no network")
 	}
-	b.WriteString(", of the names with a dot in your home directory only toolchains and caches, no keys or logins")
+	if s.Home == workers.HomeTools {
+		b.WriteString(", of your home directory only toolchains, caches and what you named")
+	} else {
+		b.WriteString(", of the names with a dot in your home directory only toolchains and caches, no keys or logins")
+	}
 	if len(hidden) > 0 {
 		more := ""
 		if len(hidden) > maxNamed {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -42,9 +43,12 @@ const (
 type worker struct {
 	s           *Session
 	log         *slog.Logger
-	files       string   // its private directory
-	told        []string // of its sandbox, for whoever uses the session
-	hidden      []string // what its sandbox does not show
+	files       string        // its private directory
+	told        []string      // of its sandbox, for whoever uses the session
+	hidden      []string      // what its sandbox hides
+	unshown     []string      // what it does not show, and could
+	plan        *confine.Plan // of its sandbox; nil without one
+	withheld    []string      // variables that it does not have
 	private     private
 	heldBy      workers.Mechanism
 	proc        *launched
@@ -139,6 +143,9 @@ func (s *Session) startWorkerBy(by workers.Mechanism, spec workers.Spec, given [
 		files:       files,
 		told:        slices.Concat(box.notices, gone, uncounted),
 		hidden:      box.hidden,
+		unshown:     box.unshown,
+		plan:        box.plan,
+		withheld:    box.withheld,
 		private:     box.private,
 		heldBy:      by,
 		generation:  generation,
@@ -186,12 +193,12 @@ func (w *worker) begin() {
 		s.told = w.told
 	}
 	told := s.m.private.told
-	s.m.hidden, s.m.private = w.hidden, w.private
+	s.m.hidden, s.m.unshown, s.m.private = w.hidden, w.unshown, w.private
 	s.m.private.told = told
 	s.m.launched()
 	s.keeper.keep(w)
 	for _, d := range s.early {
-		s.m.denied(d, false) // nobody is asked during a start
+		s.m.denied(d, session.Grant{}) // nobody is asked during a start
 	}
 	s.early = nil
 	w.readers.Go(w.frames)

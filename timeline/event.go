@@ -203,10 +203,11 @@ type (
 		Remedy string `json:"remedy,omitempty"`
 	}
 
-	// Granted says that a person has given the session a right. One of Write, Host and Call
-	// is set.
+	// Granted says that a person has given the session a right. One of Read, Write, Host and
+	// Call is set.
 	Granted struct {
-		Write  string // a directory that it may write from now on
+		Read   string // a file or directory that it sees from now on
+		Write  string // one that it may write
 		Host   string // a pattern of hosts that it may reach
 		Call   string // a function of the host that it may call, or "group.*"
 		Always bool   // for later sessions of the workspace, too
@@ -314,6 +315,9 @@ func Unmistakable(name string) string {
 // String says what was given: "write /data, always".
 func (g Granted) String() string {
 	s := "write " + Unmistakable(g.Write)
+	if g.Read != "" {
+		s = "read " + Unmistakable(g.Read)
+	}
 	if g.Host != "" {
 		s = "connect " + Unmistakable(g.Host)
 	}

@@ -117,7 +117,7 @@ func payloadBytes(body Body) int64 {
 	case Denied:
 		n = b.bytes()
 	case Granted:
-		n = len(b.Write) + len(b.Host) + len(b.Call) + len(b.Author)
+		n = len(b.Read) + len(b.Write) + len(b.Host) + len(b.Call) + len(b.Author)
 	case InputLine:
 		n = len(b.Prompt) + len(b.Text) + len(b.Author)
 	case Interrupt:

@@ -54,6 +54,7 @@ type wireEvent struct {
 	Call        string `json:"call,omitempty"`
 	With        string `json:"with,omitempty"`
 	Destructive bool   `json:"destructive,omitempty"`
+	Read        string `json:"read,omitempty"`
 	Write       string `json:"write,omitempty"`
 	Always      bool   `json:"always,omitempty"`
 
@@ -188,7 +189,7 @@ func (e Event) wire() wireEvent {
 		w.Type = typeDenied
 		w.setDenied(b)
 	case Granted:
-		w.Type, w.Write, w.Host, w.Call, w.Always, w.Author = typeGranted, b.Write, b.Host, b.Call, b.Always, b.Author
+		w.Type, w.Read, w.Write, w.Host, w.Call, w.Always, w.Author = typeGranted, b.Read, b.Write, b.Host, b.Call, b.Always, b.Author
 	case Limit:
 		w.Type, w.What, w.Used, w.Max, w.All, w.Did, w.Program = typeLimit, string(b.What), b.Used, b.Max, b.All, b.Did, b.Program
 		w.Message = b.String() // a client that does not know the type shows it as a notice
@@ -250,7 +251,7 @@ func (w wireEvent) event() Event {
 	case typeDenied:
 		e.Body = w.denied()
 	case typeGranted:
-		e.Body = Granted{Write: w.Write, Host: w.Host, Call: w.Call, Always: w.Always, Author: w.Author}
+		e.Body = Granted{Read: w.Read, Write: w.Write, Host: w.Host, Call: w.Call, Always: w.Always, Author: w.Author}
 	case typeLimit:
 		e.Body = Limit{What: LimitKind(w.What), Used: w.Used, Max: w.Max, All: w.All, Did: w.Did, Program: w.Program}
 	case typeCall:

@@ -195,7 +195,7 @@ func TestLog_EveryBodySurvivesTheEventsFile(t *testing.T) {
 		timeline.Wait{Prompt: "p", Kind: "line", Terminal: true, Reader: "cat"},
 		timeline.Wait{Kind: timeline.WaitPermission, Permission: 3, Asks: timeline.Denied{Op: "write", Path: "/p", By: "sh"}},
 		timeline.Denied{Op: "connect", Host: "h:1", By: "curl"},
-		timeline.Granted{Write: "/p", Host: "h", Always: true, Author: "ada"},
+		timeline.Granted{Write: "/p", Host: "h", Always: true, Author: "ada"}, timeline.Granted{Read: "/r"},
 		timeline.WaitEnded{Wait: 7},
 		timeline.InputLine{Prompt: "p", Text: "t", Author: "ada"},
 		timeline.Interrupt{Level: 2, Author: "ada"},

@@ -32,6 +32,7 @@ func TestPermissionEvents_SurviveJSONAndAreShown(t *testing.T) {
 		"[the sandbox refused: write /data/x (by sh)]": asks,
 		"[ada allowed: write /data, always]":           timeline.Granted{Write: "/data", Always: true, Author: "ada"},
 		"[the sandbox refused: set core.pager in /w/.git/config; a person can run the same command outside of the sandbox]": timeline.Denied{Op: "set", Path: "/w/.git/config", With: "core.pager"},
+		"[a person allowed: read /data]":            timeline.Granted{Read: "/data"},
 		"[a person allowed: connect *.example.org]": timeline.Granted{Host: "*.example.org"},
 	} {
 		text, err := json.Marshal(timeline.Event{Seq: 1, Body: body})

@@ -323,6 +323,9 @@ func (c *codec) body(kind byte, body Body) Body {
 		c.string(&b.Call)
 		c.bool(&b.Always)
 		c.string(&b.Author)
+		if c.writing || len(c.buf) > 0 { // older versions did not write it
+			c.string(&b.Read)
+		}
 		return b
 	case kindCall:
 		b, _ := body.(Call)

@@ -27,6 +27,11 @@ func (s *Sandbox) Narrower(other *Sandbox, dir string) *Sandbox {
 				}
 			}
 		}
+		before := len(n.Readable)
+		n.Readable = slices.DeleteFunc(slices.Clone(n.Readable), func(path string) bool {
+			return slices.ContainsFunc(other.Hidden, func(h string) bool { return isWithin(path, h) || isWithin(h, path) })
+		})
+		narrowed = narrowed || len(n.Readable) < before
 	}
 	if !narrowed {
 		return s

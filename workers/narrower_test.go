@@ -39,6 +39,9 @@ func TestSandbox_NarrowerAllowsOnlyWhatBothAllow(t *testing.T) {
 		{"hidden and protected paths are added", &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Hidden: []string{"/k"}},
 			&workers.Sandbox{Level: workers.ReadOnly, Writable: []string{dir}, Network: workers.NetworkNone, Hidden: []string{"/k", "/s"}, Protected: []string{"/p/lock"}},
 			&workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Hidden: []string{"/k", "/s"}, Protected: []string{"/p/lock"}}},
+		{"what they hide is not shown", &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Readable: []string{"/s/x", "/h/.data"}},
+			&workers.Sandbox{Level: workers.ReadOnly, Writable: []string{dir}, Network: workers.NetworkNone, Hidden: []string{"/s"}},
+			&workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Readable: []string{"/h/.data"}, Hidden: []string{"/s"}}},
 		{"no network for who may write everything", nil, &workers.Sandbox{Level: workers.Full, Network: workers.NetworkNone},
 			&workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkList, Ask: true}},
 	} {

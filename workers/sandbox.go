@@ -18,8 +18,16 @@ type Sandbox struct {
 	// notice.
 	Workspace string
 
-	// Writable are more directories that may be written, absolute.
+	// Writable are more files and directories that may be written, absolute.
 	Writable []string
+
+	// Readable are more files and directories that the session sees, absolute. They are for places
+	// that its home directory or its directory for temporary files does not have. The home
+	// directory itself, what is hidden, and what holds that never becomes readable.
+	Readable []string
+
+	// Home is how much of the user's home directory the session sees; "" is HomeDocuments.
+	Home Home
 
 	// Protected are absolute paths in what may be written that stay as they are. One that is
 	// not there cannot be made.
@@ -79,6 +87,16 @@ func ParseLevel(name string) (Level, error) {
 	return "", fmt.Errorf("no such sandbox: %q; there is read-only, workspace and full", name)
 }
 
+// Home is how much of a home directory a session sees.
+type Home string
+
+const (
+	// HomeDocuments shows what has a name without a dot, and what HomeTools shows.
+	HomeDocuments Home = "documents"
+	// HomeTools shows toolchains, caches, libraries and plain settings, besides what the sandbox names.
+	HomeTools Home = "tools"
+)
+
 // A Network is what a session may reach.
 type Network string
 
@@ -104,8 +122,14 @@ func (s *Sandbox) String() string {
 	for _, dir := range s.Writable {
 		words += ", writes " + dir
 	}
+	for _, path := range s.Readable {
+		words += ", reads " + path
+	}
 	for _, path := range s.Protected {
 		words += ", keeps " + path
+	}
+	if s.Home == HomeTools {
+		words += ", home " + string(s.Home)
 	}
 	if s.Network != NetworkList {
 		words += ", network " + string(s.Network)
@@ -130,19 +154,22 @@ func (s *Sandbox) Validate() error {
 	if n := s.Network; n != NetworkNone && n != NetworkList && n != NetworkFull && (n != "" || s.Confines()) {
 		return fmt.Errorf("workers: no such network for a sandbox: %q; there is none, list and full", n)
 	}
+	if h := s.Home; h != "" && h != HomeDocuments && h != HomeTools {
+		return fmt.Errorf("workers: a sandbox does not know the home %q; there is documents and tools", h)
+	}
 	if _, err := ParseMechanism(string(s.Accept)); err != nil {
 		return fmt.Errorf("workers: %w", err)
 	}
 	if err := s.validateHosts(); err != nil {
 		return err
 	}
-	if s.Level == Full && (len(s.Writable) > 0 || len(s.Hidden) > 0 || len(s.Layered) > 0) {
+	if s.Level == Full && (len(s.Writable) > 0 || len(s.Readable) > 0 || len(s.Hidden) > 0 || len(s.Layered) > 0) {
 		return errors.New("workers: a session with the sandbox full may write and read everything: leave the directories out, or choose workspace")
 	}
 	if s.Workspace != "" && !filepath.IsAbs(s.Workspace) {
 		return fmt.Errorf("workers: the workspace is not absolute: %q", s.Workspace)
 	}
-	for _, dirs := range [][]string{s.Writable, s.Protected, s.Hidden, s.Layered} {
+	for _, dirs := range [][]string{s.Writable, s.Readable, s.Protected, s.Hidden, s.Layered} {
 		for _, d := range dirs {
 			if !filepath.IsAbs(d) {
 				return fmt.Errorf("workers: a path of the sandbox is not absolute: %q", d)

@@ -26,6 +26,7 @@ var methods = []method{
 	{"MethodVariables", "client.NameParams", "session.Variables"},
 	{"MethodInspect", "client.QueryParams", "session.Inspection"},
 	{"MethodReached", "client.NameParams", "client.ReachedPlaces"},
+	{"MethodShown", "client.NameParams", "session.Shown"},
 	{"MethodOutput", "client.OutputParams", "session.Output"},
 	{"MethodRead", "client.ReadParams", "session.Page"},
 	{"MethodOutline", "client.OutlineParams", "session.Outline"},

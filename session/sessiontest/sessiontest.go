@@ -615,12 +615,12 @@ func exits(t *testing.T, s session.Session) {
 func rights(t *testing.T, s session.Session) {
 	turn := submit(t, s, "wait name? ")
 	r := wait(t, s, turn)
-	for _, bad := range []session.Grant{{}, {Always: true}, {Write: "/data", Host: "example.org"}} {
+	for _, bad := range []session.Grant{{}, {Always: true}, {Write: "/data", Host: "example.org"}, {Read: "/data", Write: "/data"}} {
 		if err := s.Allow(limited(t), bad); session.KindOf(err) != session.KindInvalid {
 			t.Errorf("%+v: got %v", bad, err)
 		}
 	}
-	without := []session.Grant{{Write: "/"}, {Host: "example.org"}, {Write: "/data", Always: true}}
+	without := []session.Grant{{Write: "/"}, {Read: "/data"}, {Host: "example.org"}, {Write: "/data", Always: true}}
 	if info(t, s).Sandbox != "" {
 		without = nil // it can be given more
 	}
@@ -631,6 +631,9 @@ func rights(t *testing.T, s session.Session) {
 	}
 	if places, err := s.Reached(limited(t)); err != nil || places == nil || len(places) > 0 {
 		t.Errorf("reached: got %v, %v", places, err)
+	}
+	if shown, err := s.Shown(limited(t)); err != nil || shown.Places == nil || shown.Withheld == nil || len(shown.Places) > 0 && info(t, s).Sandbox == "" {
+		t.Errorf("shown: got %+v, %v", shown, err)
 	}
 	for _, ok := range []bool{true, false} { // the id of a wait for input is not that of a permission
 		if err := s.As("ada").Permit(limited(t), uint64(r.Wait.ID), ok); !errors.Is(err, session.ErrStale) {

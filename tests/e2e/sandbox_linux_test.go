@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -80,7 +81,10 @@ func TestSandbox_RefusesWhatCannotBeMeant(t *testing.T) {
 	}{
 		{[]string{"--sandbox", "strict"}, "there is read-only, workspace and full"},
 		{[]string{"--writable", h.dir}, "add --sandbox workspace"},
-		{[]string{"--sandbox", "workspace", "--writable", "there-is-none"}, "not a directory"},
+		{[]string{"--sandbox", "workspace", "--writable", "there-is-none"}, "neither a directory nor a regular file"},
+		{[]string{"--readable", h.dir}, "add --sandbox workspace"},
+		{[]string{"--sandbox", "workspace", "--readable", "there-is-none"}, "neither a directory nor a regular file"},
+		{[]string{"--sandbox", "workspace", "--home", "all"}, "use documents or tools"},
 		{[]string{"--sandbox", "workspace", "--network", "some"}, "use none, list or full"},
 		{[]string{"--allow-host", "example.org"}, "add --sandbox workspace"},
 		{[]string{"--sandbox", "workspace", "--allow-host", "http://example.org"}, "is not a host"},
@@ -89,6 +93,9 @@ func TestSandbox_RefusesWhatCannotBeMeant(t *testing.T) {
 		if got := h.run(t, "", append(row.args, "-e", "1")...); got.status != 2 || !strings.Contains(got.stderr, row.want) {
 			t.Errorf("%v: got %v, want %q", row.args, got, row.want)
 		}
+	}
+	if got := h.run(t, "", "--sandbox", "workspace", "--readable", "/", "-e", "1"); got.status != 1 || !strings.Contains(got.stderr, "cannot show /") {
+		t.Errorf("got %v", got)
 	}
 	if got := h.run(t, "", "--sandbox", "workspace", "--writable", "/", "-e", "1"); got.status != 1 || !strings.Contains(got.stderr, "cannot make / writable") {
 		t.Errorf("got %v", got)
@@ -293,5 +300,70 @@ func TestSandbox_OfAnAgentIsNotLeftOutWhereItCannotBeHad(t *testing.T) {
 	}
 	if exists(filepath.Join(h.dir, "mine")) || exists(filepath.Join(outside, "file")) {
 		t.Error("code ran without the sandbox")
+	}
+}
+
+// A person shows sessions more of the home directory: when one starts, while one runs, and always.
+func TestSandbox_APersonShowsMoreOfTheHomeDirectory(t *testing.T) {
+	t.Parallel()
+	h, _ := confinedHome(t)
+	in, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.env = slices.Insert(h.env, len(h.env)-1, "HOME="+in)
+	for _, name := range []string{".data/x", ".later", "document", ".ssh/id", ".always"} {
+		path := filepath.Join(in, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(name), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reads := "import os\nfor n in ('.data/x', '.later', 'document', '.always'): print(os.path.exists(os.environ['HOME'] + '/' + n))"
+	shows := func(want string, args ...string) {
+		t.Helper()
+		if got := h.run(t, "", append(args, "-e", reads)...); strings.Join(strings.Fields(got.stdout), " ") != want {
+			t.Errorf("%v: got %v, want %s", args, got, want)
+		}
+	}
+	shows("False False True False", "--sandbox", "workspace")
+	shows("True True True False", "--sandbox", "workspace", "--readable", filepath.Join(in, ".data"), "--readable", filepath.Join(in, ".later"))
+	shows("False False False False", "--sandbox", "workspace", "--home", "tools")
+	if got := h.run(t, "", "--sandbox", "workspace", "--readable", filepath.Join(in, ".ssh"), "-e", "1"); got.status != 1 || !strings.Contains(got.stderr, "is hidden from sessions") {
+		t.Errorf("keys: got %v", got)
+	}
+
+	h.settings(t, "home = \"tools\"\nreadable = [\""+filepath.Join(in, "document")+"\"]\n")
+	shows("False False True False", "--sandbox", "workspace")
+	p := h.start(t, "allow", "--always", "--dir", h.dir, "--read", filepath.Join(in, ".always"))
+	p.sees("kept in")
+	p.leaves(0)
+	shows("False False True True", "--sandbox", "workspace")
+	p = h.start(t, "allow", "--always", "--read", filepath.Join(in, ".ssh/id"))
+	p.sees("is hidden from sessions")
+	p.leaves(1)
+
+	h.serve(t)
+	got := h.run(t, "", "exec", "main", "--sandbox", "workspace", "--dir", h.dir, "-e", "open('"+filepath.Join(in, ".data/x")+"')")
+	if want := "the sandbox does not show " + filepath.Join(in, ".data") + "; a person can allow it with: repl allow main --read " + filepath.Join(in, ".data"); !strings.Contains(got.stdout+got.stderr, want) {
+		t.Errorf("got %v, want %q", got, want)
+	}
+	h.start(t, "allow", "main", "--read", filepath.Join(in, ".data")).leaves(0)
+	if err := os.Symlink(filepath.Join(in, ".later"), filepath.Join(h.dir, "results")); err != nil {
+		t.Fatal(err)
+	}
+	p = h.start(t, "allow", "main", "--read", filepath.Join(h.dir, "results"))
+	p.sees("leads to " + filepath.Join(in, ".later"))
+	p.types("y\r")
+	p.leaves(0)
+	shows("True True True True", "exec", "main")
+
+	account := h.run(t, "", "sandbox", "main")
+	for _, want := range []string{"given: read " + filepath.Join(in, ".data") + "\n", "given: read " + filepath.Join(in, ".later") + "\n", "shown of " + in + " (named or allowed): .always, .data, .later, document\n", "withheld variables: "} {
+		if !strings.Contains(account.stdout, want) {
+			t.Errorf("got %v, want %q in it", account, want)
+		}
+	}
+	if text := h.run(t, "", "sandbox", "--json", "main").stdout; !strings.Contains(text, `"why":"named or allowed"`) && !strings.Contains(text, `"why": "named or allowed"`) {
+		t.Errorf("in JSON: got %s", text)
 	}
 }

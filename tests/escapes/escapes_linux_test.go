@@ -27,6 +27,9 @@ const interpreter = "/usr/bin/python3"
 
 // remedy is the command that a person would use.
 func remedy(name, _ string, g session.Grant) string {
+	if g.Read != "" {
+		return "repl allow " + name + " --read " + g.Read
+	}
 	return "repl allow " + name + " --write " + g.Write
 }
 

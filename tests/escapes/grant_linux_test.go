@@ -78,7 +78,7 @@ func TestGrant_IsRefusedForWhatIsProtected(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	r := open(t, m, workspace(m))
-	for _, dir := range []string{m.home, "/", filepath.Join(m.home, ".ssh"), filepath.Join(m.home, "mine"), filepath.Join(m.work, ".git/hooks"), filepath.Join(m.work, ".vscode"), m.sessions, "/tmp", filepath.Join(m.outside, "file"), filepath.Join(m.outside, "absent")} {
+	for _, dir := range []string{m.home, "/", filepath.Join(m.home, ".ssh"), filepath.Join(m.home, "mine"), filepath.Join(m.work, ".git/hooks"), filepath.Join(m.work, ".vscode"), m.sessions, "/tmp", "/dev/null", filepath.Join(m.outside, "absent")} {
 		if err := r.Session.Allow(t.Context(), session.Grant{Write: dir}); err == nil {
 			t.Errorf("%s was given", dir)
 		}

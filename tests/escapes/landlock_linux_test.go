@@ -221,3 +221,33 @@ func TestLandlock_IsNotTakenWhereThereAreNamespaces(t *testing.T) {
 		t.Errorf("got %q", said)
 	}
 }
+
+// Landlock takes the same list of what is shown.
+func TestLandlock_ShowsWhatAUserNames(t *testing.T) {
+	if !withoutNamespaces(t) {
+		return
+	}
+	m := newMachine(t)
+	for _, name := range []string{".data/deep/table", ".data/other", ".notes", "written"} {
+		write(t, filepath.Join(m.home, name), "old")
+	}
+	box := byLandlock(m)
+	box.Home = workers.HomeTools
+	box.Readable = []string{filepath.Join(m.home, ".data/deep"), filepath.Join(m.home, ".notes")}
+	box.Writable = append(box.Writable, filepath.Join(m.home, "written"))
+	r := open(t, m, box)
+	r.Run(t, changes+"import os; os.chdir(os.environ['HOME'])")
+	for _, c := range []struct{ code, want string }{
+		{"readable('.data/deep/table')", "open: old"},
+		{"readable('.data/other')", "held: [Errno 13] Permission denied: '.data/other'"},
+		{"readable('.notes')", "open: old"},
+		{"writes('.notes')", "held: Permission denied"},
+		{"readable('note.txt')", "held: [Errno 13] Permission denied: 'note.txt'"},
+		{"writes('written')", "written"},
+	} {
+		says(t, r, "print("+c.code+")", c.want)
+	}
+	if shown, err := r.Session.Shown(t.Context()); err != nil || shown.Home != m.home || len(shown.Places) == 0 {
+		t.Errorf("got %+v, %v", shown, err)
+	}
+}

@@ -173,7 +173,7 @@ func TestHome_AFileThatCameLaterIsExplained(t *testing.T) {
 	m := newMachine(t)
 	r := open(t, m, workspace(m))
 	write(t, filepath.Join(m.home, "later.csv"), "1,2")
-	explained := `[notice "this session sees a part of ` + m.home + `, as it was when its worker started: a new file is there after a reset, and any file can be put into the workspace"]`
+	explained := `[notice "the sandbox does not show ` + m.home + `/later.csv, if it is there; a person can allow it with: repl allow ` + r.Name() + ` --read ` + m.home + `/later.csv"]`
 	for _, c := range []struct {
 		code string
 		want int

@@ -15,9 +15,10 @@ class _AllowParams(TypedDict):
 
 
 class AllowParams(_AllowParams, total=False):
-    """AllowParams give a session a right, one of Write and Host."""
+    """AllowParams give a session a right, one of Read, Write and Host."""
 
-    write: str  # the absolute, real path of a directory
+    read: str  # the absolute, real path of a file or directory to see
+    write: str  # of one to write
     host: str  # "example.org", "*.example.org", "example.org:5432"
     call: str  # "github.search_issues", or "github.*" for all that are not destructive
     always: bool  # later sessions of the workspace have it, too
@@ -130,7 +131,9 @@ class CreateParams(TypedDict, total=False):
     # with: List[str]  # packages to prepare (a word of Python: read it by its name in brackets)
     env: Dict[str, str]  # variables of its environment, beside those of the daemon's
     sandbox: str  # read-only, workspace or full; "" is full
-    writable: List[str]  # more directories that a sandbox lets it write, absolute
+    home: str  # what a sandbox shows of the home directory: documents or tools; "" is documents
+    readable: List[str]  # more files and directories that a sandbox shows it, absolute
+    writable: List[str]  # files and directories that it lets it write, absolute
     protected: List[str]  # paths in what it writes that stay as they are, absolute
     network: str  # of a sandbox: none, list or full; "" is none
     hosts: List[str]  # of the network list: patterns of hosts
@@ -236,6 +239,7 @@ class Event(_Event, total=False):
     call: str
     # with: str (a word of Python: read it by its name in brackets)
     destructive: bool
+    read: str
     write: str
     always: bool
     outcome: Literal["ok", "error", "interrupted", "ended"]
@@ -347,9 +351,10 @@ class Found(_Found, total=False):
 
 
 class Grant(TypedDict, total=False):
-    """A Grant is a right that a person gives to a session. Write and Host are for one with a sandbox. One of Write, Host and Call is set."""
+    """A Grant is a right that a person gives to a session. Read, Write and Host are for one with a sandbox. One of Read, Write, Host and Call is set."""
 
-    write: str  # the absolute, real path of a directory
+    read: str  # the absolute, real path of a file or directory to see
+    write: str  # of one to write
     host: str  # "example.org", "*.example.org", "example.org:5432"
     call: str  # "github.search_issues", or "github.*" for all that are not destructive
     always: bool  # later sessions of the workspace have it, too
@@ -812,6 +817,30 @@ class _SessionList(TypedDict):
 
 class SessionList(_SessionList, total=False):
     """All sessions, by name."""
+
+    pass
+
+
+class _Shown(TypedDict):
+    places: List["ShownPlace"]  # sorted, at most MaxShown
+    withheld: List[str]  # Withheld are the names of variables, sorted, at most MaxShown; "the login in NAME" for those of which only that was cut out.
+
+
+class Shown(_Shown, total=False):
+    """Shown is what a session with a sandbox sees of the home directory, which is built for it, and what it does not have of the environment."""
+
+    home: str  # "" if it is not built
+    more: int  # how many there are besides
+    more_withheld: int
+
+
+class _ShownPlace(TypedDict):
+    path: str
+    why: str  # "document", "toolchain", "cache", "on PATH", …; see docs/sandbox.md
+
+
+class ShownPlace(_ShownPlace, total=False):
+    """A ShownPlace is a file or directory there."""
 
     pass
 

@@ -3,10 +3,12 @@
 
 export const protocol = 1;
 
-/** AllowParams give a session a right, one of Write and Host. */
+/** AllowParams give a session a right, one of Read, Write and Host. */
 export interface AllowParams {
   session: string;
-  /** the absolute, real path of a directory */
+  /** the absolute, real path of a file or directory to see */
+  read?: string;
+  /** of one to write */
   write?: string;
   /** "example.org", "*.example.org", "example.org:5432" */
   host?: string;
@@ -106,7 +108,11 @@ export interface CreateParams {
   env?: Record<string, string>;
   /** read-only, workspace or full; "" is full */
   sandbox?: string;
-  /** more directories that a sandbox lets it write, absolute */
+  /** what a sandbox shows of the home directory: documents or tools; "" is documents */
+  home?: string;
+  /** more files and directories that a sandbox shows it, absolute */
+  readable?: string[];
+  /** files and directories that it lets it write, absolute */
   writable?: string[];
   /** paths in what it writes that stay as they are, absolute */
   protected?: string[];
@@ -209,6 +215,7 @@ export interface Event {
   call?: string;
   with?: string;
   destructive?: boolean;
+  read?: string;
   write?: string;
   always?: boolean;
   outcome?: "ok" | "error" | "interrupted" | "ended";
@@ -302,9 +309,11 @@ export interface Found {
   next?: string;
 }
 
-/** A Grant is a right that a person gives to a session. Write and Host are for one with a sandbox. One of Write, Host and Call is set. */
+/** A Grant is a right that a person gives to a session. Read, Write and Host are for one with a sandbox. One of Read, Write, Host and Call is set. */
 export interface Grant {
-  /** the absolute, real path of a directory */
+  /** the absolute, real path of a file or directory to see */
+  read?: string;
+  /** of one to write */
   write?: string;
   /** "example.org", "*.example.org", "example.org:5432" */
   host?: string;
@@ -709,6 +718,26 @@ export interface SessionList {
   sessions: Session[];
 }
 
+/** Shown is what a session with a sandbox sees of the home directory, which is built for it, and what it does not have of the environment. */
+export interface Shown {
+  /** "" if it is not built */
+  home?: string;
+  /** sorted, at most MaxShown */
+  places: ShownPlace[];
+  /** how many there are besides */
+  more?: number;
+  /** Withheld are the names of variables, sorted, at most MaxShown; "the login in NAME" for those of which only that was cut out. */
+  withheld: string[];
+  more_withheld?: number;
+}
+
+/** A ShownPlace is a file or directory there. */
+export interface ShownPlace {
+  path: string;
+  /** "document", "toolchain", "cache", "on PATH", …; see docs/sandbox.md */
+  why: string;
+}
+
 /** A Snapshot is what had happened when a subscription began. A large one comes in parts, of which the last has More false. */
 export interface Snapshot {
   subscription: string;
@@ -898,6 +927,7 @@ export interface Methods {
   "query/variables": { params: NameParams; result: Variables };
   "query/inspect": { params: QueryParams; result: Inspection };
   "query/reached": { params: NameParams; result: ReachedPlaces };
+  "query/shown": { params: NameParams; result: Shown };
   "output/query": { params: OutputParams; result: Output };
   "timeline/read": { params: ReadParams; result: Page };
   "timeline/outline": { params: OutlineParams; result: Outline };

@@ -17,20 +17,23 @@ import (
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/terminal"
 	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // allowing has the flags of repl allow.
 type allowing struct {
-	write, host, call, dir string
-	always, no             bool
-	away                   bool // the session is not on this machine
+	read, write, host, call, dir string
+	always, no                   bool
+	away                         bool // the session is not on this machine
 }
 
 // allow lets a person widen the sandbox of a session that lives.
 func allow(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	var a allowing
-	f.StringVar(&a.write, "write", "", "`DIR` the session may write this directory")
+	f.StringVar(&a.write, "write", "", "`PATH` the session may write this directory or file")
+	f.StringVar(&a.read, "read", "", "`PATH` the session sees this directory or file of your home directory")
 	f.StringVar(&a.host, "host", "", "`HOST` the session may reach it: example.org, *.example.org or example.org:443")
 	f.StringVar(&a.call, "call", "", "`TOOL` the session may call it: github.search_issues, or 'github.*' for all that are not destructive")
 	f.BoolVar(&a.always, "always", false, "also later sessions of this workspace")
@@ -65,7 +68,7 @@ func allow(f *flag.FlagSet) action {
 
 // given counts the rights that the flags name.
 func (a *allowing) given() (n int) {
-	for _, name := range []string{a.write, a.host, a.call} {
+	for _, name := range []string{a.read, a.write, a.host, a.call} {
 		if name != "" {
 			n++
 		}
@@ -76,7 +79,7 @@ func (a *allowing) given() (n int) {
 func (a *allowing) check(given []string) error {
 	switch {
 	case a.given() > 1:
-		return misuse("give --write, --host and --call one after the other")
+		return misuse("give --read, --write, --host and --call one after the other")
 	case a.no && (a.given() > 0 || a.always):
 		return misuse("--no refuses what the session asks, and goes with nothing else")
 	case len(given) == 0 && !(a.given() > 0 && a.always):
@@ -92,18 +95,21 @@ func (a *allowing) check(given []string) error {
 // grant returns the right that the flags name.
 func (a *allowing) grant(s streams) (session.Grant, error) {
 	g := session.Grant{Host: a.host, Call: a.call, Always: a.always}
-	if a.write == "" {
+	flag, path, to := "--write", a.write, &g.Write
+	if a.read != "" {
+		flag, path, to = "--read", a.read, &g.Read
+	}
+	switch *to = path; {
+	case path == "":
 		return g, nil
+	case a.away: // the daemon there looks at it
+		return g, absoluteThere(flag, path)
 	}
-	if a.away { // the daemon there looks at it
-		g.Write = a.write
-		return g, absoluteThere("--write", a.write)
+	found, err := realPath(flag, path)
+	if err == nil && !isReal(path, found) { // a session may have made the link
+		err = confirm(s, fmt.Sprintf("%s leads to %s. Allow that? [y/N] ", path, found))
 	}
-	dir, err := directoryFor("--write", a.write)
-	g.Write = dir
-	if err == nil && !isReal(a.write, dir) { // a session may have made the link
-		err = confirm(s, fmt.Sprintf("%s leads to %s. Allow that directory? [y/N] ", a.write, dir))
-	}
+	*to = found
 	return g, err
 }
 
@@ -132,15 +138,27 @@ func confirm(s streams, question string) error {
 	return nil
 }
 
-// directoryFor returns the real path of a directory that a flag names.
-func directoryFor(name, dir string) (string, error) {
-	whole, err := filepath.Abs(dir)
+// realPath returns the real path of a directory or regular file that a flag names.
+func realPath(name, path string) (string, error) {
+	whole, err := filepath.Abs(path)
 	if err != nil {
 		return "", err
 	}
 	found, err := filepath.EvalSymlinks(whole)
 	if err != nil {
-		return "", misuse("%s %s: %v", name, dir, errors.Unwrap(err))
+		return "", misuse("%s %s: %v", name, path, errors.Unwrap(err))
+	}
+	if !isPlain(found) {
+		return "", misuse("%s %s: neither a directory nor a regular file", name, path)
+	}
+	return found, nil
+}
+
+// directoryFor returns the real path of a directory that a flag names.
+func directoryFor(name, dir string) (string, error) {
+	found, err := realPath(name, dir)
+	if err != nil {
+		return "", err
 	}
 	if i, err := os.Stat(found); err != nil || !i.IsDir() {
 		return "", misuse("%s %s: not a directory", name, dir)
@@ -157,6 +175,12 @@ func (a *allowing) keep(s streams) (int, error) {
 	work, err := directoryFor("--dir", cmp.Or(a.dir, "."))
 	if err != nil {
 		return statusUsage, err
+	}
+	if g.Read != "" {
+		of := workers.Spec{Dir: work, Sandbox: &workers.Sandbox{Level: workers.Workspace}}
+		if err := (&supervisor.Options{Env: os.Environ()}).MayShow(&of, g.Read); err != nil {
+			return statusFailed, err
+		}
 	}
 	if err := keptFile().Keep(work, g); err != nil {
 		return statusFailed, err
@@ -190,7 +214,7 @@ func (a *allowing) answer(ctx context.Context, s streams, there session.Session)
 		return statusFailed, fmt.Errorf("%s asks for no permission but for an answer: give it at repl attach %s", there.Name(), there.Name())
 	}
 	if now.Wait == nil || now.Wait.Permission == nil {
-		return statusFailed, fmt.Errorf("%s asks for no permission: it is %s; --write DIR gives it a directory", there.Name(), now.State)
+		return statusFailed, fmt.Errorf("%s asks for no permission: it is %s; --write PATH gives it a directory or file", there.Name(), now.State)
 	}
 	p := *now.Wait.Permission
 	decision := terminal.Refuse
@@ -229,6 +253,9 @@ func allowCommand(name string, g session.Grant) string {
 	}
 	if g.Host != "" {
 		return "repl allow " + shellWord(name) + " --host " + shellWord(g.Host)
+	}
+	if g.Read != "" {
+		return "repl allow " + shellWord(name) + " --read " + shellWord(g.Read)
 	}
 	return "repl allow " + shellWord(name) + " --write " + shellWord(g.Write)
 }

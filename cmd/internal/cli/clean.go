@@ -154,7 +154,7 @@ func (c *cleaner) event(e timeline.Event) timeline.Event {
 	case timeline.Denied:
 		e.Body = plainDenied(b)
 	case timeline.Granted:
-		b.Write, b.Host, b.Author = plainLine(b.Write), plainLine(b.Host), plainLine(b.Author)
+		b.Read, b.Write, b.Host, b.Author = plainLine(b.Read), plainLine(b.Write), plainLine(b.Host), plainLine(b.Author)
 		e.Body = b
 	case timeline.Wait:
 		b.Prompt, b.Asks = plainText(b.Prompt), plainDenied(b.Asks)

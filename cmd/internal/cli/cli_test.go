@@ -23,7 +23,7 @@ func TestMain_WrongCommandLineIsOneLineAndStatus2(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"--nope"}, "unknown option --nope (see repl help)"},
+		{[]string{"--nonsense"}, "unknown option --nonsense (see repl help)"},
 		{[]string{"--lnag", "r"}, "unknown option --lnag; did you mean --lang?"},
 		{[]string{"-e", "1", "-c", "2"}, "use either -e, or -c or -m, not both"},
 		{[]string{"-c"}, "-c needs a value"},

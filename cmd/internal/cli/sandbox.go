@@ -22,8 +22,8 @@ import (
 // A confinement has the user's options for the sandbox of a session.
 type confinement struct {
 	level, network, ask string
-	accept              string
-	writable            directories
+	accept, home        string
+	writable, readable  directories
 	hosts               names
 	away                bool // the session is not on this machine
 }
@@ -40,7 +40,9 @@ func (d *directories) Set(dir string) error {
 
 func (c *confinement) define(f *flag.FlagSet) {
 	f.StringVar(&c.level, "sandbox", string(workers.Full), "`LEVEL` what the session may write: read-only, workspace (its directory), or full, which is no sandbox")
-	f.Var(&c.writable, "writable", "`DIR` one more directory that a session with a sandbox may write")
+	f.Var(&c.writable, "writable", "`PATH` one more directory or file that a session with a sandbox may write")
+	f.Var(&c.readable, "readable", "`PATH` one more directory or file of your home directory that a session with a sandbox sees")
+	f.StringVar(&c.home, "home", string(workers.HomeDocuments), "`documents|tools` what a session with a sandbox sees of your home directory: what has no dot in front of its name, toolchains and caches, or the latter alone")
 	f.StringVar(&c.accept, "sandbox-accept", "", "`landlock|seatbelt` a weaker sandbox to take where the usual one cannot be had: landlock on Linux without user namespaces, seatbelt on macOS, where it was never tried")
 	f.StringVar(&c.ask, "ask", askYes, "`yes|no` hold what a sandbox refuses and a person could allow, and ask; without anybody to ask it is refused at once")
 	f.StringVar(&c.network, "network", string(workers.NetworkList), "`NETWORK` of a session with a sandbox: list (the hosts of --allow-host, and those that a person allows), none but its own loopback, or full")
@@ -69,8 +71,8 @@ func (c *confinement) sandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
 		return nil, misuse("%s: %v", c.origin(f, "sandbox"), err)
 	}
 	if level == workers.Full {
-		if len(c.writable) > 0 || len(c.hosts) > 0 || isSet(f, "network") || isSet(f, "ask") || isSet(f, "sandbox-accept") {
-			return nil, misuse("--writable, --network, --allow-host, --ask and --sandbox-accept are for sessions with a sandbox: add --sandbox workspace")
+		if len(c.writable) > 0 || len(c.readable) > 0 || len(c.hosts) > 0 || isSet(f, "home") || isSet(f, "network") || isSet(f, "ask") || isSet(f, "sandbox-accept") {
+			return nil, misuse("--writable, --readable, --home, --network, --allow-host, --ask and --sandbox-accept are for sessions with a sandbox: add --sandbox workspace")
 		}
 		return nil, nil
 	}
@@ -81,7 +83,13 @@ func (c *confinement) sandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
 	if err != nil {
 		return nil, misuse("%s: %v", c.origin(f, "sandbox-accept"), err)
 	}
+	if h := workers.Home(c.home); h != workers.HomeDocuments && h != workers.HomeTools {
+		return nil, misuse("%s %s: use documents or tools", c.origin(f, "home"), c.home)
+	}
 	s := &workers.Sandbox{Level: level, Accept: accept, Network: workers.Network(c.network), Hosts: c.hosts, Ask: c.ask == askYes}
+	if c.home == string(workers.HomeTools) { // an older daemon knows only the other
+		s.Home = workers.HomeTools
+	}
 	if s.Network == workers.NetworkList || !isSet(f, "network") {
 		s.Hosts = append(slices.Clone(settings.AllowHost), c.hosts...)
 	}
@@ -89,27 +97,11 @@ func (c *confinement) sandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
 		s.Network = workers.NetworkList
 	}
 	hideKept(s)
-	for _, dir := range settings.Writable {
-		if i, err := os.Stat(dir); err != nil || !i.IsDir() {
-			return nil, misuse("writable in %s: %s is not a directory", keptFile(), dir)
-		}
-		s.Writable = append(s.Writable, dir)
+	if s.Writable, err = c.paths("writable", settings.Writable, c.writable); err != nil {
+		return nil, err
 	}
-	for _, dir := range c.writable {
-		if c.away {
-			if err := absoluteThere("--writable", dir); err != nil {
-				return nil, err
-			}
-			s.Writable = append(s.Writable, dir)
-			continue
-		}
-		if i, err := os.Stat(dir); err != nil || !i.IsDir() {
-			return nil, misuse("--writable %s: not a directory", dir)
-		}
-		if dir, err = filepath.Abs(dir); err != nil {
-			return nil, err
-		}
-		s.Writable = append(s.Writable, dir)
+	if s.Readable, err = c.paths("readable", settings.Readable, c.readable); err != nil {
+		return nil, err
 	}
 	if !slices.Contains([]workers.Network{workers.NetworkNone, workers.NetworkList, workers.NetworkFull}, s.Network) {
 		return nil, misuse("%s %s: use none, list or full", c.origin(f, "network"), c.network)
@@ -120,10 +112,40 @@ func (c *confinement) sandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
 	return s, nil
 }
 
+// paths returns the files and directories that the user's file and a flag name.
+func (c *confinement) paths(name string, kept, given []string) (all []string, err error) {
+	for _, path := range kept {
+		if !isPlain(path) {
+			return nil, misuse("%s in %s: %s is neither a directory nor a regular file", name, keptFile(), path)
+		}
+		all = append(all, path)
+	}
+	for _, path := range given {
+		if c.away {
+			err = absoluteThere("--"+name, path)
+		} else if isPlain(path) {
+			path, err = filepath.Abs(path)
+		} else {
+			err = misuse("--%s %s: neither a directory nor a regular file", name, path)
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, path)
+	}
+	return all, nil
+}
+
+// isPlain reports whether a path is a directory or a regular file.
+func isPlain(path string) bool {
+	i, err := os.Stat(path)
+	return err == nil && (i.IsDir() || i.Mode().IsRegular())
+}
+
 // elsewhere is the sandbox at other places than the usual one: neither its directories nor the
 // user's file, which is about this machine, say anything there. It comes before sandbox.
 func (c confinement) elsewhere(f *flag.FlagSet) (*workers.Sandbox, error) {
-	c.away, c.writable = true, nil
+	c.away, c.writable, c.readable = true, nil, nil
 	return c.sandbox(f)
 }
 
@@ -135,7 +157,7 @@ func (c *confinement) setDefaults(f *flag.FlagSet, s kept.Settings) {
 	for name, to := range map[string]struct {
 		value *string
 		kept  string
-	}{"sandbox": {&c.level, s.Sandbox}, "network": {&c.network, s.Network}, "ask": {&c.ask, s.Ask}, "sandbox-accept": {&c.accept, s.Accept}} {
+	}{"sandbox": {&c.level, s.Sandbox}, "network": {&c.network, s.Network}, "home": {&c.home, s.Home}, "ask": {&c.ask, s.Ask}, "sandbox-accept": {&c.accept, s.Accept}} {
 		if to.kept != "" && !isSet(f, name) {
 			*to.value = to.kept
 		}
@@ -167,7 +189,7 @@ func hideKept(s *workers.Sandbox) {
 func asked(s *workers.Sandbox, p *client.CreateParams) {
 	if s != nil {
 		p.Sandbox, p.Writable, p.Network, p.Hosts, p.Ask = string(s.Level), s.Writable, string(s.Network), s.Hosts, s.Ask
-		p.Protected, p.Accept = s.Protected, string(s.Accept)
+		p.Protected, p.Accept, p.Home, p.Readable = s.Protected, string(s.Accept), string(s.Home), s.Readable
 	}
 }
 
@@ -198,7 +220,7 @@ func sandboxOf(p client.CreateParams) *workers.Sandbox {
 	if network == "" {
 		network = workers.NetworkNone
 	}
-	s := &workers.Sandbox{Level: workers.Level(p.Sandbox), Writable: p.Writable, Network: network, Hosts: p.Hosts, Ask: p.Ask, Protected: p.Protected, Accept: workers.Mechanism(p.Accept)}
+	s := &workers.Sandbox{Level: workers.Level(p.Sandbox), Writable: p.Writable, Network: network, Hosts: p.Hosts, Ask: p.Ask, Protected: p.Protected, Accept: workers.Mechanism(p.Accept), Home: workers.Home(p.Home), Readable: p.Readable}
 	if s.Confines() {
 		hideKept(s)
 	}
@@ -233,9 +255,9 @@ func showSandbox(f *flag.FlagSet) action {
 			}
 			return try(s)
 		}
-		for _, name := range []string{"sandbox", "sandbox-accept", "writable", "network", "allow-host", "ask", "dir"} {
+		for _, name := range []string{"sandbox", "sandbox-accept", "writable", "readable", "home", "network", "allow-host", "ask", "dir"} {
 			if isSet(f, name) {
-				return statusUsage, misuse("--%s is for a new session; repl allow %s --write DIR gives more to one that is there", name, given[0])
+				return statusUsage, misuse("--%s is for a new session; repl allow %s --write PATH or --read PATH gives more to one that is there", name, given[0])
 			}
 		}
 		if _, err := r.parse(args, "SESSION"); err != nil {
@@ -261,6 +283,7 @@ type account struct {
 	Sandbox string            `json:"sandbox"` // full without one
 	Given   []session.Grant   `json:"given"`
 	Reached []session.Reached `json:"reached"`
+	Shown   session.Shown     `json:"shown"`
 	Asks    *session.Wait     `json:"asks,omitempty"`
 	Denied  []session.Denial  `json:"denied"` // each once, at most maxShownDenials
 	More    int               `json:"more_denied,omitempty"`
@@ -280,6 +303,9 @@ func accountOf(ctx context.Context, c *client.Client, name string) (account, err
 	}
 	if a.Reached, err = c.Session(name).Reached(ctx); err != nil {
 		return a, err
+	}
+	if a.Shown, err = c.Session(name).Shown(ctx); err != nil && session.KindOf(err) != client.KindMethod {
+		return a, err // an older daemon does not say
 	}
 	if now.Wait != nil && now.Wait.Permission != nil {
 		a.Asks = now.Wait
@@ -309,8 +335,9 @@ func accountOf(ctx context.Context, c *client.Client, name string) (account, err
 func (a account) print(w io.Writer) {
 	fmt.Fprintf(w, "sandbox %s\n", a.Sandbox)
 	for _, g := range a.Given {
-		fmt.Fprintf(w, "given: %s\n", timeline.Granted{Write: g.Write, Host: g.Host, Call: g.Call})
+		fmt.Fprintf(w, "given: %s\n", timeline.Granted{Read: g.Read, Write: g.Write, Host: g.Host, Call: g.Call})
 	}
+	printShown(w, a.Shown)
 	for _, r := range a.Reached {
 		if r.Connections > 0 {
 			fmt.Fprintf(w, "reached: %s (connections: %d, sent %s, received %s)\n", r.Place, r.Connections, timeline.ByteCount(r.Sent), timeline.ByteCount(r.Received))
@@ -325,6 +352,45 @@ func (a account) print(w io.Writer) {
 	if a.Asks != nil {
 		fmt.Fprintf(w, "asks: %s (%s)\n", a.Asks.Permission.Denial, allowCommand(a.Session, a.Asks.Permission.Grant))
 	}
+}
+
+// maxInLine bounds the names in a line about what is shown; --json has them all.
+const maxInLine = 12
+
+// printShown has a line for each reason for which a session sees something of the home directory.
+func printShown(w io.Writer, s session.Shown) {
+	var reasons []string
+	by := map[string][]string{}
+	for _, place := range s.Places {
+		if by[place.Why] == nil {
+			reasons = append(reasons, place.Why)
+		}
+		name := place.Path
+		if rest, ok := strings.CutPrefix(name, s.Home+string(filepath.Separator)); ok {
+			name = rest
+		}
+		by[place.Why] = append(by[place.Why], timeline.Unmistakable(name))
+	}
+	slices.Sort(reasons)
+	for _, why := range reasons {
+		fmt.Fprintf(w, "shown of %s (%s): %s\n", timeline.Unmistakable(s.Home), why, bounded(by[why], 0))
+	}
+	if s.More > 0 {
+		fmt.Fprintf(w, "shown of %s: %d more\n", timeline.Unmistakable(s.Home), s.More)
+	}
+	if len(s.Withheld) > 0 {
+		fmt.Fprintf(w, "withheld variables: %s\n", bounded(s.Withheld, s.MoreWithheld))
+	}
+}
+
+// bounded joins the first names, and counts the others, of which there are more.
+func bounded(names []string, more int) string {
+	first := names[:min(len(names), maxInLine)]
+	text := strings.Join(first, ", ")
+	if more += len(names) - len(first); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // trySandbox shows what a sandbox would hold here, or why there is none.

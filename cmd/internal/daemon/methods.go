@@ -110,6 +110,7 @@ func (d *Daemon) methods() map[string]rpc.Handler {
 		client.MethodParse:     method(d.handleParse),
 		client.MethodVariables: method(d.handleVariables),
 		client.MethodReached:   method(d.handleReached),
+		client.MethodShown:     method(d.handleShown),
 		client.MethodRead:      method(d.handleRead),
 		client.MethodOutline:   method(d.handleOutline),
 		client.MethodSearch:    method(d.handleSearch),
@@ -551,6 +552,14 @@ func (d *Daemon) handleReached(ctx context.Context, _ *rpc.Request, p client.Nam
 	}
 	places, err := e.session.Reached(ctx)
 	return client.ReachedPlaces{Places: places}, err
+}
+
+func (d *Daemon) handleShown(ctx context.Context, _ *rpc.Request, p client.NameParams) (session.Shown, error) {
+	e, err := d.known(p.Session)
+	if err != nil {
+		return session.Shown{}, err
+	}
+	return e.session.Shown(ctx)
 }
 
 // sendable returns a reply whose events fit on one line.

@@ -47,6 +47,8 @@ type Settings struct {
 	// Defaults of the flags with these names.
 	Sandbox   string   `toml:"sandbox"`
 	Writable  []string `toml:"writable"`
+	Readable  []string `toml:"readable"`
+	Home      string   `toml:"home"`
 	AllowHost []string `toml:"allow-host"`
 	Network   string   `toml:"network"`
 	Ask       string   `toml:"ask"`
@@ -59,6 +61,7 @@ type Settings struct {
 // A Workspace is what is allowed in one.
 type Workspace struct {
 	Writable  []string `toml:"writable"`
+	Readable  []string `toml:"readable"`
 	AllowHost []string `toml:"allow-host"`
 	AllowCall []string `toml:"allow-call"`
 }
@@ -74,16 +77,13 @@ func (f File) Read() (Settings, error) {
 	if err := d.Decode(&s); err != nil {
 		return Settings{}, fmt.Errorf("%s, %s", f, position(err))
 	}
+	paths := slices.Concat(s.Writable, s.Readable)
 	for path, w := range s.Workspace {
-		for _, dir := range append([]string{path}, w.Writable...) {
-			if !filepath.IsAbs(dir) {
-				return Settings{}, fmt.Errorf("%s, line %d: %q is no absolute path", f, lineOf(text, dir), dir)
-			}
-		}
+		paths = slices.Concat(paths, []string{path}, w.Writable, w.Readable)
 	}
-	for _, dir := range s.Writable {
-		if !filepath.IsAbs(dir) {
-			return Settings{}, fmt.Errorf("%s, line %d: %q is no absolute path", f, lineOf(text, dir), dir)
+	for _, path := range paths {
+		if !filepath.IsAbs(path) {
+			return Settings{}, fmt.Errorf("%s, line %d: %q is no absolute path", f, lineOf(text, path), path)
 		}
 	}
 	return s, nil
@@ -121,6 +121,9 @@ func (f File) Kept(workspace string) (all []session.Grant, err error) {
 	for _, dir := range w.Writable {
 		all = append(all, session.Grant{Write: dir, Always: true})
 	}
+	for _, path := range w.Readable {
+		all = append(all, session.Grant{Read: path, Always: true})
+	}
 	for _, host := range w.AllowHost {
 		all = append(all, session.Grant{Host: host, Always: true})
 	}
@@ -142,6 +145,9 @@ func (f File) Keep(workspace string, g session.Grant) error {
 		return err
 	}
 	key, value := "writable", g.Write
+	if g.Read != "" {
+		key, value = "readable", g.Read
+	}
 	if g.Host != "" {
 		key, value = "allow-host", g.Host
 	}

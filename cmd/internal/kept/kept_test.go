@@ -43,6 +43,7 @@ func TestFile_WhatIsKeptIsThereForItsWorkspaceAlone(t *testing.T) {
 	}
 	odd := abs(`wo"rk ]\tü#.x`)
 	want := []session.Grant{{Write: abs("a b"), Always: true}, {Write: abs(`q"]`), Always: true}, {Host: "*.example.org:443", Always: true}}
+	want = slices.Insert(want, 2, session.Grant{Read: abs(".data"), Always: true})
 	for _, g := range append(want, want[0]) {
 		if err := f.Keep(odd, g); err != nil {
 			t.Fatal(err)
@@ -78,6 +79,7 @@ func TestFile_AFaultNamesItsLine(t *testing.T) {
 		"writable = \"/data\"\n":                              "line 1: ",
 		"ask = \"no\"\n\nwritable = [\"data\"]\n":             `line 3: "data" is no absolute path`,
 		"[workspace.\"work\"]\nwritable = []\n":               `line 1: "work" is no absolute path`,
+		"home = \"tools\"\nreadable = [\"data\"]\n":           `line 2: "data" is no absolute path`,
 		"[workspace]\n[workspace.\"/w\"]\nwrite = [\"/a\"]\n": `line 3: there is no setting "workspace./w.write"`,
 		"a = 1\na = 2\n":                                      "line 2: ",
 		"\xff":                                                "line 1: ",

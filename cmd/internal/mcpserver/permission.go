@@ -184,5 +184,8 @@ func (o *Opened) allowCommand(g session.Grant) string {
 	if g.Host != "" {
 		return o.AllowByHand + " --host " + timeline.Unmistakable(g.Host)
 	}
+	if g.Read != "" {
+		return o.AllowByHand + " --read " + timeline.Unmistakable(g.Read)
+	}
 	return o.AllowByHand + " --write " + timeline.Unmistakable(g.Write)
 }

@@ -13,16 +13,16 @@ import (
 )
 
 // startDirectories are below a home directory and have what programs run when they start, or at the next
-// login.
-var startDirectories = []string{".config/autostart", ".config/environment.d", ".config/fish", ".config/git", ".config/systemd", ".local/bin", ".local/share/applications", ".local/share/systemd"}
+// login. So do the files with a dot there.
+var startDirectories = []string{".config", ".local/bin", ".local/share/applications", ".local/share/systemd"}
 
-// MayGive returns why no user is asked to let a session write dir, an absolute path without
-// symbolic links. It is nil for a directory that a user may give. path is the PATH of the user's
+// MayGive returns why no user is asked to let a session write a file or directory, an absolute path
+// without symbolic links. It is nil for one that a user may give. path is the PATH of the user's
 // programs. It only looks at the paths, and takes microseconds.
 func MayGive(s *workers.Sandbox, home, path, dir string) error {
 	p := &planner{home: cmp.Or(real(home), home), temporary: []string{"/tmp", "/var/tmp"}}
 	refused := func(why string) error {
-		return fmt.Errorf("the sandbox never makes %s writable: it %s; name another directory", dir, why)
+		return fmt.Errorf("the sandbox never makes %s writable: it %s; name another place", dir, why)
 	}
 	if why := p.tooWide(dir); why != "" {
 		return refused(why)
@@ -63,6 +63,9 @@ func runs(dir, home, path string) string {
 		if d := filepath.Join(home, name); home != "" && (inside(dir, d) || inside(d, dir)) {
 			return "has what programs run when they start"
 		}
+	}
+	if filepath.Dir(dir) == home && strings.HasPrefix(filepath.Base(dir), ".") && !isDir(dir) {
+		return "is a file that programs read when they start"
 	}
 	for part := range strings.SplitSeq(dir, "/") {
 		if part == "site-packages" || part == "dist-packages" {

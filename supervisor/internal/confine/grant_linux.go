@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Grant gives the session a directory. It calls answer when the session has it, or with the
+// Grant gives the session a file or directory. It calls answer when the session has it, or with the
 // error, a *StepError. A grant has a thread of its own, which ends with it: the thread enters
 // other mounts.
 func (b *Box) Grant(g *Grant, answer func(error)) {
@@ -24,19 +24,28 @@ func (b *Box) Grant(g *Grant, answer func(error)) {
 // give builds the directory with all that must not change in it where only this thread sees it,
 // and then puts it into the worker's mounts in one step.
 func (b *Box) give(g *Grant) error {
-	t := &giving{Box: &Box{plan: b.plan}, isConfirmed: func(id string) error { return b.isConfirmed(g, id) }, dir: string(g.Dir), at: filepath.Join(string(b.plan.State), "grant")}
+	t := &giving{Box: &Box{plan: b.plan}, isConfirmed: func(id string) error { return b.isConfirmed(g, id) }, Grant: g, dir: string(g.Path), at: filepath.Join(string(b.plan.State), "grant")}
 	t.step("mounts", "", unix.Unshare(unix.CLONE_FS|unix.CLONE_NEWNS))
 	home := t.open("/proc/thread-self/ns/mnt")
 	defer unix.Close(home)
 	t.enter(b.mounts)
-	own := t.takeOwn(g.Places)
+	own := t.takeOwn()
 	t.enter(home)
-	whole := t.build(g.Places, own)
+	whole := t.build(own)
 	defer unix.Close(whole)
 	t.enter(b.mounts)
+	t.do(func() {
+		if g.In != "" {
+			t.step("place", t.dir, g.makePoint(whole))
+		}
+	})
 	if t.failed == nil {
-		b.keep(g.Absent, g.Places)
-		b.guardMore([]Path{g.Dir}, g.Reach)
+		kind := readable
+		if !g.Read {
+			kind = writable
+			b.guardMore([]Path{g.Path}, g.Reach)
+		}
+		b.keep(g.Absent, append(g.Places, Place{Path: g.Path, Kind: kind}))
 		t.step("place", t.dir, moveToPlace(whole, t.dir))
 	}
 	if t.failed != nil {
@@ -45,12 +54,53 @@ func (b *Box) give(g *Grant) error {
 	return nil
 }
 
+// makePoint makes a mount point for a grant in a directory of the session's own, where the session may
+// have something of that name. It follows no link.
+func (g *Grant) makePoint(whole int) error {
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
+	seen, err := unix.Openat2(unix.AT_FDCWD, string(g.In), &how)
+	if err != nil {
+		return err
+	}
+	at, err := unix.OpenTree(seen, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
+	unix.Close(seen)
+	if err != nil {
+		return err
+	}
+	defer func() { unix.Close(at) }()
+	if err := unix.MountSetattr(at, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY}); err != nil {
+		return err // a covered directory is read-only where the session sees it
+	}
+	names := strings.FieldsFunc(strings.TrimPrefix(string(g.Path), string(g.In)), func(r rune) bool { return r == '/' })
+	for i, name := range names {
+		if i == len(names)-1 && !isDirectory(whole) {
+			err = unix.Mknodat(at, name, unix.S_IFREG|0o600, 0)
+		} else {
+			err = unix.Mkdirat(at, name, 0o755)
+		}
+		if err != nil && err != unix.EEXIST {
+			return err
+		}
+		if i == len(names)-1 {
+			break
+		}
+		below, err := unix.Openat2(at, name, &how)
+		if err != nil {
+			return err
+		}
+		unix.Close(at)
+		at = below
+	}
+	return nil
+}
+
 // A giving is a grant under way.
 type giving struct {
 	*Box
+	*Grant
 	isConfirmed func(identity string) error
 
-	dir string // the directory
+	dir string // the file or directory
 	at  string // where it is built
 }
 
@@ -65,14 +115,18 @@ func (t *giving) enter(mounts int) {
 }
 
 // ofSession reports whether a place shows something that only the session has.
-func (k Kind) ofSession() bool { return k == layer || k.isEmpty() }
+func (k Kind) ofSession() bool { return k == layer || k == replaced || k.isEmpty() }
 
-// takeOwn clones, in the worker's mounts, the places that show something of the session.
-func (t *giving) takeOwn(places []Place) []clone {
+// takeOwn clones, in the worker's mounts, the places that show something of the session. In a directory
+// that it only reads, these are all.
+func (t *giving) takeOwn() []clone {
 	var own []clone
-	for _, place := range places {
-		if place.Kind.ofSession() && !coveredBy(own, place.Path) && t.failed == nil {
+	for _, place := range t.Places {
+		if (t.Read || place.Kind.ofSession()) && !coveredBy(own, place.Path) && t.failed == nil {
 			fd, err := cloneOfPlace(string(place.Path))
+			if t.Read && errors.Is(err, unix.ENOENT) {
+				continue // it has no mount
+			}
 			t.step("clone", string(place.Path), err)
 			own = append(own, clone{place, fd})
 		}
@@ -90,18 +144,31 @@ func coveredBy(clones []clone, path Path) bool {
 	return false
 }
 
-// build returns a clone of the directory with all places in it.
-func (t *giving) build(places []Place, own []clone) (whole int) {
+// build returns a clone of the file or directory with all places in it.
+func (t *giving) build(own []clone) (whole int) {
 	whole = -1
+	set := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
+	if t.Read {
+		set |= unix.MOUNT_ATTR_RDONLY
+	}
+	if len(t.Places) == 0 {
+		t.do(func() {
+			var err error
+			whole, err = cloneOfPlace(t.dir)
+			t.step("clone", t.dir, err)
+		})
+		t.do(func() { t.step("place", t.dir, setAttributes(whole, "", set)) })
+		return whole
+	}
 	t.do(func() {
 		t.step("state", t.at, makeDir(t.at))
 		fd, err := cloneOfPlace(t.dir)
 		t.step("clone", t.dir, err)
 		t.do(func() { t.step("clone", t.dir, t.isConfirmed(identityOf(fd, t.dir))) })
-		t.mount(fd, t.dir, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+		t.mount(fd, t.dir, set)
 	})
-	for _, place := range places {
-		if !place.Kind.ofSession() && !coveredBy(own, place.Path) {
+	for _, place := range t.Places {
+		if !t.Read && !place.Kind.ofSession() && !coveredBy(own, place.Path) {
 			t.do(func() { t.keep(place) })
 		}
 	}
@@ -170,7 +237,7 @@ func (b *Box) isConfirmed(g *Grant, id string) error {
 		return errReplaced
 	}
 	for d, q := range b.open {
-		if filepath.Dir(d.Path) == string(g.Dir) && q.dir != "" && q.dir != id {
+		if filepath.Dir(d.Path) == string(g.Path) && q.dir != "" && q.dir != id {
 			return errReplaced
 		}
 	}

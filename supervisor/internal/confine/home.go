@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // A session's home directory is built of what it may see. A list of what to hide could never be
@@ -40,11 +42,13 @@ var layeredNames = []string{
 	".local/pipx/py", ".local/pipx/shared", ".local/share/pipx/py", ".local/share/pipx/shared",
 }
 
-// Toolchains and plain settings, which the session only reads.
+// Toolchains, which the session only reads.
 var readableNames = []string{
-	"Library/Python", "Library/R", ".asdf", ".elan", ".fonts", ".inputrc", ".juliaup", ".nvm", ".opam", ".pyenv", ".R/Makevars", ".rbenv", ".Rprofile", ".rustup", ".terminfo", ".volta",
-	".cache/turnstone", ".cargo/env", ".config/git/attributes", ".config/git/ignore",
+	"Library/Python", "Library/R", ".asdf", ".elan", ".juliaup", ".nvm", ".opam", ".pyenv", ".rbenv", ".rustup", ".volta", ".cache/turnstone",
 }
+
+// Settings that hold no logins.
+var plainSettings = []string{".R/Makevars", ".Rprofile", ".cargo/env", ".config/git/attributes", ".config/git/ignore", ".fonts", ".inputrc", ".terminfo"}
 
 // placesOfTools are directories of programs that were installed each on its own. Next to them lie the addresses
 // from which they came, with logins.
@@ -64,7 +68,7 @@ const (
 )
 
 // buildHome adds the home directory, and what shows in it.
-func (p *planner) buildHome(o Origin, work []string) {
+func (p *planner) buildHome(s *workers.Sandbox, o Origin, work []string) {
 	first := p.known == nil
 	if first {
 		p.known = map[string]bool{}
@@ -85,27 +89,40 @@ func (p *planner) buildHome(o Origin, work []string) {
 		h.build(name, true)
 	}
 	for _, name := range layeredNames {
-		for _, path := range h.found(name) {
-			h.show(path, layer)
+		why := Tool
+		if strings.HasPrefix(name, ".cache/") {
+			why = Cache
 		}
+		p.because(why, func() {
+			for _, path := range h.found(name) {
+				h.show(path, layer)
+			}
+		})
 	}
 	for _, name := range placesOfTools {
 		for _, part := range append([]string{"bin", "pyvenv.cfg"}, partsOfTools...) {
-			for _, path := range h.found(name + "/*/" + part) {
-				h.show(path, layer)
-			}
+			p.because(Tool, func() {
+				for _, path := range h.found(name + "/*/" + part) {
+					h.show(path, layer)
+				}
+			})
 		}
 	}
 	for _, name := range readableNames {
-		h.show(h.at(name), readable)
+		p.because(Tool, func() { h.show(h.at(name), readable) })
+	}
+	for _, name := range plainSettings {
+		p.because(Plain, func() { h.show(h.at(name), readable) })
 	}
 	for _, dir := range filepath.SplitList(o.Path) {
-		h.tools(dir)
+		p.because(OnPath, func() { h.tools(dir) })
 	}
 	for _, dir := range h.libraries(o) {
-		h.library(dir)
+		p.because(Interpreter, func() { h.library(dir) })
 	}
-	h.documents(h.home)
+	if s.Home != workers.HomeTools {
+		p.because(Document, func() { h.documents(h.home) })
+	}
 	for path := range p.known {
 		h.looked = append(h.looked, path)
 	}
@@ -174,7 +191,7 @@ func (h *homeBuilder) within(path string) string {
 // link shows a symbolic link, where the session does not see the machine's.
 func (h *homeBuilder) link(path, to string) {
 	if h.isEmptyAt(path) && h.kinds[path].Kind == "" && !isIn(path, h.work) {
-		h.kinds[path] = Place{Path: Path(path), Kind: linked, From: Path(to)}
+		h.kinds[path] = Place{Path: Path(path), Kind: linked, From: Path(to), Why: h.why}
 	}
 }
 
@@ -269,28 +286,7 @@ func (p *planner) write(name, file string) {
 	if above := real(filepath.Dir(path)); above != "" {
 		path = filepath.Join(above, filepath.Base(path))
 	}
-	if p.isEmptyAt(path) {
-		p.kinds[path] = Place{Path: Path(path), Kind: replaced, From: Path(file)}
-	}
-}
-
-// noteUnshown notes what is there and does not show, so that an error can be explained by it.
-func (p *planner) noteUnshown() {
-	shown := map[string]bool{} // places, and the directories above them
-	for path := range p.kinds {
-		for ; !shown[path] && path != "/" && path != "."; path = filepath.Dir(path) {
-			shown[path] = true
-		}
-	}
-	for path, place := range p.kinds {
-		if place.Kind != built && (place.Kind != covered || path != p.home && !p.known[path]) {
-			continue
-		}
-		entries, _ := os.ReadDir(path)
-		for _, e := range entries {
-			if name := filepath.Join(path, e.Name()); !shown[name] && len(p.unshown) < maxUnshown {
-				p.unshown = append(p.unshown, name)
-			}
-		}
+	if p.isEmptyAt(path) && p.kinds[path].Why != Named {
+		p.kinds[path] = Place{Path: Path(path), Kind: replaced, From: Path(file), Why: Written}
 	}
 }

@@ -90,9 +90,11 @@ func (p *planner) hideOthers(needed []string) {
 		switch {
 		case !holds(s.point):
 			p.set(s.point, hidden)
+			p.closed = append(p.closed, closedPlace{name: s.point, at: s.point, placed: true})
 			p.notice("%s shows your home directory under another name, so this session does not see it", s.point)
 		case !holds(s.path):
 			p.set(s.path, hidden)
+			p.closed = append(p.closed, closedPlace{name: s.path, at: s.path, placed: true})
 			p.notice("%s shows your home directory under another name, so this session does not see it", s.path)
 		default: // it sees there what it needs
 			p.set(s.path, covered)

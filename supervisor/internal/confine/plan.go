@@ -38,6 +38,7 @@ type Plan struct {
 	watch     *watch   // what may have changed since; nil in the stage
 	git       []string // variables that say where settings of git are
 	unshown   []string
+	closed    []closedPlace
 	home      string
 	temporary []string
 }
@@ -46,8 +47,24 @@ type Plan struct {
 type Place struct {
 	Path Path
 	Kind Kind
-	From Path // for a layer: the directory that its overlay covers, Path or a parent; for replaced: a file; for linked: what the link says
+	From Path   // for a layer: the directory that its overlay covers, Path or a parent; for replaced: a file; for linked: what the link says
+	Why  Reason `json:"-"` // why the session sees it in its home directory; "" for all else
 }
+
+// A Reason says why a session sees a place in its home directory.
+type Reason string
+
+const (
+	Document    Reason = "document"
+	Tool        Reason = "toolchain or library"
+	Cache       Reason = "cache"
+	OnPath      Reason = "on PATH, or next to it"
+	Plain       Reason = "plain settings"
+	Written     Reason = "settings, written without logins"
+	Interpreter Reason = "of the interpreter"
+	Work        Reason = "workspace"
+	Named       Reason = "named or allowed"
+)
 
 // A Kind says what a place shows.
 type Kind string
@@ -128,10 +145,12 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 	if err != nil {
 		return nil, nil, err
 	}
+	p.workspaces, p.strict = len(work), true
+	p.close(s, o)
 	for _, d := range s.Writable {
 		dir, err := p.wanted(d)
 		if err == nil && hasLinkIn(d, work) {
-			err = fmt.Errorf("the sandbox does not make %s writable: it leads to %s through a link that a session may have made; name that one if you mean it", d, dir)
+			err = linkError("make %s writable", d, dir)
 		}
 		if err != nil {
 			return nil, nil, err
@@ -158,9 +177,11 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 		plan.Places = append(plan.Places, place)
 	}
 	slices.SortFunc(plan.Places, func(a, b Place) int { return cmp.Compare(a.Path, b.Path) }) // a parent is a prefix of its children, so it comes first
-	plan.watch = newWatch(p, written, work, func(work []string) (*planner, error) {
+	plan.closed = p.closed
+	plan.watch = newWatch(p, written, work, func(work, added []string) (*planner, error) {
 		now := newPlanner(o)
-		now.known, now.named, now.own = p.known, p.named, p.own
+		now.known, now.named, now.own, now.workspaces, now.added = p.known, p.named, p.own, p.workspaces, added
+		now.close(s, o)
 		return now, now.lay(s, o, work, written, func() {})
 	})
 	return plan, p.notices, nil
@@ -188,15 +209,22 @@ func (p *planner) lay(s *workers.Sandbox, o Origin, work []string, written *sett
 	for _, path := range s.Hidden {
 		p.apart = append(p.apart, realOrAbsent(path))
 	}
-	p.buildHome(o, work)
+	p.buildHome(s, o, work)
 	p.layers(s, o, work)
-	for _, d := range work {
-		p.set(d, writable)
+	if err := p.reveal(slices.Concat(s.Readable, p.added), o, work); err != nil {
+		return err
+	}
+	for i, d := range work {
+		why := Named
+		if i < p.workspaces {
+			why = Work
+		}
+		p.because(why, func() { p.set(d, writable) })
 	}
 	protect()
 	sessions := real(o.Sessions)
 	p.set(sessions, covered)
-	p.show(o)
+	p.because(Interpreter, func() { p.show(o) })
 	for _, d := range o.Files {
 		p.set(real(d), writable)
 	}
@@ -210,7 +238,7 @@ func (p *planner) lay(s *workers.Sandbox, o Origin, work []string, written *sett
 	}
 	p.looked = append(p.looked, filepath.Clean(o.Home))
 	p.hideOthers(slices.Concat(work, []string{sessions, real(o.Dir), real(o.State), real(o.Program)}))
-	return p.hide(append(slices.Clone(s.Hidden), p.defaultHidden()...), append(slices.Clone(work), sessions))
+	return p.hide(append(slices.Clone(work), sessions))
 }
 
 // A planner collects places. For each path the last setting counts.
@@ -225,6 +253,12 @@ type planner struct {
 	git       []string        // variables that say where settings of git are
 	unshown   []string        // are there, and not in the session's home directory
 	notices   []string
+	why       Reason        // of the places that are set now
+	closed    []closedPlace // what no session sees
+
+	workspaces int      // how many of the directories that it writes are its own by the level
+	strict     bool     // what cannot be shown is an error
+	added      []string // what the user has shown it since its start
 
 	directories map[string]string // as in an Origin
 	apart       []string          // what the user hides
@@ -236,8 +270,15 @@ type planner struct {
 
 func (p *planner) set(path string, k Kind) {
 	if path != "" {
-		p.kinds[path] = Place{Path: Path(path), Kind: k}
+		p.kinds[path] = Place{Path: Path(path), Kind: k, Why: p.why}
 	}
+}
+
+// because sets places for a reason.
+func (p *planner) because(why Reason, set func()) {
+	p.why = why
+	set()
+	p.why = ""
 }
 
 func (p *planner) notice(format string, args ...any) {
@@ -266,7 +307,7 @@ func realOrAbsent(path string) string {
 
 // inside reports whether path is dir or below it.
 func inside(path, dir string) bool {
-	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
+	return path == dir || dir == "/" || len(path) > len(dir) && path[len(dir)] == '/' && path[:len(dir)] == dir
 }
 
 // tooWide says why a directory must never be writable, or "".
@@ -304,14 +345,14 @@ func (p *planner) workspace(s *workers.Sandbox, o Origin) ([]string, error) {
 	return append([]string{found}, p.repositoryOf(found)...), nil
 }
 
-// wanted resolves a directory that a user wants to be writable.
-func (p *planner) wanted(dir string) (string, error) {
-	found, err := directory(dir)
+// wanted resolves a file or directory that a user wants to be writable.
+func (p *planner) wanted(path string) (string, error) {
+	found, err := plain("make %s writable", path)
 	if err != nil {
 		return "", err
 	}
 	if why := p.tooWide(found); why != "" {
-		return "", fmt.Errorf("the sandbox cannot make %s writable: it %s; name a directory in it", dir, why)
+		return "", fmt.Errorf("the sandbox cannot make %s writable: it %s; name a directory in it", path, why)
 	}
 	return found, nil
 }
@@ -338,34 +379,60 @@ func hasLinkIn(path string, dirs []string) bool {
 	return false
 }
 
-func directory(dir string) (string, error) {
-	found, err := filepath.EvalSymlinks(dir)
+// linkError says that a path must be named without its links.
+func linkError(do, path, found string) error {
+	return fmt.Errorf("the sandbox does not "+do+": it leads to %s through a link that a session may have made; name that one if you mean it", path, found)
+}
+
+// plain resolves a path, which must be one of a directory or a regular file.
+func plain(do, path string) (string, error) {
+	found, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return "", fmt.Errorf("the sandbox cannot make %s writable: %w", dir, err)
+		return "", fmt.Errorf("the sandbox cannot "+do+": %w", path, err)
 	}
-	if st, err := os.Stat(found); err != nil || !st.IsDir() {
-		return "", fmt.Errorf("the sandbox cannot make %s writable: it is no directory", dir)
+	if st, err := os.Stat(found); err != nil || !st.IsDir() && !st.Mode().IsRegular() {
+		return "", fmt.Errorf("the sandbox cannot "+do+": it is neither a directory nor a regular file", path)
 	}
 	return found, nil
 }
 
+func directory(dir string) (string, error) {
+	found, err := plain("make %s writable", dir)
+	if err != nil {
+		return "", err
+	}
+	if !isDir(found) {
+		return "", fmt.Errorf("the sandbox cannot make %s writable: it is not a directory", dir)
+	}
+	return found, nil
+}
+
+func isDir(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.IsDir()
+}
+
 // layers adds the directories of which the session writes a copy.
 func (p *planner) layers(s *workers.Sandbox, o Origin, work []string) {
-	dirs := slices.Clone(s.Layered)
+	root := ""
 	if p.home != "" {
 		// pyenv and conda install a runtime's packages below the home directory.
-		if root := filepath.Dir(filepath.Dir(real(o.Program))); inside(root, p.home) && root != p.home {
-			dirs = append(dirs, root)
+		if root = filepath.Dir(filepath.Dir(real(o.Program))); !inside(root, p.home) || root == p.home {
+			root = ""
 		}
 	}
-	for _, d := range dirs {
+	for _, d := range append(slices.Clone(s.Layered), root) {
 		p.looked = append(p.looked, filepath.Clean(d))
 		dir := real(d)
 		if st, err := os.Stat(dir); dir == "" || err != nil || !st.IsDir() || p.tooWide(dir) != "" || p.kinds[dir].Kind == built || leadsAway(d, dir, work) {
 			continue
 		}
 		if !isIn(dir, work) { // else it is writable itself
-			p.layer(dir, real(o.State))
+			why := Tool
+			if d == root {
+				why = Interpreter
+			}
+			p.because(why, func() { p.layer(dir, real(o.State)) })
 		}
 	}
 	// A layer inside another layer is part of it.
@@ -395,7 +462,7 @@ func (p *planner) layer(dir, state string) {
 			}
 		}
 	}
-	p.kinds[dir] = Place{Path: Path(dir), Kind: layer, From: Path(from)}
+	p.kinds[dir] = Place{Path: Path(dir), Kind: layer, From: Path(from), Why: p.why}
 }
 
 // isIn reports whether a path is one of these directories, or below one.
@@ -425,29 +492,32 @@ func (p *planner) show(o Origin) {
 
 func (p *planner) defaultHidden() []string {
 	dirs := []string{"/run/user", "/run/secrets", "/var/run/secrets"}
-	if p.home != "" {
-		dirs = append(dirs, workers.DefaultHidden(p.home)...)
+	if p.home == "" {
+		return dirs
+	}
+	for _, path := range workers.DefaultHidden(p.home) {
+		dirs = append(dirs, path)
+		if moved := p.at(strings.TrimPrefix(path, p.home+"/")); moved != path {
+			dirs = append(dirs, moved)
+		}
 	}
 	return dirs
 }
 
 // hide adds the paths that nobody may open. Where the session sees a directory of its own, they are
 // just not there.
-func (p *planner) hide(paths, work []string) error {
-	for _, h := range paths {
-		if p.home == "" || p.kinds[p.home].Kind != covered || !inside(h, p.home) {
-			p.looked = append(p.looked, filepath.Clean(h))
+func (p *planner) hide(work []string) error {
+	for _, h := range p.closed {
+		if p.home == "" || p.kinds[p.home].Kind != covered || !inside(h.name, p.home) {
+			p.looked = append(p.looked, h.name)
 		}
-		if !exists(h) {
-			continue
-		}
-		path := real(h)
-		if path == "" {
+		path := h.at
+		if path == "" || h.placed {
 			continue
 		}
 		for _, w := range work {
 			if inside(w, path) {
-				return fmt.Errorf("the sandbox cannot make %s writable: %s is hidden from sessions", w, h)
+				return fmt.Errorf("the sandbox cannot make %s writable: %s is hidden from sessions", w, h.name)
 			}
 		}
 		p.set(path, hidden)
@@ -496,32 +566,4 @@ func (p *Plan) Private() []string {
 		}
 	}
 	return all
-}
-
-// Home returns the home directory that is built for the session, and what it sees in it; "" if there is
-// none.
-func (p *Plan) Home() (home string, shown []string) {
-	for _, place := range p.Places {
-		path := string(place.Path)
-		switch {
-		case path == p.home && place.Kind == covered:
-			home = path
-		case home != "" && place.Kind != built && place.Kind != covered && inside(path, home):
-			shown = append(shown, path)
-		}
-	}
-	return home, shown
-}
-
-// Hidden returns the files and directories that the session cannot open, sorted: those that are
-// hidden, and those that its home directory does not have.
-func (p *Plan) Hidden() []string {
-	all := slices.Clone(p.unshown)
-	for _, place := range p.Places {
-		if place.Kind == hidden {
-			all = append(all, string(place.Path))
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
 }

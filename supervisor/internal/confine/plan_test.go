@@ -271,11 +271,10 @@ func TestNewPlan_AWorkTreeWritesItsRepositoryIfThatKnowsIt(t *testing.T) {
 
 func TestPlan_TravelsAsJSONWithAnyName(t *testing.T) {
 	t.Parallel()
-	sent := Plan{State: "/s\xff", Places: []Place{{Path: "/\xfe", Kind: layer, From: "/"}}, Network: true}
+	sent, got := &Plan{State: "/s\xff", Places: []Place{{Path: "/\xfe", Kind: layer, From: "/"}}, Network: true}, &Plan{}
 	text, err := json.Marshal(sent)
-	var got Plan
 	if err == nil {
-		err = json.Unmarshal(text, &got)
+		err = json.Unmarshal(text, got)
 	}
 	if err != nil || got.State != sent.State || len(got.Places) != 1 || got.Places[0] != sent.Places[0] || !got.Network {
 		t.Errorf("got %+v, %v, want %+v", got, err, sent)
@@ -325,5 +324,198 @@ func TestNewPlan_FollowsNoLinkThatASessionMayHaveMade(t *testing.T) {
 		if (err != nil) != refused || refused && !strings.Contains(err.Error(), "it leads to "+real(dir)) {
 			t.Errorf("%s: got %v", dir, err)
 		}
+	}
+}
+
+// allowed are the places of a plan for a sandbox, and the error.
+func (w world) allowed(s *workers.Sandbox) (map[string]Place, error) {
+	p, _, err := NewPlan(s, w.origin())
+	places := map[string]Place{}
+	if err == nil {
+		for _, place := range p.Places {
+			places[string(place.Path)] = place
+		}
+	}
+	return places, err
+}
+
+func TestNewPlan_ShowsWhatTheUserNames(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	touch(t, w.home+"/.data/deep/table", "")
+	touch(t, w.home+"/.notes", "")
+	touch(t, w.tmp+"/mine", "")
+	touch(t, w.home+"/document", "")
+	s := workspace()
+	s.Readable = []string{w.home + "/.data/deep", w.home + "/.notes", w.tmp + "/mine", w.home + "/document", "/etc"}
+	places, err := w.allowed(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]Place{
+		w.home + "/.data/deep": {Kind: readable, Why: Named}, w.home + "/.notes": {Kind: readable, Why: Named}, w.tmp + "/mine": {Kind: readable, Why: Named},
+		w.home + "/document": {Kind: readable, Why: Document}, w.home + "/.data": {}, "/etc": {}, w.work: {Kind: writable, Why: Work},
+	} {
+		if got := places[path]; got.Kind != want.Kind || got.Why != want.Why {
+			t.Errorf("%s: got %q because it is %q, want %q, %q", path, got.Kind, got.Why, want.Kind, want.Why)
+		}
+	}
+}
+
+func TestNewPlan_NeverShowsWhatIsHiddenOrHoldsThat(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	touch(t, w.home+"/.ssh/id", "")
+	mkdir(t, w.home+"/.local/share/x")
+	touch(t, w.home+"/mine/private", "")
+	if err := syscall.Mkfifo(w.home+"/.pipe", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for link, to := range map[string]string{w.home + "/.keys": w.home + "/.ssh", w.work + "/results": w.home + "/.local/share/x"} {
+		if err := os.Symlink(to, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, want := range map[string]string{
+		"/": "is the whole machine", w.home: "is the home directory", filepath.Dir(w.home): "holds the home directory", w.tmp: "is for temporary files",
+		w.home + "/.ssh": "is hidden from sessions", w.home + "/.ssh/id": "is hidden", w.home + "/.keys": "is hidden", w.home + "/.config/gh": "is hidden",
+		w.home + "/.config": "/.config/turnstone in it is hidden", w.home + "/.local/share": "in it is hidden", w.home + "/mine": "is hidden",
+		w.sessions: "is hidden", w.sessions + "/s": "is hidden", w.home + "/.pipe": "neither a directory nor a regular file", w.home + "/none": "no such file",
+		w.work + "/results": "it leads to " + w.home + "/.local/share/x", w.home + "/.local/share/x": "",
+	} {
+		s := workspace()
+		s.Hidden, s.Readable = []string{w.home + "/mine"}, []string{path}
+		if _, err := w.allowed(s); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", path, err, want)
+		}
+	}
+}
+
+func TestNewPlan_OfToolsHasNoDocuments(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	mkdir(t, w.home+"/data")
+	mkdir(t, w.home+"/.cache/pip")
+	s := workspace()
+	s.Home = workers.HomeTools
+	places, err := w.allowed(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := places[w.home+"/data"].Kind; got != "" {
+		t.Errorf("a document is %q", got)
+	}
+	if places[w.work].Kind != writable || places[w.home+"/.cache/pip"].Why != Cache {
+		t.Errorf("got %+v", places)
+	}
+	s.Readable = []string{w.home + "/data"}
+	if places, err = w.allowed(s); err != nil || places[w.home+"/data"].Kind != readable {
+		t.Errorf("named: got %+v, %v", places[w.home+"/data"], err)
+	}
+}
+
+func TestNewPlan_WritesASingleFile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	touch(t, w.home+"/notes", "")
+	s := workspace()
+	s.Writable = []string{w.home + "/notes"}
+	p, _, err := NewPlan(s, w.origin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i := slices.IndexFunc(p.Places, func(place Place) bool { return string(place.Path) == w.home+"/notes" }); i < 0 || p.Places[i].Kind != writable {
+		t.Errorf("got %+v", p.Places)
+	}
+	for _, path := range p.Absent {
+		if strings.HasPrefix(string(path), w.home+"/notes/") {
+			t.Errorf("%s is protected, and cannot be made", path)
+		}
+	}
+}
+
+func TestPlan_TellsWhatCouldBeShownFromWhatIsHidden(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	touch(t, w.home+"/.data/x", "")
+	touch(t, w.home+"/.local/share/tool/x", "")
+	touch(t, w.home+"/.netrc", "")
+	p, _, err := NewPlan(workspace(), w.origin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := p.Unshown(), []string{w.home + "/.data", w.home + "/.local/share/tool"}; !slices.Equal(got, want) {
+		t.Errorf("could be shown: got %q, want %q", got, want)
+	}
+	for _, path := range []string{w.home + "/.ssh", w.home + "/.netrc", w.home + "/.config/gh"} {
+		if !slices.Contains(p.Hidden(), path) {
+			t.Errorf("hidden: got %q, want %s in it", p.Hidden(), path)
+		}
+	}
+}
+
+func TestPlan_GrantsWhatTheHomeDirectoryLacks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	touch(t, w.home+"/.data/file", "")
+	touch(t, w.home+"/.config/tool/file", "")
+	touch(t, w.home+"/.ssh/id", "")
+	mkdir(t, w.home+"/data")
+	p, _, err := NewPlan(workspace(), w.origin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		path string
+		read bool
+		want *Grant // without Places
+		err  string
+	}{
+		{w.home + "/.data", true, &Grant{In: Path(w.home)}, ""},
+		{w.home + "/.data/file", true, &Grant{In: Path(w.home)}, ""},
+		{w.home + "/.data/file", false, &Grant{In: Path(w.home)}, ""},
+		{w.home + "/.config/tool", true, &Grant{In: Path(w.home + "/.config")}, ""},
+		{w.home + "/data", true, nil, ""}, // it is there
+		{w.home + "/data", false, &Grant{}, ""},
+		{w.work, true, nil, ""},
+		{"/etc", true, nil, ""},
+		{w.home + "/.ssh/id", true, nil, "is hidden from sessions"},
+		{w.home + "/.ssh/id", false, nil, "is hidden from sessions"},
+		{w.home, true, nil, "is the home directory"},
+		{w.sessions, false, nil, "is hidden from sessions"},
+	} {
+		got, err := p.NewGrant(c.path, c.read)
+		switch {
+		case c.err != "":
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%s: got %v, want %q", c.path, err, c.err)
+			}
+		case err != nil || (got == nil) != (c.want == nil):
+			t.Errorf("%s: got %+v, %v", c.path, got, err)
+		case got != nil && (got.Path != Path(c.path) || got.In != c.want.In || got.Read != c.read):
+			t.Errorf("%s: got %+v", c.path, got)
+		}
+	}
+	if err := os.Symlink(w.home+"/.data", w.work+"/swapped"); err != nil {
+		t.Fatal(err)
+	}
+	for _, read := range []bool{true, false} {
+		if g, err := p.NewGrant(w.work+"/swapped", read); err == nil || !strings.Contains(err.Error(), "it leads to "+w.home+"/.data") {
+			t.Errorf("a link that came after the question: got %+v, %v", g, err)
+		}
+	}
+	g, err := p.NewGrant(w.home+"/.data", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Granted(g)
+	if again, err := p.NewGrant(w.home+"/.data/file", true); again != nil || err != nil {
+		t.Errorf("what a granted directory has: got %+v, %v", again, err)
+	}
+	if more, err := p.NewGrant(w.home+"/.data/file", false); err != nil || more == nil || more.In != "" {
+		t.Errorf("to write in what is shown: got %+v, %v", more, err)
+	}
+	if _, shown := p.Home(); !slices.ContainsFunc(shown, func(place Place) bool { return string(place.Path) == w.home+"/.data" && place.Why == Named }) {
+		t.Errorf("got %+v", shown)
 	}
 }

@@ -41,6 +41,9 @@ var (
 func (p *planner) protect(work []string, entries int) {
 	s := &search{p: p, left: entries}
 	for _, dir := range work {
+		if !isDir(dir) {
+			continue
+		}
 		s.views = 0
 		for _, n := range protectedNames {
 			s.keep(filepath.Join(dir, n), dir)

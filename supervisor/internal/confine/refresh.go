@@ -17,14 +17,15 @@ import (
 type watch struct {
 	mu     sync.Mutex
 	home   string
-	work   []string                              // what the session writes
-	again  func(work []string) (*planner, error) // plans the places as they would be now
-	seen   map[string]seen                       // what the session sees, by path
-	held   map[string]Place                      // places that never change while it runs
-	dirs   records                               // have names that decided
-	names  map[string]string                     // these names, with the identities of what has them
-	within map[string][]string                   // the same names, by directory
-	files  records                               // decided by what is in them
+	work   []string                                     // what the session writes
+	again  func(work, added []string) (*planner, error) // plans the places as they would be now
+	seen   map[string]seen                              // what the session sees, by path
+	added  []string                                     // what the user has shown it since its start
+	held   map[string]Place                             // places that never change while it runs
+	dirs   records                                      // have names that decided
+	names  map[string]string                            // these names, with the identities of what has them
+	within map[string][]string                          // the same names, by directory
+	files  records                                      // decided by what is in them
 	own    *settings
 	views  []*gitView
 	unsent []Path // of Reach, found since the start
@@ -45,7 +46,7 @@ const (
 	maxChanged, maxOrdered = 100, 20 << 10
 )
 
-func newWatch(p *planner, own *settings, work []string, again func([]string) (*planner, error)) *watch {
+func newWatch(p *planner, own *settings, work []string, again func(work, added []string) (*planner, error)) *watch {
 	w := &watch{home: p.home, work: slices.Clone(work), again: again, seen: map[string]seen{}, held: map[string]Place{}, own: own, views: p.views}
 	for path, place := range p.kinds {
 		if w.follows(p, place) {
@@ -174,7 +175,7 @@ func (w *watch) name(path string) {
 
 // compare adds the places that have changed to a grant.
 func (w *watch) compare(g *Grant) (notices []string) {
-	p, err := w.again(w.work)
+	p, err := w.again(w.work, w.added)
 	if err != nil { // what is there now makes no sandbox: the session keeps what it has, and the next turn looks again
 		w.files[""] = record{young: true}
 		return nil
@@ -263,16 +264,21 @@ func (p *Plan) Granted(g *Grant) {
 	w := p.watch
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	dir := string(g.Dir)
-	w.work = append(w.work, dir)
-	w.held[dir] = Place{Path: g.Dir, Kind: writable}
+	dir := string(g.Path)
+	place := Place{Path: g.Path, Kind: writable, Why: Named}
+	if g.Read {
+		place.Kind, w.added = readable, append(w.added, dir)
+	} else {
+		w.work = append(w.work, dir)
+		w.held[dir] = place
+	}
 	for _, place := range g.Places {
 		if path := string(place.Path); place.Kind != hidden && place.Kind != replaced {
 			w.held[path] = place
 			delete(w.seen, path)
 		}
 	}
-	w.seen[dir] = seen{Place{Path: g.Dir, Kind: writable}, identity(dir)}
+	w.seen[dir] = seen{place, identity(dir)}
 	w.name(dir)
 	if room := maxViews - len(w.views); room > 0 {
 		w.views = append(w.views, g.views[:min(room, len(g.views))]...)

@@ -72,12 +72,12 @@ func (s *staged) refresh() (notices []string, err error) {
 	return notices, s.counted(func() error { return s.order(order{Do: doRefresh, Grant: changed}) })
 }
 
-func (s *staged) grant(dir string) error {
+func (s *staged) grant(path string, read bool) error {
 	if !s.confined {
 		return errUnconfined
 	}
-	g, err := s.sandbox.NewGrant(dir)
-	if err != nil {
+	g, err := s.sandbox.NewGrant(path, read)
+	if g == nil {
 		return err
 	}
 	id, answer := s.grants.begin()

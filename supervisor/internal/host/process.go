@@ -65,7 +65,7 @@ type confined interface {
 	// permit answers a held call.
 	permit(id uint64, ok bool) error
 	// grant gives the sandbox a directory, and waits until it has it.
-	grant(dir string) error
+	grant(path string, read bool) error
 	// forget makes the stage tell denials again.
 	forget() error
 	// refresh shows the sandbox what programs outside have replaced.
@@ -78,7 +78,7 @@ type confined interface {
 type unconfined struct{}
 
 func (unconfined) permit(uint64, bool) error  { return errUnconfined }
-func (unconfined) grant(string) error         { return errUnconfined }
+func (unconfined) grant(string, bool) error   { return errUnconfined }
 func (unconfined) forget() error              { return nil }
 func (unconfined) refresh() ([]string, error) { return nil, nil }
 func (unconfined) catchUp()                   {}
@@ -182,9 +182,9 @@ func (p *Process) Notices() <-chan string { return p.notices }
 // is no error.
 func (p *Process) Permit(id uint64, ok bool) error { return p.backend.permit(id, ok) }
 
-// Grant gives the worker's sandbox a directory to write. When it returns, the worker and its
-// children have it.
-func (p *Process) Grant(dir string) error { return p.backend.grant(dir) }
+// Grant gives the worker's sandbox a file or directory to write, or only to read. When it returns, the
+// worker and its children have it.
+func (p *Process) Grant(path string, read bool) error { return p.backend.grant(path, read) }
 
 // Refresh shows the sandbox what programs outside have replaced. SignalsSent waits for it. The notices are
 // for the user.

@@ -289,8 +289,8 @@ const kindOf = (e) => (e.kind === "traceback" ? "traceback" : e.kind === "result
 
 // what says what a permission is about.
 function what(e) {
-  const name = e.call ? e.call + "(" + (e.with ?? "") + ")" : e.path || e.host || e.write || "";
-  return h("span", {}, h("span", { class: "op" }, (e.op ?? (e.write ? "write" : e.host ? "connect" : "call")) + " "), h("code", {}, visible(name)), e.by ? [" by ", h("code", {}, visible(e.by))] : null, e.destructive ? h("em", {}, " its server marks it as destructive") : null);
+  const name = e.call ? e.call + "(" + (e.with ?? "") + ")" : e.path || e.host || e.read || e.write || "";
+  return h("span", {}, h("span", { class: "op" }, (e.op ?? (e.read ? "read" : e.write ? "write" : e.host ? "connect" : "call")) + " "), h("code", {}, visible(name)), e.by ? [" by ", h("code", {}, visible(e.by))] : null, e.destructive ? h("em", {}, " its server marks it as destructive") : null);
 }
 
 // shown returns an element for a result in the first form that can be shown, and whether that

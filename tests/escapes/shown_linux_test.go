@@ -1,0 +1,270 @@
+package escapes
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/tests/drive"
+	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// changes tells what code can do to a file: "old" if it reads that, "changed" if it writes it.
+const changes = tryToRead + `
+def writes(path):
+    try:
+        with open(path, 'r+') as f: f.write('new')
+    except OSError as e: return 'held: ' + e.strerror
+    return 'written'
+`
+
+// A session sees the files and directories that its user names, and nothing next to them.
+func TestShown_WhatAUserNamesIsThereAndNothingNextToIt(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	for _, name := range []string{".data/deep/table", ".data/other", ".notes", ".other", ".config/tool/settings", "written"} {
+		write(t, filepath.Join(m.home, name), "old")
+	}
+	box := workspace(m)
+	box.Readable = []string{filepath.Join(m.home, ".data/deep"), filepath.Join(m.home, ".notes"), filepath.Join(m.home, ".config/tool")}
+	box.Writable = append(box.Writable, filepath.Join(m.home, "written"))
+	r := open(t, m, box)
+	r.Run(t, changes+"import os; os.chdir(os.environ['HOME'])")
+	for _, c := range []struct{ code, want string }{
+		{"readable('.data/deep/table')", "open: old"},
+		{"readable('.data/other')", "held: [Errno 2] No such file or directory: '.data/other'"},
+		{"readable('.notes')", "open: old"},
+		{"readable('.other')", "held: [Errno 2] No such file or directory: '.other'"},
+		{"readable('.config/tool/settings')", "open: old"},
+		{"writes('.data/deep/table')", "held: Read-only file system"},
+		{"writes('.notes')", "held: Read-only file system"},
+		{"writes('written')", "written"},
+		{"writes('note.txt')", "held: Read-only file system"},
+	} {
+		says(t, r, "print("+c.code+")", c.want)
+	}
+	if got := readText(filepath.Join(m.home, "written")); got != "new" {
+		t.Errorf("the file that was named to be written has %q", got)
+	}
+}
+
+// Of a home directory of tools alone there are no documents.
+func TestShown_OfToolsThereAreNoDocuments(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	write(t, filepath.Join(m.home, ".pyenv/version"), "3.14")
+	box := workspace(m)
+	box.Home = workers.HomeTools
+	r := open(t, m, box)
+	r.Run(t, changes+"import os; os.chdir(os.environ['HOME'])")
+	says(t, r, "print(readable('note.txt'))", "held: [Errno 2] No such file or directory: 'note.txt'")
+	says(t, r, "print(readable('.pyenv/version'))", "open: 3.14")
+	says(t, r, "print(readable('project/README'))", "open: read me")
+	allows(t, r, session.Grant{Read: filepath.Join(m.home, "note.txt")}, "")
+	says(t, r, "print(readable('note.txt'))", "open: a note")
+}
+
+// allows gives a session a right, which fails with an error that has a text.
+func allows(t *testing.T, r *drive.REPL, g session.Grant, want string) {
+	t.Helper()
+	err := r.Session.Allow(t.Context(), g)
+	if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		t.Errorf("%+v: got %v, want %q", g, err, want)
+	}
+}
+
+// A running session is shown more: directories and single files, in what is empty, in what the session
+// itself writes, and around its workspace. After a reset it has them still.
+func TestShown_ARunningSessionIsGivenWhatItsHomeDirectoryLacks(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	for _, name := range []string{".data/deep/table", ".data/other", ".notes", ".config/tool/settings", ".made/by/it", ".box/project/inner", ".box/beside", ".write/dir/file", ".write/single", ".write/next"} {
+		write(t, filepath.Join(m.home, name), "old")
+	}
+	m.work = filepath.Join(m.home, ".box/project")
+	write(t, filepath.Join(m.work, "probes.py"), probes)
+	r := open(t, m, workspace(m))
+	in := func(name string) string { return filepath.Join(m.home, name) }
+	prepare := changes + "import os; os.chdir(os.environ['HOME'])"
+	r.Run(t, prepare+"\nos.makedirs('.config/made'); open('.config/made/own', 'w').write('its own')")
+	for _, g := range []session.Grant{
+		{Read: in(".data/deep")}, {Read: in(".notes")}, {Read: in(".config/tool/settings")}, {Read: in(".box")}, {Read: in("note.txt")},
+		{Write: in(".write/dir")}, {Write: in(".write/single")},
+	} {
+		allows(t, r, g, "")
+	}
+	for _, when := range []string{"at once", "after a reset"} {
+		for _, c := range []struct{ code, want string }{
+			{"readable('.data/deep/table')", "open: old"},
+			{"os.path.exists('.data/other')", "False"},
+			{"readable('.notes')", "open: old"},
+			{"writes('.notes')", "held: Read-only file system"},
+			{"readable('.config/tool/settings')", "open: old"},
+			{"writes('.config/tool/settings')", "held: Read-only file system"},
+			{"readable('.box/beside')", "open: old"},
+			{"writes('.box/beside')", "held: Read-only file system"},
+			{"writes('.box/project/inner')", "written"},
+			{"writes('.write/dir/file')", "written"},
+			{"writes('.write/single')", "written"},
+			{"os.path.exists('.write/next')", "False"},
+			{"os.path.exists('.made')", "False"},
+		} {
+			if got := strings.TrimSpace(r.Run(t, "print("+c.code+")").Text(timeline.Stdout, timeline.Stderr)); got != c.want {
+				t.Errorf("%s, %s: got %q, want %q", when, c.code, got, c.want)
+			}
+		}
+		for _, name := range []string{".write/dir/file", ".write/single"} {
+			if got := readText(in(name)); got != "new" {
+				t.Errorf("%s: %s has %q", when, name, got)
+			}
+			write(t, in(name), "old")
+		}
+		r.Restart(t)
+		r.Run(t, prepare)
+	}
+}
+
+// The session may have something of its own where a grant gets its mount point. No link is followed.
+func TestShown_WhatTheSessionHasInThePlaceLeadsNowhere(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	for _, name := range []string{".config/linked/x", ".config/tool/x", ".config/other/x"} {
+		write(t, filepath.Join(m.home, name), "old")
+	}
+	r := open(t, m, workspace(m))
+	r.Run(t, changes+`
+import os
+os.chdir(os.environ['HOME'] + '/.config')
+os.symlink(os.environ['HOME'] + '/project', 'linked')
+os.mkdir('tool'); open('tool/own', 'w').close()
+open('other', 'w').close()
+`)
+	before := m.state(t)
+	if err := r.Session.Allow(t.Context(), session.Grant{Read: filepath.Join(m.home, ".config/linked/x")}); err == nil {
+		t.Error("a link of the session's was followed")
+	}
+	if err := r.Session.Allow(t.Context(), session.Grant{Read: filepath.Join(m.home, ".config/other")}); err == nil {
+		t.Error("a directory was shown in the place of a file")
+	}
+	allows(t, r, session.Grant{Read: filepath.Join(m.home, ".config/tool")}, "")
+	says(t, r, "print(readable('tool/x'), os.path.exists('tool/own'))", "open: old False")
+	m.unchanged(t, before)
+}
+
+func TestShown_SomePlacesAreNeverShown(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	write(t, filepath.Join(m.home, ".local/share/tool/x"), "old")
+	r := open(t, m, workspace(m))
+	r.Run(t, changes+"import os; os.symlink(os.environ['HOME'] + '/.local/share/tool', 'link')")
+	for path, want := range map[string]string{
+		m.home: "is the home directory", filepath.Dir(m.home): "holds the home directory", "/": "is the whole machine",
+		filepath.Join(m.home, ".ssh"): "is hidden from sessions", filepath.Join(m.home, ".ssh/id_ed25519"): "is hidden from sessions", filepath.Join(m.home, ".netrc"): "is hidden from sessions",
+		filepath.Join(m.home, "mine"): "is hidden from sessions", filepath.Join(m.home, ".config"): "in it is hidden", filepath.Join(m.home, ".config/turnstone"): "is hidden from sessions",
+		m.sessions: "is hidden from sessions", filepath.Join(m.sessions, "other-session/transcript"): "is hidden from sessions",
+		filepath.Join(m.work, "link"): "it leads to " + m.home + "/.local/share/tool; name that one if you mean it",
+		"relative":                    "is not absolute", filepath.Join(m.home, "none"): "no such file", "/dev/null": "neither a directory nor a regular file",
+		filepath.Join(m.home, ".local/share/tool"): "",
+	} {
+		allows(t, r, session.Grant{Read: path}, want)
+	}
+	for name, want := range map[string]string{".bashrc": "is a file that programs read when they start", ".profile": "is a file that programs read", ".config/git/config": "has what programs run when they start", ".ssh/authorized_keys": "is hidden from sessions"} {
+		allows(t, r, session.Grant{Write: filepath.Join(m.home, name)}, want)
+	}
+}
+
+// A file that was given is the new one after a program outside has replaced it.
+func TestShown_WhatWasGivenIsRefreshed(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	write(t, filepath.Join(m.home, ".notes"), "old")
+	r := open(t, m, workspace(m))
+	r.Run(t, changes+"import os; os.chdir(os.environ['HOME'])")
+	allows(t, r, session.Grant{Read: filepath.Join(m.home, ".notes")}, "")
+	says(t, r, "print(readable('.notes'))", "open: old")
+	m.outsideDoes(t, m.home, "printf new > n && mv n .notes")
+	says(t, r, "print(readable('.notes'))", "open: new")
+}
+
+// A program that misses something of the home directory is told how a person shows it, once; of what is
+// hidden only that it is.
+func TestShown_WhatIsMissedIsToldOnceWithACommand(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	for _, name := range []string{".data/table", ".local/share/tool/x", ".config/known/x"} {
+		write(t, filepath.Join(m.home, name), "old")
+	}
+	r := open(t, m, workspace(m))
+	write(t, filepath.Join(m.home, "later.csv"), "old")
+	in := func(name string) string { return filepath.Join(m.home, name) }
+	told := func(name, doubt string) string {
+		return "the sandbox does not show " + in(name) + doubt + "; a person can allow it with: repl allow " + r.Name() + " --read " + in(name)
+	}
+	for _, c := range []struct{ code, want string }{
+		{"open('" + in(".data/table") + "')", told(".data", "")},
+		{"open('" + in(".data/table") + "')", ""},
+		{"import os; os.system('cat " + in(".local/share/tool/x") + "')", told(".local/share/tool", "")},
+		{"import os; os.listdir('" + in(".config/known") + "')", told(".config/known", "")},
+		{"open('" + in("later.csv") + "')", told("later.csv", ", if it is there")},
+		{"open('" + in("later.csv") + "')", ""},
+		{"open('" + in(".ssh/id_ed25519") + "')", "the sandbox hides " + in(".ssh")},
+		{"open('" + in(".docker/config.json") + "')", "the sandbox hides " + in(".docker")}, // it is not there
+		{"open('" + in("project/typo.csv") + "')", ""},
+	} {
+		got := ""
+		for _, e := range r.Run(t, c.code).Events {
+			if n, ok := e.Body.(timeline.Notice); ok {
+				got += n.Message
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: got %q, want %q", c.code, got, c.want)
+		}
+	}
+}
+
+// The user is told what a session sees of the home directory, why, and which variables it lacks.
+func TestShown_IsListedWithItsReasons(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	for name, text := range map[string]string{".pyenv/version": "", ".foreign/bin/tool": "", ".gitconfig": "[user]\n\tname = A\n", ".data/x": "", ".notes": ""} {
+		write(t, filepath.Join(m.home, name), text)
+	}
+	for i, kv := range m.env {
+		if path, ok := strings.CutPrefix(kv, "PATH="); ok {
+			m.env[i] = "PATH=" + filepath.Join(m.home, ".foreign/bin") + ":" + path
+		}
+	}
+	m.env = append(m.env, "GH_PAT="+secret, "PIP_INDEX_URL=https://me:"+secret+"@pypi.example.org/simple")
+	box := workspace(m)
+	box.Readable = []string{filepath.Join(m.home, ".data")}
+	r := open(t, m, box)
+	allows(t, r, session.Grant{Read: filepath.Join(m.home, ".notes")}, "")
+	shown, err := r.Session.Shown(t.Context())
+	if err != nil || shown.Home != m.home {
+		t.Fatalf("got %+v, %v", shown, err)
+	}
+	why := map[string]string{}
+	for _, place := range shown.Places {
+		name, _ := filepath.Rel(m.home, place.Path)
+		why[name] = place.Why
+	}
+	for name, want := range map[string]string{
+		"note.txt": "document", ".pyenv": "toolchain or library", ".cache/pip": "cache", ".foreign/bin": "on PATH, or next to it", ".gitconfig": "settings, written without logins",
+		".Rprofile": "plain settings", ".data": "named or allowed", ".notes": "named or allowed", "project": "workspace", ".ssh": "", ".config": "", "mine": "",
+	} {
+		if why[name] != want {
+			t.Errorf("%s: got %q, want %q", name, why[name], want)
+		}
+	}
+	if !slices.Contains(shown.Withheld, "GH_PAT") || !slices.Contains(shown.Withheld, "the login in PIP_INDEX_URL") || strings.Contains(strings.Join(shown.Withheld, " "), secret) {
+		t.Errorf("withheld: got %q", shown.Withheld)
+	}
+	if _, err := os.Stat(filepath.Join(m.home, "mine")); err != nil {
+		t.Error(err)
+	}
+}
