@@ -157,6 +157,7 @@ func (t *giving) build(own []clone) (whole int) {
 			whole, err = cloneOfPlace(t.dir)
 			t.step("clone", t.dir, err)
 		})
+		t.do(func() { t.step("clone", t.dir, t.isConfirmed(identityOf(whole, t.dir))) })
 		t.do(func() { t.step("place", t.dir, setAttributes(whole, "", set)) })
 		return whole
 	}
