@@ -24,7 +24,7 @@ func (b *Box) Grant(g *Grant, answer func(error)) {
 // give builds the directory with all that must not change in it where only this thread sees it,
 // and then puts it into the worker's mounts in one step.
 func (b *Box) give(g *Grant) error {
-	t := &giving{Box: &Box{plan: b.plan}, isConfirmed: func(id string) error { return b.isConfirmed(g, id) }, Grant: g, dir: string(g.Path), at: filepath.Join(string(b.plan.State), "grant")}
+	t := &giving{Box: &Box{plan: b.plan}, Grant: g, isConfirmed: func(id string) error { return b.isConfirmed(g, id) }, dir: string(g.Path), at: filepath.Join(string(b.plan.State), "grant")}
 	t.step("mounts", "", unix.Unshare(unix.CLONE_FS|unix.CLONE_NEWNS))
 	home := t.open("/proc/thread-self/ns/mnt")
 	defer unix.Close(home)
@@ -154,18 +154,16 @@ func (t *giving) build(own []clone) (whole int) {
 	if len(t.Places) == 0 {
 		t.do(func() {
 			var err error
-			whole, err = cloneOfPlace(t.dir)
+			whole, err = t.cloneWhole()
 			t.step("clone", t.dir, err)
 		})
-		t.do(func() { t.step("clone", t.dir, t.isConfirmed(identityOf(whole, t.dir))) })
 		t.do(func() { t.step("place", t.dir, setAttributes(whole, "", set)) })
 		return whole
 	}
 	t.do(func() {
 		t.step("state", t.at, makeDir(t.at))
-		fd, err := cloneOfPlace(t.dir)
+		fd, err := t.cloneWhole()
 		t.step("clone", t.dir, err)
-		t.do(func() { t.step("clone", t.dir, t.isConfirmed(identityOf(fd, t.dir))) })
 		t.mount(fd, t.dir, set)
 	})
 	for _, place := range t.Places {
@@ -183,6 +181,18 @@ func (t *giving) build(own []clone) (whole int) {
 		t.step("clone", t.dir, err)
 	})
 	return whole
+}
+
+// cloneWhole clones the file or directory, if it is the one that was asked for.
+func (t *giving) cloneWhole() (fd int, err error) {
+	if fd, err = cloneOfPlace(t.dir); err != nil {
+		return -1, err
+	}
+	if err = t.isConfirmed(identityOf(fd, t.dir)); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
 }
 
 // keep makes a place in the directory that is built.
@@ -226,10 +236,10 @@ func makeDir(path string) error {
 	return nil
 }
 
-// errReplaced says that a directory has the path of the one that a person meant, and is another.
-var errReplaced = errors.New("it is not the directory any more that was asked for: it was replaced meanwhile")
+// errReplaced says that a file or directory has the path of the one that a person meant, and is another.
+var errReplaced = errors.New("it is not the one any more that was asked for: it was replaced meanwhile")
 
-// isConfirmed returns an error unless a directory is the one that was looked at when the grant was planned
+// isConfirmed returns an error unless a file or directory is the one that was looked at when the grant was planned
 // and when its question was asked.
 func (b *Box) isConfirmed(g *Grant, id string) error {
 	b.mu.Lock()
@@ -238,7 +248,14 @@ func (b *Box) isConfirmed(g *Grant, id string) error {
 		return errReplaced
 	}
 	for d, q := range b.open {
-		if filepath.Dir(d.Path) == string(g.Path) && q.dir != "" && q.dir != id {
+		asked := ""
+		switch string(g.Path) {
+		case d.Path:
+			asked = q.file
+		case filepath.Dir(d.Path):
+			asked = q.dir
+		}
+		if asked != "" && asked != id {
 			return errReplaced
 		}
 	}

@@ -15,7 +15,8 @@ const lookAgain = time.Second
 type question struct {
 	id    uint64
 	calls []uint64      // the kernel's numbers of its calls
-	dir   string        // the identity of the directory that a person is asked for
+	file  string        // the identity of the file; a person is asked for it
+	dir   string        // or, as a rule, for its directory: likewise
 	done  chan struct{} // closed when it is decided or over
 }
 
@@ -74,7 +75,7 @@ func (b *Box) question(n *notification, d Denial) *question {
 	}
 	b.asked++
 	b.last++
-	q = &question{id: b.last, calls: []uint64{n.ID}, dir: identity(path.Dir(d.Path)), done: make(chan struct{})}
+	q = &question{id: b.last, calls: []uint64{n.ID}, file: identity(d.Path), dir: identity(path.Dir(d.Path)), done: make(chan struct{})}
 	b.open[d] = q
 	b.mu.Unlock()
 	ask := d

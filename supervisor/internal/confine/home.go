@@ -47,12 +47,12 @@ var readableNames = []string{
 	"Library/Python", "Library/R", ".asdf", ".elan", ".juliaup", ".nvm", ".opam", ".pyenv", ".rbenv", ".rustup", ".volta", ".cache/turnstone",
 }
 
-// Settings that hold no logins.
-var plainSettings = []string{".R/Makevars", ".Rprofile", ".cargo/env", ".config/git/attributes", ".config/git/ignore", ".fonts", ".inputrc", ".terminfo"}
-
 // placesOfTools are directories of programs that were installed each on its own. Next to them lie the addresses
 // from which they came, with logins.
 var placesOfTools = []string{".local/pipx/venvs", ".local/share/pipx/venvs", ".local/share/uv/tools"}
+
+// Settings that hold no logins.
+var plainSettings = []string{".R/Makevars", ".Rprofile", ".cargo/env", ".config/git/attributes", ".config/git/ignore", ".fonts", ".inputrc", ".terminfo"}
 
 // partsOfTools are directories next to a directory of programs that those need.
 var partsOfTools = []string{"include", "lib", "lib64", "libexec", "share"}
@@ -93,19 +93,11 @@ func (p *planner) buildHome(s *workers.Sandbox, o Origin, work []string) {
 		if strings.HasPrefix(name, ".cache/") {
 			why = Cache
 		}
-		p.because(why, func() {
-			for _, path := range h.found(name) {
-				h.show(path, layer)
-			}
-		})
+		p.because(why, func() { h.showAll(name, layer) })
 	}
 	for _, name := range placesOfTools {
 		for _, part := range append([]string{"bin", "pyvenv.cfg"}, partsOfTools...) {
-			p.because(Tool, func() {
-				for _, path := range h.found(name + "/*/" + part) {
-					h.show(path, layer)
-				}
-			})
+			p.because(Tool, func() { h.showAll(name+"/*/"+part, layer) })
 		}
 	}
 	for _, name := range readableNames {
@@ -161,6 +153,13 @@ func (h *homeBuilder) found(name string) (paths []string) {
 		paths = append(paths, filepath.Join(h.at(dir), rest))
 	}
 	return paths
+}
+
+// showAll adds what has a name below the home directory.
+func (h *homeBuilder) showAll(name string, k Kind) {
+	for _, path := range h.found(name) {
+		h.show(path, k)
+	}
 }
 
 // resolve returns a path without links, and shows a link that the path itself is.
