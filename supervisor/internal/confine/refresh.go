@@ -69,6 +69,9 @@ func (w *watch) follows(p *planner, place Place) bool {
 	case hidden, layer, replaced:
 		return true
 	case readable, linked, covered, built:
+		if place.Why == Named && p.isEmptyAt(path) {
+			return true // also in a temporary directory
+		}
 		return w.home != "" && inside(path, w.home) && (path == w.home || p.isEmptyAt(path))
 	}
 	return false
@@ -271,17 +274,22 @@ func (p *Plan) Granted(g *Grant) {
 	} else {
 		w.work = append(w.work, dir)
 		w.held[dir] = place
-	}
-	for _, place := range g.Places {
-		if path := string(place.Path); place.Kind != hidden && place.Kind != replaced {
-			w.held[path] = place
-			delete(w.seen, path)
-		}
+		w.hold(g.Places)
 	}
 	w.seen[dir] = seen{place, identity(dir)}
 	w.name(dir)
 	if room := maxViews - len(w.views); room > 0 {
 		w.views = append(w.views, g.views[:min(room, len(g.views))]...)
+	}
+}
+
+// hold notes places that never change from now on.
+func (w *watch) hold(places []Place) {
+	for _, place := range places {
+		if path := string(place.Path); place.Kind != hidden && place.Kind != replaced {
+			w.held[path] = place
+			delete(w.seen, path)
+		}
 	}
 }
 

@@ -277,3 +277,81 @@ func BenchmarkChanged(b *testing.B) {
 		})
 	}
 }
+
+// A turn takes in what has changed of the files and directories that a user has shown the session, at its
+// start or later, wherever they are.
+func TestChanged_NamesWhatAUserHasShown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, name := range []string{".first/x", ".notes", ".data/x", ".ipython/profile_default/startup/x", ".ipython/y", ".jupyter/a", ".gitconfig"} {
+		touch(t, w.home+"/"+name, "old")
+	}
+	touch(t, w.tmp+"/table", "old")
+	touch(t, w.tmp+"/first", "old")
+	s := workspace()
+	s.Readable = []string{w.home + "/.first", w.tmp + "/first"}
+	o := w.origin()
+	o.Settings = filepath.Join(w.state, "settings")
+	p, _, err := NewPlan(s, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{w.home + "/.notes", w.home + "/.data", w.home + "/.ipython", w.home + "/.jupyter", w.home + "/.gitconfig", w.tmp + "/table"} {
+		g, err := p.NewGrant(path, true)
+		if err != nil || g == nil {
+			t.Fatalf("%s: got %+v, %v", path, g, err)
+		}
+		p.Granted(g)
+	}
+	if got := w.changes(p); len(got) > 0 {
+		t.Errorf("before anything has changed: got %q", got)
+	}
+	replace := func(path string) func() {
+		return func() {
+			t.Helper()
+			next := path + ".next"
+			if isDir(path) {
+				mkdir(t, next)
+			} else {
+				touch(t, next, "new")
+			}
+			if err := os.Rename(path, path+".old"); err != nil {
+				t.Error(err)
+			}
+			if err := os.Rename(next, path); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for _, c := range []struct {
+		what string
+		do   func()
+		want []string
+	}{
+		{"a name of the lists", func() { mkdir(t, w.home+"/.cache/uv") }, []string{"layer .cache/uv"}},
+		{"a directory that was named", replace(w.home + "/.first"), []string{"readable .first"}},
+		{"a file that was named elsewhere", replace(w.tmp + "/first"), []string{"readable " + w.tmp + "/first"}},
+		{"a file", replace(w.home + "/.notes"), []string{"readable .notes"}},
+		{"a directory", replace(w.home + "/.data"), []string{"readable .data"}},
+		{"a file elsewhere", replace(w.tmp + "/table"), []string{"readable " + w.tmp + "/table"}},
+		{"a layer in a directory", replace(w.home + "/.ipython/profile_default/startup"), []string{"layer .ipython/profile_default/startup"}},
+		{"a directory that was built for the session", replace(w.home + "/.jupyter"), []string{"readable .jupyter"}},
+		{"settings that a user has shown as they are", replace(w.home + "/.gitconfig"), []string{"readable .gitconfig"}},
+		{"a removal", func() { _ = os.Remove(w.home + "/.notes") }, []string{"gone .notes"}},
+		{"what comes again", func() { touch(t, w.home+"/.notes", "") }, []string{"readable .notes"}},
+	} {
+		c.do()
+		if got := w.changes(p); !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %q, want %q", c.what, got, c.want)
+		}
+		if got := w.changes(p); len(got) > 0 {
+			t.Errorf("after %s: got %q again", c.what, got)
+		}
+	}
+	_, shown := p.Home()
+	for _, name := range []string{".first", ".notes", ".data", ".ipython", ".jupyter", ".cache/uv"} {
+		if !slices.ContainsFunc(shown, func(place Place) bool { return string(place.Path) == w.home+"/"+name }) {
+			t.Errorf("%s is not listed", name)
+		}
+	}
+}
