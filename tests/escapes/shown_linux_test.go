@@ -177,17 +177,53 @@ func TestShown_SomePlacesAreNeverShown(t *testing.T) {
 	}
 }
 
-// A file that was given is the new one after a program outside has replaced it.
+// What a user shows a session is refreshed as all else is, and listed, wherever it is, also after a reset.
 func TestShown_WhatWasGivenIsRefreshed(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	write(t, filepath.Join(m.home, ".notes"), "old")
-	r := open(t, m, workspace(m))
-	r.Run(t, changes+"import os; os.chdir(os.environ['HOME'])")
-	allows(t, r, session.Grant{Read: filepath.Join(m.home, ".notes")}, "")
-	says(t, r, "print(readable('.notes'))", "open: old")
-	m.outsideDoes(t, m.home, "printf new > n && mv n .notes")
-	says(t, r, "print(readable('.notes'))", "open: new")
+	temporary, err := os.MkdirTemp("/tmp", "shown-") // of which a session has its own
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(temporary) })
+	notes, dir, elsewhere, first := filepath.Join(m.home, ".notes"), filepath.Join(m.home, ".data"), filepath.Join(temporary, "table"), filepath.Join(temporary, "first")
+	for _, file := range []string{notes, dir + "/x", elsewhere, first} {
+		write(t, file, "old")
+	}
+	box := workspace(m)
+	box.Readable = []string{first}
+	r := open(t, m, box)
+	for _, path := range []string{notes, dir, elsewhere} {
+		allows(t, r, session.Grant{Read: path}, "")
+	}
+	all := "print([readable(p) for p in " + "('" + strings.Join([]string{notes, dir + "/x", elsewhere, first}, "', '") + "')])"
+	sees := func(what string) {
+		t.Helper()
+		says(t, r, all, "["+strings.Repeat("'open: "+what+"', ", 3)+"'open: "+what+"']")
+	}
+	r.Run(t, changes)
+	sees("old")
+	for _, text := range []string{"new", "newer"} {
+		m.outsideDoes(t, m.home, "for p in .notes "+quoted(elsewhere)+" "+quoted(first)+"; do printf "+text+" > \"$p.n\" && mv \"$p.n\" \"$p\"; done; mkdir .d && printf "+text+" > .d/x && mv .data .old-"+text+" && mv .d .data")
+		sees(text)
+		r.Restart(t)
+		r.Run(t, changes)
+		sees(text)
+	}
+	m.outsideDoes(t, m.home, "mkdir .cache/uv") // a name of the lists: all places are looked at
+	sees("newer")
+	m.outsideDoes(t, m.home, "rm .notes")
+	says(t, r, "print(readable('"+notes+"')[:15])", "held: [Errno 2]")
+	shown, err := r.Session.Shown(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := func(path string) bool {
+		return slices.ContainsFunc(shown.Places, func(place session.ShownPlace) bool { return place.Path == path })
+	}
+	if listed(notes) || !listed(dir) || !listed(filepath.Join(m.home, ".cache/uv")) {
+		t.Errorf("listed: %+v", shown.Places)
+	}
 }
 
 // A program that misses something of the home directory is told how a person shows it, once; of what is
