@@ -177,7 +177,7 @@ func TestShown_SomePlacesAreNeverShown(t *testing.T) {
 	}
 }
 
-// What a user shows a session is refreshed as all else is, and listed, wherever it is, also after a reset.
+// A session follows and lists what its user has shown it, wherever that is, also after a reset.
 func TestShown_WhatWasGivenIsRefreshed(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
