@@ -19,5 +19,5 @@ const MaxShown = 1000
 // A ShownPlace is a file or directory there.
 type ShownPlace struct {
 	Path string `json:"path"`
-	Why  string `json:"why"` // "document", "toolchain", "cache", "on PATH", …; see docs/sandbox.md
+	Why  string `json:"why"` // "document", "toolchain", "cache", "on PATH", …; see docs/sandbox-reference.md
 }

@@ -836,7 +836,7 @@ class Shown(_Shown, total=False):
 
 class _ShownPlace(TypedDict):
     path: str
-    why: str  # "document", "toolchain", "cache", "on PATH", …; see docs/sandbox.md
+    why: str  # "document", "toolchain", "cache", "on PATH", …; see docs/sandbox-reference.md
 
 
 class ShownPlace(_ShownPlace, total=False):

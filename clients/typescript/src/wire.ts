@@ -734,7 +734,7 @@ export interface Shown {
 /** A ShownPlace is a file or directory there. */
 export interface ShownPlace {
   path: string;
-  /** "document", "toolchain", "cache", "on PATH", …; see docs/sandbox.md */
+  /** "document", "toolchain", "cache", "on PATH", …; see docs/sandbox-reference.md */
   why: string;
 }
 
