@@ -178,6 +178,31 @@ func TestSandbox_TheCommandSaysWhatHolds(t *testing.T) {
 	}
 }
 
+// A variable may name a directory that cannot be made.
+func TestSandbox_StartsWhereverVariablesPutTheDirectoriesOfTools(t *testing.T) {
+	t.Parallel()
+	h, _ := confinedHome(t)
+	file := filepath.Join(h.tmp, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := filepath.Join(filepath.Dir(binary()), "cache-"+filepath.Base(h.tmp)) // next to a program, so only readable
+	for what, dir := range map[string]string{
+		"missing in a place that is only readable": elsewhere, "missing in the workspace": filepath.Join(h.dir, "a/b"),
+		"missing among temporary files": filepath.Join(h.tmp, "a/b"), "missing on the machine": "/turnstone-nothing/a",
+		"a file": file, "below a file": filepath.Join(file, "a"), "a device": "/dev/null",
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			h := h
+			h.env = append(slices.Clone(h.env), "XDG_CACHE_HOME="+dir, "XDG_CONFIG_HOME="+dir, "XDG_DATA_HOME="+dir)
+			if got := h.run(t, "", "sandbox"); got.status != 0 {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
 func TestSandbox_WhatIsAllowedAlwaysHoldsInLaterSessions(t *testing.T) {
 	h, outside := confinedHome(t)
 	if got := h.run(t, "y\n", "allow", "--always", "--write", outside); got.status != 2 || !strings.Contains(got.stderr, "needs a person at a terminal") {
@@ -273,24 +298,26 @@ func TestSandbox_AFileThatCannotBeReadIsNamedWithItsLine(t *testing.T) {
 
 // Where the system forbids the sandbox, an agent's session is refused, and repl install has said
 // so before.
+// withoutNamespaces has a command run where no namespace can be made, and so no sandbox.
+func withoutNamespaces(cmd *exec.Cmd) *exec.Cmd {
+	cmd.Args = append([]string{"sh", "-c", `echo 0 >/proc/sys/user/max_user_namespaces && exec "$0" "$@"`}, cmd.Args...)
+	cmd.Path = "/bin/sh"
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+	}
+	return cmd
+}
+
 func TestSandbox_OfAnAgentIsNotLeftOutWhereItCannotBeHad(t *testing.T) {
 	h, outside := confinedHome(t)
-	forbid := func(cmd *exec.Cmd) *exec.Cmd {
-		cmd.Args = append([]string{"sh", "-c", `echo 0 >/proc/sys/user/max_user_namespaces && exec "$0" "$@"`}, cmd.Args...)
-		cmd.Path = "/bin/sh"
-		cmd.SysProcAttr = &syscall.SysProcAttr{
-			Cloneflags:  syscall.CLONE_NEWUSER,
-			UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
-			GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
-		}
-		return cmd
-	}
 	refused := []string{"sandbox: user namespace", "sysctl user.max_user_namespaces", "the sandbox full"}
-	out, err := forbid(h.command(t, "install", "cursor", "--dry-run")).CombinedOutput()
+	out, err := withoutNamespaces(h.command(t, "install", "cursor", "--dry-run")).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	a := speak(t, forbid(h.command(t, "mcp", "--lang", "python")), func() {})
+	a := speak(t, withoutNamespaces(h.command(t, "mcp", "--lang", "python")), func() {})
 	for what, got := range map[string]string{"repl install": string(out), "the first call": a.repl(writes)} {
 		for _, want := range refused {
 			if !strings.Contains(got, want) {

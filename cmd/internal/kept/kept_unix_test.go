@@ -40,3 +40,10 @@ func TestPlaces_AreTheUsersAlone(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// XDG_CONFIG_HOME=/dev/null is how scripts turn settings off.
+func TestFile_IsNotThereInAPlaceThatIsNoDirectory(t *testing.T) {
+	if s, err := kept.File("/dev/null/turnstone/sandbox.toml").Read(); err != nil || s.Sandbox != "" {
+		t.Errorf("got %+v, %v", s, err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/private"
 )
@@ -26,7 +27,7 @@ func ownFile(path string) ([]byte, error) {
 		return nil, nil
 	}
 	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // /dev/null in place of a directory means no settings
 		return nil, nil
 	}
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -225,6 +226,7 @@ func (p *planner) lay(s *workers.Sandbox, o Origin, work []string, written *sett
 	sessions := real(o.Sessions)
 	p.set(sessions, covered)
 	p.because(Interpreter, func() { p.show(o) })
+	p.dropImpossible()
 	for _, d := range o.Files {
 		p.set(real(d), writable)
 	}
@@ -463,6 +465,14 @@ func (p *planner) layer(dir, state string) {
 		}
 	}
 	p.kinds[dir] = Place{Path: Path(dir), Kind: layer, From: Path(from), Why: p.why}
+}
+
+// dropImpossible leaves out the directories of the session's own for which there is no mount point, as
+// where a variable names one that is missing in a place that the session only reads.
+func (p *planner) dropImpossible() {
+	maps.DeleteFunc(p.kinds, func(path string, place Place) bool {
+		return place.Kind == built && !p.isEmptyAt(path) && !isDir(path)
+	})
 }
 
 // isIn reports whether a path is one of these directories, or below one.

@@ -111,6 +111,47 @@ func TestNewPlan_ShowsAProgramAmongTemporaryFilesAndNoNeighbor(t *testing.T) {
 	}
 }
 
+// Where nothing can be mounted, a directory of the session's own would end the start.
+func TestNewPlan_BuildsADirectoryWhereThereCanBeOne(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	elsewhere := real(t.TempDir())
+	touch(t, elsewhere+"/file", "")
+	mkdir(t, elsewhere+"/there")
+	touch(t, w.tmp+"/program/bin/python", "")
+	for _, c := range []struct {
+		what, dir string
+		want      Kind
+	}{
+		{"missing in the home directory", w.home + "/a/b", built},
+		{"missing among temporary files", w.tmp + "/a/b", built},
+		{"missing next to a program among temporary files", w.tmp + "/program/cache", ""},
+		{"missing in the workspace", w.work + "/a", ""},
+		{"there, outside", elsewhere + "/there", built},
+		{"missing outside", elsewhere + "/a/b", ""},
+		{"a file outside", elsewhere + "/file", ""},
+		{"below a file outside", elsewhere + "/file/a", ""},
+		{"a device", "/dev/null", ""},
+	} {
+		o := w.origin()
+		o.Program = w.tmp + "/program/bin/python"
+		o.Directories = map[string]string{".cache": c.dir}
+		p, _, err := NewPlan(workspace(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := Kind("")
+		for _, place := range p.Places {
+			if string(place.Path) == c.dir {
+				got = place.Kind
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: got %q, want %q", c.what, got, c.want)
+		}
+	}
+}
+
 func TestNewPlan_ReadOnlyHasNoWorkspace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
