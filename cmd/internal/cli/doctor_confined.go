@@ -10,20 +10,22 @@ import (
 )
 
 // A caution is how doctor tries a runtime. A directory may be a stranger's: its .venv and .Rprofile are run
-// in a sandbox, or not at all, unless the person says otherwise.
+// in a sandbox in which they write nothing, or not at all, unless the person says otherwise.
 type caution struct {
 	sandbox *workers.Sandbox // nil where there is none, and for a person who wants none
 	trusts  bool             // the person has chosen
+	why     error            // there is no sandbox
 }
 
 func (c *choice) caution(ctx context.Context, chosen bool) caution {
-	if chosen || c.sandbox != nil {
-		return caution{c.sandbox, true}
+	if chosen {
+		return caution{sandbox: c.sandbox, trusts: true}
 	}
-	if _, err := sandboxHere(ctx, ""); err != nil {
-		return caution{}
+	accept := workers.Mechanism(c.confinement.accept)
+	if _, err := sandboxHere(ctx, accept); err != nil {
+		return caution{why: err}
 	}
-	return caution{sandbox: &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, Quiet: true}}
+	return caution{sandbox: &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, Accept: accept, Quiet: true}}
 }
 
 // place returns where something is started without a sandbox: "" where that may be anywhere, else a
@@ -36,8 +38,20 @@ func (c caution) place() (dir string, clean func(), err error) {
 	return dir, func() { _ = os.RemoveAll(dir) }, err
 }
 
-// apply makes a spec one that doctor may start. named means that the person has named its runtime.
-func (c caution) apply(spec *workers.Spec, looked string, named bool) (clean func(), err error) {
+// serverArgs are further arguments of a server that doctor starts in a place, whatever the user's settings
+// and the variables of a client say.
+func (c caution) serverArgs(place string) []string {
+	switch {
+	case c.trusts:
+		return nil
+	case c.sandbox != nil:
+		return []string{"--sandbox", string(c.sandbox.Level), "--network", string(c.sandbox.Network)}
+	}
+	return []string{"--dir", place}
+}
+
+// apply makes a spec one that doctor may start.
+func (c caution) apply(spec *workers.Spec, lang language, asked choice) (clean func(), err error) {
 	dir, clean, err := c.place()
 	if err != nil {
 		return nil, err
@@ -46,8 +60,9 @@ func (c caution) apply(spec *workers.Spec, looked string, named bool) (clean fun
 	if dir == "" {
 		return clean, nil
 	}
-	if looked, err = filepath.Abs(looked); err == nil && !named && isBelow(spec.Path, looked) {
-		err = fmt.Errorf("%s belongs to this directory, and there is no sandbox here to try it in: name it, or say --sandbox full, if you trust it", spec.Path)
+	looked, err := filepath.Abs(asked.dir)
+	if err == nil && asked.executable(lang) == "" && (isBelow(spec.Path, looked) || lang.spec("", dir, asked.surroundings()).Path != spec.Path) {
+		err = fmt.Errorf("%s belongs to this directory, and there is no sandbox here to try it in (%w): name it, or say --sandbox full, if you trust it", spec.Path, c.why)
 	}
 	if err != nil {
 		clean()

@@ -24,8 +24,9 @@ func examineMCP(ctx context.Context, careful caution, lang, code string, given [
 		return []finding{{Name: "the server", Detail: oneLine(err)}}
 	}
 	defer clean()
+	given = append(slices.Clone(given), careful.serverArgs(dir)...)
 	if !slices.Contains(given, "--lang") {
-		given = append(slices.Clone(given), "--lang", lang)
+		given = append(given, "--lang", lang)
 	}
 	var found []finding
 	for _, era := range []struct {

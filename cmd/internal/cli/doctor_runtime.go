@@ -61,7 +61,7 @@ func newCheckup(ctx context.Context, c choice, lang language, careful caution) *
 	}
 	clean := func() {}
 	if err == nil {
-		clean, err = careful.apply(&spec, c.dir, c.executable(lang) != "")
+		clean, err = careful.apply(&spec, lang, c)
 	}
 	if err != nil {
 		d.Missing = oneLine(err)
