@@ -117,7 +117,8 @@ func limit(pid int, p *plan, boxed bool) error {
 	case p.Tasks > 0: // soft, because it moves with what else the user starts
 		moveLimit(pid, unix.RLIMIT_NPROC, func(uint64) uint64 { return uint64(p.Tasks) })
 	case boxed && l.Processes > 0:
-		return set(unix.RLIMIT_NPROC, int64(l.Processes+len(threads(os.Getpid()))))
+		own, _ := os.ReadDir("/proc/self/task") // by no number: this thread may see the machine's, where ours is another process's
+		return set(unix.RLIMIT_NPROC, int64(l.Processes+len(own)))
 	case boxed:
 		if most := mostBoxed(); most > 0 {
 			return set(unix.RLIMIT_NPROC, most)
