@@ -3,6 +3,7 @@ package escapes
 import (
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -15,17 +16,9 @@ func TestSandbox_NothingRunsInAnIdleSession(t *testing.T) {
 	box.Ask = true
 	r := open(t, m, box)
 	r.Run(t, "probes.kill(); _ = probes.wait(); open('made', 'w').close()")
-	var processes []string
-	for _, path := range glob(t, "/proc/[0-9]*/cmdline") {
-		if dir := filepath.Dir(path); strings.Contains(readText(path), m.sessions+"/") {
-			processes = append(processes, dir, "/proc/"+status(t, dir, "PPid:"))
-		}
-	}
-	if len(processes) != 2 {
-		t.Fatalf("got %q, want the worker and its stage", processes)
-	}
+	worker, stage := m.processes(t)
 	switches := func() (all string) {
-		for _, p := range processes {
+		for _, p := range []string{worker, stage} {
 			for _, thread := range glob(t, p+"/task/*") {
 				all += thread + " " + status(t, thread, "voluntary_ctxt_switches:") + "\n"
 			}
@@ -43,6 +36,51 @@ func TestSandbox_NothingRunsInAnIdleSession(t *testing.T) {
 		}
 	}
 	t.Errorf("threads ran in an idle session: before\n%safter\n%s", before, after)
+}
+
+// A session lives for days. The stage frees the memory of the calls that it makes, and keeps its descriptors
+// while it does.
+func TestSandbox_AHundredThousandCallsLeaveTheStageAsItWas(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	r := open(t, m, workspace(m))
+	_, stage := m.processes(t)
+	says(t, r, `
+import os
+def calls(n):
+    for i in range(n): os.close(os.open('again', os.O_WRONLY | os.O_CREAT))
+    return n
+calls(10_000)`, "10000")
+	before := kilobytes(t, stage)
+	says(t, r, "calls(90_000)", "90000")
+	if now := kilobytes(t, stage); now > before+8<<10 {
+		t.Errorf("the stage has %d KiB of its own, and had %d after a tenth of the calls", now, before)
+	}
+}
+
+// kilobytes is the memory that a process shares with no file.
+func kilobytes(t *testing.T, dir string) int {
+	t.Helper()
+	n, err := strconv.Atoi(strings.TrimSuffix(status(t, dir, "RssAnon:"), " kB"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// processes are the worker and the stage of a machine's only session, in /proc.
+func (m *machine) processes(t *testing.T) (worker, stage string) {
+	t.Helper()
+	var found []string
+	for _, path := range glob(t, "/proc/[0-9]*/cmdline") {
+		if dir := filepath.Dir(path); strings.Contains(readText(path), m.sessions+"/") {
+			found = append(found, dir, "/proc/"+status(t, dir, "PPid:"))
+		}
+	}
+	if len(found) != 2 {
+		t.Fatalf("got %q, want the worker and its stage", found)
+	}
+	return found[0], found[1]
 }
 
 func glob(t *testing.T, pattern string) []string {
