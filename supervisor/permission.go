@@ -258,7 +258,7 @@ func (m *machine) tellPrivate(e *ipc.RuntimeError) {
 		m.tellUnshown(named, ", if it is there")
 	default:
 		m.private.told = append(m.private.told, named)
-		m.notice("this session has a %s of its own: a file that is in yours is not there, and can be put into the workspace", named)
+		m.notice("this session has its own %s and does not see the files in yours: put what it needs into the workspace", named)
 	}
 }
 
@@ -272,7 +272,7 @@ func (m *machine) tellHidden(e *ipc.RuntimeError) {
 	}
 	m.namedHidden, m.namedUnshown = "", ""
 	if hidden != "" {
-		m.notice("the sandbox hides %s", hidden)
+		m.tellClosed(hidden)
 	}
 	if unshown != "" {
 		m.tellUnshown(unshown, "")
@@ -289,12 +289,17 @@ func (m *machine) tellUnshown(path, doubt string) {
 	case p.mayShow == nil:
 		m.notice("the sandbox does not show %s%s", timeline.Unmistakable(path), doubt)
 	case p.mayShow(path) != nil:
-		m.notice("the sandbox hides %s", path)
+		m.tellClosed(path)
 	case m.remedy == nil:
 		m.notice("the sandbox does not show %s%s; a person can allow it", timeline.Unmistakable(path), doubt)
 	default:
 		m.notice("the sandbox does not show %s%s; a person can allow it with: %s", timeline.Unmistakable(path), doubt, m.remedy(session.Grant{Read: path}))
 	}
+}
+
+// tellClosed says that nobody can show the session a path.
+func (m *machine) tellClosed(path string) {
+	m.notice("the sandbox hides %s from every session, and nobody can allow it", path)
 }
 
 // firstNamed returns the first of these paths that a text names and that was not told of; "" without one.

@@ -280,16 +280,16 @@ func holds(writable []string, s *workers.Sandbox, tmp string, hidden []string) s
 		b.WriteString(", no network")
 	}
 	if s.Home == workers.HomeTools {
-		b.WriteString(", of your home directory only toolchains, caches and what you named")
+		b.WriteString(", and of your home directory it sees only toolchains, caches and what you named")
 	} else {
-		b.WriteString(", of the names with a dot in your home directory only toolchains and caches, no keys or logins")
+		b.WriteString(", and of your home directory it sees documents, toolchains and caches, but no keys or logins")
 	}
 	if len(hidden) > 0 {
 		more := ""
 		if len(hidden) > maxNamed {
 			more = fmt.Sprintf(" and %d more", len(hidden)-maxNamed)
 		}
-		fmt.Fprintf(&b, " (hidden variables: %s%s)", strings.Join(hidden[:min(len(hidden), maxNamed)], ", "), more)
+		fmt.Fprintf(&b, " (withheld variables: %s%s)", strings.Join(hidden[:min(len(hidden), maxNamed)], ", "), more)
 	}
 	return b.String()
 }

@@ -170,7 +170,7 @@ func ends(t *testing.T, r *drive.REPL, turn uint64, want string) {
 // A file that its user left in /tmp is not found. It is said once, and not where it cannot be meant.
 func TestPrivate_AFileOfTheMachinesTmpIsExplainedOnce(t *testing.T) {
 	t.Parallel()
-	hint := `[notice "this session has a /tmp of its own: a file that is in yours is not there, and can be put into the workspace"]`
+	hint := `[notice "this session has its own /tmp and does not see the files in yours: put what it needs into the workspace"]`
 	m := newMachine(t)
 	r := open(t, m, workspace(m))
 	for _, code := range []string{ // these say nothing
@@ -201,7 +201,7 @@ func TestHidden_AWarningOfRIsExplained(t *testing.T) {
 	spec := r.Spec(r.Options{Env: append(m.env, "LANGUAGE=de")})
 	spec.Dir, spec.Sandbox = m.work, workspace(m)
 	repl := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: append(m.env, "LANGUAGE=de"), Remedy: remedy}, spec)
-	hides := `[notice "the sandbox hides ` + m.home + `/.ssh"]`
+	hides := `[notice "the sandbox hides ` + m.home + `/.ssh from every session, and nobody can allow it"]`
 	file := m.home + "/.ssh/id_ed25519"
 	for code, want := range map[string]int{
 		"readLines('" + file + "')":                     1,
@@ -225,7 +225,7 @@ func TestHidden_AnErrorThatNamesItIsExplained(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	r := open(t, m, workspace(m))
-	hides := `[notice "the sandbox hides ` + m.home + `/.ssh"]`
+	hides := `[notice "the sandbox hides ` + m.home + `/.ssh from every session, and nobody can allow it"]`
 	for code, want := range map[string]bool{
 		"open('" + m.home + "/.ssh/id_ed25519')":                                           true,
 		"import os; os.listdir('" + m.home + "/.ssh')":                                     true,
