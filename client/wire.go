@@ -143,6 +143,7 @@ type CreateParams struct {
 	Home      string            `json:"home,omitempty"`      // what a sandbox shows of the home directory: documents or tools; "" is documents
 	Readable  []string          `json:"readable,omitempty"`  // more files and directories that a sandbox shows it, absolute
 	Writable  []string          `json:"writable,omitempty"`  // files and directories that it lets it write, absolute
+	Accepted  []string          `json:"accepted,omitempty"`  // real paths of those that programs outside run or read, once more
 	Protected []string          `json:"protected,omitempty"` // paths in what it writes that stay as they are, absolute
 	Network   string            `json:"network,omitempty"`   // of a sandbox: none, list or full; "" is none
 	Hosts     []string          `json:"hosts,omitempty"`     // of the network list: patterns of hosts

@@ -27,6 +27,7 @@ const (
 	KindNoBlob      Kind = "no_blob"        // no event has data with that digest, or not any more
 	KindNoFile      Kind = "no_file"        // that is no plain file in the session's own directory
 	KindPermission  Kind = "permission"     // only a person's decision ends that wait
+	KindUnconfirmed Kind = "unconfirmed"    // a person has to confirm where a path leads, or what is there; nothing was given
 )
 
 // An Error means that a session refused a request. Errors of one kind match each other
@@ -39,6 +40,7 @@ type Error struct {
 	State *State        `json:"state,omitempty"` // KindBusy
 	For   time.Duration `json:"-"`               // KindBusy: how long it has been active
 	Wait  *Wait         `json:"wait,omitempty"`  // KindWaiting
+	Grant *Grant        `json:"grant,omitempty"` // KindUnconfirmed: what is given once a person has confirmed it
 
 	Cause error `json:"-"` // the underlying error; may be nil
 }
@@ -65,6 +67,9 @@ func (e *Error) Data() map[string]any {
 	}
 	if e.Wait != nil {
 		data["wait"] = e.Wait
+	}
+	if e.Grant != nil {
+		data["grant"] = e.Grant
 	}
 	return data
 }

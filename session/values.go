@@ -133,6 +133,13 @@ type Grant struct {
 	Host   string `json:"host,omitempty"`   // "example.org", "*.example.org", "example.org:5432"
 	Call   string `json:"call,omitempty"`   // "github.search_issues", or "github.*" for all that are not destructive
 	Always bool   `json:"always,omitempty"` // later sessions of the workspace have it, too
+
+	// Accept is the real path of Write once more. It is needed where programs outside would run or read
+	// what is written there; see KindUnconfirmed.
+	Accept string `json:"accept,omitempty"`
+	// Identity tells the file or directory from any other that has its path later; "" is whatever is there.
+	// An error of KindUnconfirmed has it.
+	Identity string `json:"identity,omitempty"`
 }
 
 // Input answers a wait.

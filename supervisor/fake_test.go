@@ -228,7 +228,7 @@ type (
 
 func (p *fakeProcess) Permit(call uint64, ok bool) error { p.hear(permitted{call, ok}); return nil }
 
-func (p *fakeProcess) Grant(path string, read bool) error {
+func (p *fakeProcess) Grant(path string, read bool, _ string) error {
 	if read {
 		p.hear(shown{path})
 	} else {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -42,8 +43,8 @@ type gate interface {
 	// error.
 	Permit(call uint64, ok bool) error
 	// Grant makes a file or directory writable, or shows it. When it returns, all programs of the
-	// worker have it.
-	Grant(path string, read bool) error
+	// worker have it. id is its confine.Identity; "" is whatever is there.
+	Grant(path string, read bool, id string) error
 }
 
 // A GrantStore keeps rights that persons gave for all sessions of a workspace, which is the
@@ -91,13 +92,23 @@ func (s *Session) denied(generation uint64, d host.Denial) {
 // whose directory is not given, the file alone may be.
 func (s *Session) offerFor(what timeline.Denied) session.Grant {
 	grant := grantFor(what)
-	if grant.Write == "" || s.mayGive(grant.Write) == nil {
+	if grant.Write == "" || s.mayOffer(grant) {
 		return grant
 	}
-	if st, err := os.Lstat(what.Path); what.Op != "write" || err != nil || !st.Mode().IsRegular() || s.mayGive(what.Path) != nil {
+	file := session.Grant{Write: what.Path}
+	if st, err := os.Lstat(what.Path); what.Op != "write" || err != nil || !st.Mode().IsRegular() || !s.mayOffer(file) {
 		return session.Grant{}
 	}
-	return session.Grant{Write: what.Path}
+	return file
+}
+
+// mayOffer reports whether code may make the session ask for a path to write.
+func (s *Session) mayOffer(g session.Grant) bool {
+	s.mu.Lock()
+	spec := s.spec
+	s.mu.Unlock()
+	programs, err := s.o.mayGive(&spec, g.Write)
+	return programs == "" && err == nil
 }
 
 // denied handles a report of the sandbox. offer is what a person may allow; zero is nothing.
@@ -543,7 +554,9 @@ func (s *Session) allowAs(ctx context.Context, author string, g session.Grant) e
 	if err != nil {
 		return err
 	}
-	if err := s.give(ctx, g); err != nil {
+	id := g.Identity
+	g.Identity = ""
+	if err := s.give(ctx, g, id); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -564,8 +577,8 @@ func (s *Session) allowAs(ctx context.Context, author string, g session.Grant) e
 	return nil
 }
 
-// give gives a right to the live worker and to those after it.
-func (s *Session) give(ctx context.Context, g session.Grant) error {
+// give gives a right to the live worker, for which its path must have this identity, and to those after it.
+func (s *Session) give(ctx context.Context, g session.Grant, id string) error {
 	g.Always = false
 	s.mu.Lock()
 	had, starting := slices.Contains(s.m.given, g), s.starting
@@ -579,7 +592,7 @@ func (s *Session) give(ctx context.Context, g session.Grant) error {
 		err = ctx.Err()
 	}
 	if err == nil {
-		err = s.giveLive(g)
+		err = s.giveLive(g, id)
 	}
 	if err != nil && !had {
 		s.mu.Lock()
@@ -590,7 +603,7 @@ func (s *Session) give(ctx context.Context, g session.Grant) error {
 }
 
 // giveLive gives a right to the live worker, if there is one.
-func (s *Session) giveLive(g session.Grant) error {
+func (s *Session) giveLive(g session.Grant, id string) error {
 	if g.Call != "" {
 		return nil // whoever asks looks at what was given
 	}
@@ -610,17 +623,18 @@ func (s *Session) giveLive(g session.Grant) error {
 	if s.o.Leave != nil && g.Write != "" {
 		_ = s.o.Leave([]string{g.Write}) // what stays was named when the session began
 	}
-	if err := w.proc.gate.Grant(g.Read+g.Write, g.Read != ""); !errors.Is(err, host.ErrEnded) { // else the next worker has it
+	if err := w.proc.gate.Grant(g.Read+g.Write, g.Read != "", id); !errors.Is(err, host.ErrEnded) { // else the next worker has it
 		return err
 	}
 	return nil
 }
 
 // checkGrant resolves a grant, and refuses one that makes no sense here.
-func (s *Session) checkGrant(g session.Grant) (_ session.Grant, err error) {
+func (s *Session) checkGrant(g session.Grant) (session.Grant, error) {
 	s.mu.Lock()
-	sandbox, closed := s.spec.Sandbox, s.m.isClosed()
+	spec, closed := s.spec, s.m.isClosed()
 	s.mu.Unlock()
+	sandbox := spec.Sandbox
 	switch {
 	case closed:
 		return g, session.ErrClosed
@@ -636,33 +650,56 @@ func (s *Session) checkGrant(g session.Grant) (_ session.Grant, err error) {
 		return checkHost(g)
 	case g.Host != "":
 		return g, session.Errorf(session.KindUnsupported, "session %s cannot be allowed single hosts: its network is %s", s.Name(), sandbox.Network)
-	case g.Read != "":
-		g.Read, err = realPath(g.Read, s.mayShow)
-	default:
-		g.Write, err = realPath(g.Write, s.mayGive)
 	}
-	return g, err
+	return s.o.CheckPath(&spec, g)
 }
 
-// realPath checks the path of a grant.
-func realPath(path string, may func(string) error) (string, error) {
+// CheckPath checks the path of a grant to a session with this spec, and returns the grant of what is there.
+// An error of session.KindUnconfirmed has the one that a person may give if they mean it.
+func (o *Options) CheckPath(spec *workers.Spec, g session.Grant) (session.Grant, error) {
+	path := g.Read + g.Write
 	if !filepath.IsAbs(path) {
-		return path, session.Errorf(session.KindInvalid, "the path is not absolute: %q", path)
+		return g, session.Errorf(session.KindInvalid, "the path is not absolute: %q", path)
 	}
-	found, err := filepath.EvalSymlinks(path)
-	if err == nil && !isPlain(found) {
-		err = errors.New("it is neither a directory nor a regular file")
+	found, id, err := lookAt(path)
+	if err == nil && g.Identity != "" && g.Identity != id {
+		err = confine.ErrReplaced
 	}
-	if err == nil && found != filepath.Clean(path) { // a link may be the session's own
-		err = fmt.Errorf("it leads to %s; name that one if you mean it", found)
-	}
-	if err == nil {
-		err = may(found)
+	programs := ""
+	meant := g
+	meant.Identity, meant.Accept = id, ""
+	if err == nil && g.Read != "" {
+		meant.Read = found
+		err = o.mayShow(spec, found)
+	} else if err == nil {
+		meant.Write = found
+		programs, err = o.mayGive(spec, found)
 	}
 	if err != nil {
-		return path, &session.Error{Kind: session.KindInvalid, Message: fmt.Sprintf("%s cannot be allowed: %v", path, err), Cause: err}
+		return g, &session.Error{Kind: session.KindInvalid, Message: fmt.Sprintf("%s cannot be allowed: %v", path, err), Cause: err}
 	}
-	return found, nil
+	if programs != "" {
+		meant.Accept = found
+	}
+	isNamed := g.Accept == found
+	switch {
+	case programs != "" && !isNamed:
+		return g, &session.Error{Kind: session.KindUnconfirmed, Grant: &meant, Message: fmt.Sprintf("%s was not allowed: %s %s; a person who means that names it once more", path, confine.Itself(path, found), programs)}
+	case found != filepath.Clean(path) && !isNamed: // a link may be the session's own
+		return g, &session.Error{Kind: session.KindUnconfirmed, Grant: &meant, Message: fmt.Sprintf("%s was not allowed: it leads to %s; name that one if you mean it", path, found)}
+	}
+	return meant, nil
+}
+
+// lookAt returns the real path and the identity of a directory or regular file.
+func lookAt(path string) (found, id string, err error) {
+	if found, err = filepath.EvalSymlinks(path); err != nil {
+		return "", "", err
+	}
+	if !isPlain(found) {
+		return "", "", errors.New("it is neither a directory nor a regular file")
+	}
+	return found, confine.Identity(found), nil
 }
 
 // isPlain reports whether a path is a directory or a regular file.
@@ -671,28 +708,23 @@ func isPlain(path string) bool {
 	return err == nil && (st.IsDir() || st.Mode().IsRegular())
 }
 
-// mayShow returns why no session is shown a path; nil if a person may show it.
-func (s *Session) mayShow(path string) error {
-	s.mu.Lock()
-	spec := s.spec
-	s.mu.Unlock()
-	return s.o.MayShow(&spec, path)
-}
-
-// MayShow returns why no session with this spec is shown a path, which is absolute and without symbolic links;
-// nil if a person may show it.
-func (o *Options) MayShow(spec *workers.Spec, path string) error {
+// mayShow returns why no session with this spec is shown a path without symbolic links; nil if a person may
+// show it.
+func (o *Options) mayShow(spec *workers.Spec, path string) error {
 	box := *spec.Sandbox
 	box.Hidden = slices.Concat(box.Hidden, o.alsoHidden(&box, workspaceOf(spec)))
-	return confine.MayShow(&box, confine.Origin{Home: variable(o.Env, "HOME"), Sessions: o.Dir, Directories: homeDirectories(o.Env)}, path)
+	return confine.MayShow(&box, o.origin(), path)
 }
 
-// mayGive returns why no session may be given a path to write; nil if a person may give it.
-func (s *Session) mayGive(dir string) error {
-	s.mu.Lock()
-	sandbox := s.spec.Sandbox
-	s.mu.Unlock()
-	return confine.MayGive(sandbox, variable(s.o.Env, "HOME"), variable(s.o.Env, "PATH"), dir)
+// mayGive returns why no session with this spec is given a path without symbolic links to write; nil if a
+// person may give it. programs says why that person has to mean it.
+func (o *Options) mayGive(spec *workers.Spec, path string) (programs string, err error) {
+	return confine.MayGive(spec.Sandbox, o.origin(), path)
+}
+
+// origin has what is known of the machine before a session starts.
+func (o *Options) origin() confine.Origin {
+	return confine.Origin{Home: variable(o.Env, "HOME"), Path: variable(o.Env, "PATH"), Env: o.Env, Sessions: o.Dir, Directories: homeDirectories(o.Env)}
 }
 
 // workspace returns the directory for which rights are kept.
@@ -767,27 +799,40 @@ func (o *Options) remedyFor(name string, spec *workers.Spec) func(session.Grant)
 	return func(g session.Grant) string { return o.Remedy(name, workspace, g) }
 }
 
-// withGiven returns a sandbox with the rights that persons gave. Files and directories that are gone are
-// left out, with a notice for each.
-func withGiven(sandbox *workers.Sandbox, given []session.Grant) (_ *workers.Sandbox, notices []string) {
+// withGiven returns a sandbox with the rights that persons gave. Files and directories that are gone, or
+// are something else now, are left out, with a notice for each.
+func (o *Options) withGiven(spec *workers.Spec, given []session.Grant) (_ *workers.Sandbox, notices []string) {
+	sandbox := spec.Sandbox
 	if !sandbox.Confines() || len(given) == 0 {
 		return sandbox, nil
 	}
 	wider := *sandbox
-	wider.Writable, wider.Readable = slices.Clone(sandbox.Writable), slices.Clone(sandbox.Readable)
+	wider.Writable, wider.Readable, wider.AcceptPaths = slices.Clone(sandbox.Writable), slices.Clone(sandbox.Readable), slices.Clone(sandbox.AcceptPaths)
 	for _, g := range given {
 		list := &wider.Writable
 		if g.Read != "" {
 			list = &wider.Readable
 		}
 		path := g.Read + g.Write
-		switch {
-		case path == "" || slices.Contains(*list, path):
-		case !isPlain(path):
-			notices = append(notices, fmt.Sprintf("%s was allowed and is not there any more", path))
-		default:
-			*list = append(*list, path)
+		if path == "" || slices.Contains(*list, path) {
+			continue
+		}
+		if _, err := o.CheckPath(spec, g); err != nil {
+			notices = append(notices, notGiven(path, err))
+			continue
+		}
+		*list = append(*list, path)
+		if g.Accept != "" {
+			wider.AcceptPaths = append(wider.AcceptPaths, g.Accept)
 		}
 	}
 	return &wider, notices
+}
+
+// notGiven says why a path that was allowed is left out.
+func notGiven(path string, err error) string {
+	if errors.Is(err, fs.ErrNotExist) {
+		return path + " was allowed and is not there any more"
+	}
+	return "what was allowed is left out: " + err.Error()
 }

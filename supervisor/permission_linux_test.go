@@ -348,7 +348,7 @@ func TestPermission_WhatIsShownIsNotWritten(t *testing.T) {
 			t.Errorf("kept: got %+v", got)
 		}
 		given := []session.Grant{{Read: c.a}, {Write: c.b}, {Read: c.a + "/gone"}}
-		box, notices := withGiven(c.s.spec.Sandbox, given)
+		box, notices := c.s.o.withGiven(&c.s.spec, given)
 		if !slices.Equal(box.Readable, []string{c.a}) || !slices.Equal(box.Writable, []string{c.b}) || len(notices) != 1 {
 			t.Errorf("a later worker: got %+v, %q", box, notices)
 		}

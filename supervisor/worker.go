@@ -94,7 +94,7 @@ func (s *Session) startWorkerBy(by workers.Mechanism, spec workers.Spec, given [
 		return out
 	}
 	var gone []string
-	spec.Sandbox, gone = withGiven(spec.Sandbox, given)
+	spec.Sandbox, gone = s.o.withGiven(&spec, given)
 	box, err := confinementOf(&spec, &s.o, by, s.dir, files)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package workers
 
 import (
+	"cmp"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +15,9 @@ func (s *Sandbox) Narrower(other *Sandbox, dir string) *Sandbox {
 		n = *s
 	}
 	narrowed := n.writeOnly(other.writes(dir), s.writes(dir), dir)
+	if narrowed && len(n.Writable) > 0 { // parts of what may be written whatever is in it
+		n.AcceptPaths = s.accepted(dir)
+	}
 	narrowed = n.reachOnly(other) || narrowed
 	if other != nil {
 		for _, add := range []struct {
@@ -47,12 +51,21 @@ func (s *Sandbox) writes(dir string) []string {
 	switch {
 	case !s.Confines():
 		return []string{string(filepath.Separator)}
-	case s.Level == Workspace && s.Workspace != "":
-		dir = s.Workspace
 	case s.Level != Workspace:
 		return s.Writable
 	}
-	return append([]string{dir}, s.Writable...)
+	return append([]string{cmp.Or(s.Workspace, dir)}, s.Writable...)
+}
+
+// accepted returns the directories that may be written whatever is in them.
+func (s *Sandbox) accepted(dir string) []string {
+	switch {
+	case !s.Confines():
+		return []string{string(filepath.Separator)}
+	case s.Level != Workspace:
+		return s.AcceptPaths
+	}
+	return append(slices.Clip(s.AcceptPaths), cmp.Or(s.Workspace, dir))
 }
 
 // writeOnly leaves of own only what lies in other as well.
@@ -75,8 +88,8 @@ func (s *Sandbox) writeOnly(other, own []string, dir string) (narrowed bool) {
 	if slices.Equal(both, own) {
 		return false
 	}
-	if s.Level == Workspace && s.Workspace != "" {
-		dir = s.Workspace
+	if s.Level == Workspace {
+		dir = cmp.Or(s.Workspace, dir)
 	}
 	s.Level = ReadOnly
 	if slices.ContainsFunc(both, func(b string) bool { return isWithin(dir, b) }) {

@@ -21,6 +21,10 @@ type Sandbox struct {
 	// Writable are more files and directories that may be written, absolute.
 	Writable []string
 
+	// AcceptPaths are the real paths of those in Writable where programs outside the session would run or
+	// read what is written, such as directories on the PATH: named once more, because they are meant.
+	AcceptPaths []string
+
 	// Readable are more files and directories that the session sees, absolute. They are for places
 	// that its home directory or its directory for temporary files does not have. The home
 	// directory itself, what is hidden, and what holds that never becomes readable.
@@ -169,7 +173,7 @@ func (s *Sandbox) Validate() error {
 	if s.Workspace != "" && !filepath.IsAbs(s.Workspace) {
 		return fmt.Errorf("workers: the workspace is not absolute: %q", s.Workspace)
 	}
-	for _, dirs := range [][]string{s.Writable, s.Readable, s.Protected, s.Hidden, s.Layered} {
+	for _, dirs := range [][]string{s.Writable, s.AcceptPaths, s.Readable, s.Protected, s.Hidden, s.Layered} {
 		for _, d := range dirs {
 			if !filepath.IsAbs(d) {
 				return fmt.Errorf("workers: a path of the sandbox is not absolute: %q", d)

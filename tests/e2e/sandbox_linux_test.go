@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -393,4 +394,82 @@ func TestSandbox_APersonShowsMoreOfTheHomeDirectory(t *testing.T) {
 	if text := h.run(t, "", "sandbox", "--json", "main").stdout; !strings.Contains(text, `"why":"named or allowed"`) && !strings.Contains(text, `"why": "named or allowed"`) {
 		t.Errorf("in JSON: got %s", text)
 	}
+}
+
+// What programs outside run or read is written by a session only after a person has named its real path twice.
+func TestSandbox_APersonInsistsOnAPlaceOfPrograms(t *testing.T) {
+	t.Parallel()
+	h, _ := confinedHome(t)
+	in, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.env = slices.Insert(h.env, len(h.env)-1, "HOME="+in)
+	bin, profile := filepath.Join(in, ".local/bin"), filepath.Join(in, ".profile")
+	if err := errors.Join(os.MkdirAll(bin, 0o755), os.WriteFile(profile, nil, 0o600), os.Symlink(bin, filepath.Join(h.dir, "results"))); err != nil {
+		t.Fatal(err)
+	}
+	puts := "for path in ('" + bin + "/x', '" + profile + "'):\n    try: open(path, 'w').write('x')\n    except OSError: pass" // a directory of tools is a copy
+	writes := func(want string, args ...string) {
+		t.Helper()
+		if err := errors.Join(os.RemoveAll(filepath.Join(bin, "x")), os.Truncate(profile, 0)); err != nil {
+			t.Fatal(err)
+		}
+		got := h.run(t, "", append(args, "-e", puts)...)
+		text, err := os.ReadFile(profile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now := fmt.Sprint(exists(filepath.Join(bin, "x")), string(text) != ""); got.status != 0 || now != want {
+			t.Errorf("%v: got %v, and wrote %v, want %s", args, got, now, want)
+		}
+	}
+	types := func(answer, seen string, status int, args ...string) {
+		t.Helper()
+		p := h.start(t, append([]string{"allow"}, args...)...)
+		if seen != "" {
+			p.sees(seen)
+		}
+		if answer != "" {
+			p.sees("to allow it: ")
+			p.types(answer + "\r")
+		}
+		p.leaves(status)
+	}
+	confined := []string{"--sandbox", "workspace", "--ask", "no"}
+
+	for _, path := range []string{bin, "results"} {
+		got := h.run(t, "", append(confined, "--writable", path, "-e", "1")...)
+		if got.status == 0 || path == bin && !strings.Contains(got.stderr, "if you mean that, name it once more: --accept "+bin) || !strings.Contains(got.stderr, bin) {
+			t.Errorf("--writable %s: got %v", path, got)
+		}
+	}
+	writes("true false", append(confined, "--writable", bin, "--accept", bin)...)
+	h.settings(t, "writable = [\""+profile+"\"]\naccept = [\""+profile+"\"]\n")
+	writes("false true", confined...)
+	h.settings(t, "writable = [\""+profile+"\"]\n")
+	if got := h.run(t, "", append(confined, "-e", "1")...); got.status == 0 || !strings.Contains(got.stderr, "--accept "+profile) {
+		t.Errorf("in the file: got %v", got)
+	}
+	h.settings(t, "[workspace.\""+h.dir+"\"]\nwritable = [\""+bin+"\"]\n")
+	if got := h.run(t, "", append(confined, "-e", puts)...); !strings.Contains(got.stdout+got.stderr, "what was allowed is left out: "+bin) || exists(filepath.Join(bin, "x")) {
+		t.Errorf("kept without a second name: got %v", got)
+	}
+
+	h.settings(t, "")
+	types("y", "results was not allowed: "+bin+" is where programs keep", 1, "--always", "--write", "results")
+	types("results", "", 1, "--always", "--write", "results")
+	writes("false false", confined...)
+	types(bin, "", 0, "--always", "--write", "results")
+	writes("true false", confined...)
+
+	h.settings(t, "")
+	h.serve(t)
+	running := []string{"exec", "main"}
+	writes("false false", append(running, "--sandbox", "workspace", "--ask", "no", "--dir", h.dir)...)
+	types("yes", profile+" was not allowed: it is where programs keep", 1, "main", "--write", profile)
+	types(profile, "", 0, "main", "--write", profile)
+	writes("false true", running...)
+	types("", "", 0, "main", "--write", bin, "--accept", bin)
+	writes("true true", running...)
 }

@@ -1,6 +1,7 @@
 package escapes
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -249,27 +250,81 @@ func TestHidden_AnErrorThatNamesItIsExplained(t *testing.T) {
 func TestGrant_NamesTheRealDirectoryAndNoneOfPrograms(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	programs := filepath.Join(m.outside, "programs")
-	for _, dir := range []string{programs, filepath.Join(m.outside, "data"), filepath.Join(m.home, ".config/systemd/user"), filepath.Join(m.home, "env/lib/python3/site-packages/x")} {
+	programs, data := filepath.Join(m.outside, "programs"), filepath.Join(m.outside, "data")
+	in := func(name string) string { return filepath.Join(m.home, name) }
+	for _, dir := range []string{programs, data, in(".config/systemd/user"), in("env/lib/python3/site-packages/x"), in(".cache/tool"), in(".vim")} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
+	write(t, in("env/pyvenv.cfg"), "")
 	m.env = append(m.env, "PATH="+programs+":/usr/bin:/bin")
 	r := open(t, m, workspace(m))
-	r.Run(t, "import os; os.symlink('"+m.outside+"/data', 'results')")
-	for path, want := range map[string]string{
-		filepath.Join(m.work, "results"): "it leads to " + m.outside + "/data; name that one if you mean it",
-		programs:                         "has programs of your PATH",
-		m.outside:                        "has programs of your PATH",
-		filepath.Join(m.home, ".config/systemd/user"):            "has what programs run when they start",
-		filepath.Join(m.home, "env/lib/python3/site-packages/x"): "has packages that your programs import",
-		filepath.Join(m.outside, "data"):                         "",
+	r.Run(t, writer+"os.symlink('"+data+"', 'results'); os.symlink('"+programs+"', 'commands')")
+	for path, want := range map[string]struct{ real, words string }{
+		filepath.Join(m.work, "results"):      {data, "it leads to " + data + "; name that one if you mean it"},
+		filepath.Join(m.work, "commands"):     {programs, programs + " has programs of your PATH; a person who means that names it once more"},
+		programs:                              {programs, "it has programs of your PATH"},
+		m.outside:                             {m.outside, "it has programs of your PATH"},
+		in(".config/systemd/user"):            {in(".config/systemd/user"), "is where programs keep what they run and read"},
+		in(".bashrc"):                         {in(".bashrc"), "is where programs keep what they run and read"},
+		in(".vim"):                            {in(".vim"), "is where programs keep what they run and read"},
+		in("env/lib/python3/site-packages/x"): {in("env/lib/python3/site-packages/x"), "has packages that your programs import"},
+		in("env"):                             {in("env"), "has packages that your programs import"},
 	} {
-		err := r.Session.Allow(t.Context(), session.Grant{Write: path})
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %q", path, err, want)
+		for _, accept := range []string{"", path + "/", filepath.Dir(want.real)} { // none of them is the real path
+			err := r.Session.Allow(t.Context(), session.Grant{Write: path, Accept: accept})
+			refused, ok := errors.AsType[*session.Error](err)
+			if !ok || refused.Kind != session.KindUnconfirmed || refused.Grant == nil || refused.Grant.Write != want.real || !strings.Contains(err.Error(), want.words) {
+				t.Errorf("%s: got %v, want %q", path, err, want.words)
+			}
 		}
+	}
+	allows(t, r, session.Grant{Write: in(".cache/tool")}, "")
+	for _, dir := range []string{programs, data} {
+		says(t, r, "puts('"+dir+"/x')", "Read-only file system")
+	}
+
+	err := r.Session.Allow(t.Context(), session.Grant{Write: filepath.Join(m.work, "commands")})
+	refused, _ := errors.AsType[*session.Error](err)
+	if refused == nil || refused.Grant == nil {
+		t.Fatalf("got %v", err)
+	}
+	allows(t, r, *refused.Grant, "") // as a person has confirmed it
+	allows(t, r, session.Grant{Write: in(".bashrc"), Accept: in(".bashrc")}, "")
+	for _, when := range []string{"at once", "after a reset"} {
+		says(t, r, "puts('"+programs+"/x')", "written")
+		if got := readText(filepath.Join(programs, "x")); got != "from inside" {
+			t.Errorf("%s: outside it is %q", when, got)
+		}
+		says(t, r, "puts('"+in(".bashrc")+"')", "written")
+		r.Restart(t)
+		r.Run(t, writer)
+	}
+}
+
+// What a person was shown is what is given.
+func TestGrant_IsOfWhatWasThereWhenAPersonWasAsked(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	r := open(t, m, workspace(m))
+	r.Run(t, writer)
+	for what, change := range map[string]string{
+		"a directory that was replaced": "mv shown old && mkdir shown",
+		"one that was made again":       "rmdir shown && mkdir shown",
+		"one from elsewhere":            "mkdir other && mv shown older && mv other shown",
+	} {
+		t.Run(what, func(t *testing.T) {
+			m.outsideDoes(t, m.outside, "mkdir -p shown && ln -sfn "+m.outside+"/shown "+m.work+"/link")
+			err := r.Session.Allow(t.Context(), session.Grant{Write: filepath.Join(m.work, "link")})
+			refused, _ := errors.AsType[*session.Error](err)
+			if refused == nil || refused.Grant == nil {
+				t.Fatalf("got %v", err)
+			}
+			m.outsideDoes(t, m.outside, change)
+			allows(t, r, *refused.Grant, "it was replaced meanwhile")
+			says(t, r, "puts('"+m.outside+"/shown/x')", "Read-only file system")
+		})
 	}
 }
 

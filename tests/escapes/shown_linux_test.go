@@ -93,7 +93,7 @@ func TestShown_ARunningSessionIsGivenWhatItsHomeDirectoryLacks(t *testing.T) {
 	r.Run(t, prepare+"\nos.makedirs('.config/made'); open('.config/made/own', 'w').write('its own')")
 	for _, g := range []session.Grant{
 		{Read: in(".data/deep")}, {Read: in(".notes")}, {Read: in(".config/tool/settings")}, {Read: in(".box")}, {Read: in("note.txt")},
-		{Write: in(".write/dir")}, {Write: in(".write/single")},
+		{Write: in(".write/dir"), Accept: in(".write/dir")}, {Write: in(".write/single"), Accept: in(".write/single")},
 	} {
 		allows(t, r, g, "")
 	}
@@ -172,7 +172,7 @@ func TestShown_SomePlacesAreNeverShown(t *testing.T) {
 	} {
 		allows(t, r, session.Grant{Read: path}, want)
 	}
-	for name, want := range map[string]string{".bashrc": "is a file that programs read when they start", ".profile": "is a file that programs read", ".config/git/config": "has what programs run when they start", ".ssh/authorized_keys": "is hidden from sessions"} {
+	for name, want := range map[string]string{".bashrc": "is where programs keep", ".profile": "is where programs keep", ".config/git/config": "is where programs keep", ".ssh/authorized_keys": "is hidden from sessions"} {
 		allows(t, r, session.Grant{Write: filepath.Join(m.home, name)}, want)
 	}
 }

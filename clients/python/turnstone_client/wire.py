@@ -22,6 +22,8 @@ class AllowParams(_AllowParams, total=False):
     host: str  # "example.org", "*.example.org", "example.org:5432"
     call: str  # "github.search_issues", or "github.*" for all that are not destructive
     always: bool  # later sessions of the workspace have it, too
+    accept: str  # Accept is the real path of Write once more. It is needed where programs outside would run or read what is written there; see KindUnconfirmed.
+    identity: str  # Identity tells the file or directory from any other that has its path later; "" is whatever is there. An error of KindUnconfirmed has it.
     author: str
 
 
@@ -134,6 +136,7 @@ class CreateParams(TypedDict, total=False):
     home: str  # what a sandbox shows of the home directory: documents or tools; "" is documents
     readable: List[str]  # more files and directories that a sandbox shows it, absolute
     writable: List[str]  # files and directories that it lets it write, absolute
+    accepted: List[str]  # real paths of those that programs outside run or read, once more
     protected: List[str]  # paths in what it writes that stay as they are, absolute
     network: str  # of a sandbox: none, list or full; "" is none
     hosts: List[str]  # of the network list: patterns of hosts
@@ -358,6 +361,8 @@ class Grant(TypedDict, total=False):
     host: str  # "example.org", "*.example.org", "example.org:5432"
     call: str  # "github.search_issues", or "github.*" for all that are not destructive
     always: bool  # later sessions of the workspace have it, too
+    accept: str  # Accept is the real path of Write once more. It is needed where programs outside would run or read what is written there; see KindUnconfirmed.
+    identity: str  # Identity tells the file or directory from any other that has its path later; "" is whatever is there. An error of KindUnconfirmed has it.
 
 
 class _Hello(TypedDict):

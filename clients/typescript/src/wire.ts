@@ -16,6 +16,10 @@ export interface AllowParams {
   call?: string;
   /** later sessions of the workspace have it, too */
   always?: boolean;
+  /** Accept is the real path of Write once more. It is needed where programs outside would run or read what is written there; see KindUnconfirmed. */
+  accept?: string;
+  /** Identity tells the file or directory from any other that has its path later; "" is whatever is there. An error of KindUnconfirmed has it. */
+  identity?: string;
   author?: string;
 }
 
@@ -114,6 +118,8 @@ export interface CreateParams {
   readable?: string[];
   /** files and directories that it lets it write, absolute */
   writable?: string[];
+  /** real paths of those that programs outside run or read, once more */
+  accepted?: string[];
   /** paths in what it writes that stay as they are, absolute */
   protected?: string[];
   /** of a sandbox: none, list or full; "" is none */
@@ -321,6 +327,10 @@ export interface Grant {
   call?: string;
   /** later sessions of the workspace have it, too */
   always?: boolean;
+  /** Accept is the real path of Write once more. It is needed where programs outside would run or read what is written there; see KindUnconfirmed. */
+  accept?: string;
+  /** Identity tells the file or directory from any other that has its path later; "" is whatever is there. An error of KindUnconfirmed has it. */
+  identity?: string;
 }
 
 /** A Hello describes the daemon. */

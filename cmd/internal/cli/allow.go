@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/term"
@@ -18,12 +19,14 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/terminal"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // allowing has the flags of repl allow.
 type allowing struct {
 	read, write, host, call, dir string
+	accept                       string
 	always, no                   bool
 	away                         bool // the session is not on this machine
 }
@@ -34,6 +37,7 @@ func allow(f *flag.FlagSet) action {
 	var a allowing
 	f.StringVar(&a.write, "write", "", "`PATH` the session may write this directory or file")
 	f.StringVar(&a.read, "read", "", "`PATH` the session sees this directory or file of your home directory")
+	f.StringVar(&a.accept, "accept", "", "`REALPATH` the path of --write once more: programs outside run or read what is written there, and you mean that")
 	f.StringVar(&a.host, "host", "", "`HOST` the session may reach it: example.org, *.example.org or example.org:443")
 	f.StringVar(&a.call, "call", "", "`TOOL` the session may call it: github.search_issues, or 'github.*' for all that are not destructive")
 	f.BoolVar(&a.always, "always", false, "also later sessions of this workspace")
@@ -80,6 +84,8 @@ func (a *allowing) check(given []string) error {
 	switch {
 	case a.given() > 1:
 		return misuse("give --read, --write, --host and --call one after the other")
+	case a.accept != "" && a.write == "":
+		return misuse("--accept goes with --write")
 	case a.no && (a.given() > 0 || a.always):
 		return misuse("--no refuses what the session asks, and goes with nothing else")
 	case len(given) == 0 && !(a.given() > 0 && a.always):
@@ -93,72 +99,82 @@ func (a *allowing) check(given []string) error {
 }
 
 // grant returns the right that the flags name.
-func (a *allowing) grant(s streams) (session.Grant, error) {
-	g := session.Grant{Host: a.host, Call: a.call, Always: a.always}
-	flag, path, to := "--write", a.write, &g.Write
+func (a *allowing) grant() (g session.Grant, err error) {
+	g = session.Grant{Host: a.host, Call: a.call, Always: a.always}
 	if a.read != "" {
-		flag, path, to = "--read", a.read, &g.Read
+		g.Read, err = a.path("--read", a.read)
 	}
-	switch *to = path; {
-	case path == "":
-		return g, nil
-	case a.away: // the daemon there looks at it
-		return g, absoluteThere(flag, path)
+	if a.write != "" {
+		g.Write, err = a.path("--write", a.write)
 	}
-	found, err := realPath(flag, path)
-	if err == nil && !isReal(path, found) { // a session may have made the link
-		err = confirm(s, fmt.Sprintf("%s leads to %s. Allow that? [y/N] ", path, found))
+	if a.accept != "" && err == nil {
+		g.Accept, err = a.path("--accept", a.accept)
 	}
-	*to = found
 	return g, err
 }
 
-// isReal reports whether a path, from this directory on, has no links.
-func isReal(path, found string) bool {
+// path returns the absolute path that a flag names. Only where it starts from is looked at here: where it
+// leads is looked at by whoever gives it.
+func (a *allowing) path(name, path string) (string, error) {
+	if a.away {
+		return path, absoluteThere(name, path)
+	}
 	if filepath.IsAbs(path) {
-		return filepath.Clean(path) == found
+		return filepath.Clean(path), nil
 	}
 	here, err := os.Getwd()
 	if err == nil {
 		here, err = filepath.EvalSymlinks(here)
 	}
-	return err == nil && filepath.Join(here, path) == found
+	return filepath.Join(here, path), err
 }
 
-// confirm asks a person, and returns an error for all but a yes.
-func confirm(s streams, question string) error {
+// meant gives a right, and once more as a person has confirmed it if that is needed. What is given then is
+// what the person was shown.
+func meant(s streams, g session.Grant, give func(session.Grant) error) error {
+	err := give(g)
+	asks, ok := errors.AsType[*session.Error](err)
+	if !ok || asks.Kind != session.KindUnconfirmed || asks.Grant == nil {
+		return err
+	}
+	g = *asks.Grant
+	path := timeline.Unmistakable(g.Read + g.Write)
+	fmt.Fprintf(s.err, "%s\n", asks.Message)
+	if g.Accept == "" {
+		err = confirm(s, fmt.Sprintf("Allow %s? [y/N] ", path), isYes)
+	} else {
+		err = confirm(s, fmt.Sprintf("Type %s to allow it: ", path), func(answer string) bool { return answer == g.Accept })
+	}
+	if err != nil {
+		return err
+	}
+	return give(g)
+}
+
+func isYes(answer string) bool { return slices.Contains([]string{"y", "yes"}, strings.ToLower(answer)) }
+
+// confirm asks a person, and returns an error for all but the answer that is meant.
+func confirm(s streams, question string, isMeant func(answer string) bool) error {
 	fmt.Fprint(s.err, question)
 	line, err := bufio.NewReader(s.in).ReadString('\n')
 	if err != nil && (!errors.Is(err, io.EOF) || line == "") {
 		return fmt.Errorf("cannot read the answer: %w", err)
 	}
-	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
+	if !isMeant(strings.TrimSpace(line)) {
 		return errors.New("nothing was decided")
 	}
 	return nil
 }
 
-// realPath returns the real path of a directory or regular file that a flag names.
-func realPath(name, path string) (string, error) {
-	whole, err := filepath.Abs(path)
+// directoryFor returns the real path of a directory that a flag names.
+func directoryFor(name, dir string) (string, error) {
+	whole, err := filepath.Abs(dir)
 	if err != nil {
 		return "", err
 	}
 	found, err := filepath.EvalSymlinks(whole)
 	if err != nil {
-		return "", misuse("%s %s: %v", name, path, errors.Unwrap(err))
-	}
-	if !isPlain(found) {
-		return "", misuse("%s %s: neither a directory nor a regular file", name, path)
-	}
-	return found, nil
-}
-
-// directoryFor returns the real path of a directory that a flag names.
-func directoryFor(name, dir string) (string, error) {
-	found, err := realPath(name, dir)
-	if err != nil {
-		return "", err
+		return "", misuse("%s %s: %v", name, dir, errors.Unwrap(err))
 	}
 	if i, err := os.Stat(found); err != nil || !i.IsDir() {
 		return "", misuse("%s %s: not a directory", name, dir)
@@ -168,7 +184,7 @@ func directoryFor(name, dir string) (string, error) {
 
 // keep keeps a right for later sessions of a workspace.
 func (a *allowing) keep(s streams) (int, error) {
-	g, err := a.grant(s)
+	g, err := a.grant()
 	if err != nil {
 		return statusUsage, err
 	}
@@ -176,29 +192,34 @@ func (a *allowing) keep(s streams) (int, error) {
 	if err != nil {
 		return statusUsage, err
 	}
-	if g.Read != "" {
-		of := workers.Spec{Dir: work, Sandbox: &workers.Sandbox{Level: workers.Workspace}}
-		if err := (&supervisor.Options{Env: os.Environ()}).MayShow(&of, g.Read); err != nil {
-			return statusFailed, err
-		}
-	}
-	if err := keptFile().Keep(work, g); err != nil {
+	if err := meant(s, g, func(g session.Grant) error { return keepFor(work, g) }); err != nil {
 		return statusFailed, err
 	}
 	fmt.Fprintf(s.err, "repl: kept in %s for sessions in %s that start from now on\n", keptFile(), work)
 	return statusDone, nil
 }
 
+// keepFor keeps a right for a workspace, if its path is one that may be given.
+func keepFor(work string, g session.Grant) (err error) {
+	if g.Read+g.Write != "" {
+		of := workers.Spec{Dir: work, Sandbox: &workers.Sandbox{Level: workers.Workspace}}
+		if g, err = (&supervisor.Options{Env: os.Environ()}).CheckPath(&of, g); err != nil {
+			return err
+		}
+	}
+	return keptFile().Keep(work, g)
+}
+
 // in gives a right to a session, or answers what it asks.
 func (a *allowing) in(ctx context.Context, s streams, there session.Session) (int, error) {
-	g, err := a.grant(s)
+	g, err := a.grant()
 	if err != nil {
 		return statusUsage, err
 	}
 	if a.given() == 0 {
 		return a.answer(ctx, s, there)
 	}
-	if err := there.Allow(ctx, g); err != nil {
+	if err := meant(s, g, func(g session.Grant) error { return there.Allow(ctx, g) }); err != nil {
 		return statusFailed, err
 	}
 	return statusDone, nil

@@ -24,6 +24,7 @@ type confinement struct {
 	level, network, ask string
 	accept, home        string
 	writable, readable  directories
+	accepted            directories
 	hosts               names
 	away                bool // the session is not on this machine
 }
@@ -41,6 +42,7 @@ func (d *directories) Set(dir string) error {
 func (c *confinement) define(f *flag.FlagSet) {
 	f.StringVar(&c.level, "sandbox", string(workers.Full), "`LEVEL` what the session may write: read-only, workspace (its directory), or full, which is no sandbox")
 	f.Var(&c.writable, "writable", "`PATH` one more directory or file that a session with a sandbox may write")
+	f.Var(&c.accepted, "accept", "`REALPATH` a path of --writable once more: programs outside run or read what is written there, such as in a directory of your PATH, and you mean that")
 	f.Var(&c.readable, "readable", "`PATH` one more directory or file of your home directory that a session with a sandbox sees")
 	f.StringVar(&c.home, "home", string(workers.HomeDocuments), "`documents|tools` what a session with a sandbox sees of your home directory: what has no dot in front of its name, toolchains and caches, or the latter alone")
 	f.StringVar(&c.accept, "sandbox-accept", "", "`landlock|seatbelt` a weaker sandbox to take where the usual one cannot be had: landlock on Linux without user namespaces, seatbelt on macOS, where it was never tried")
@@ -71,8 +73,8 @@ func (c *confinement) sandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
 		return nil, misuse("%s: %v", c.origin(f, "sandbox"), err)
 	}
 	if level == workers.Full {
-		if len(c.writable) > 0 || len(c.readable) > 0 || len(c.hosts) > 0 || isSet(f, "home") || isSet(f, "network") || isSet(f, "ask") || isSet(f, "sandbox-accept") {
-			return nil, misuse("--writable, --readable, --home, --network, --allow-host, --ask and --sandbox-accept are for sessions with a sandbox: add --sandbox workspace")
+		if len(c.writable) > 0 || len(c.accepted) > 0 || len(c.readable) > 0 || len(c.hosts) > 0 || isSet(f, "home") || isSet(f, "network") || isSet(f, "ask") || isSet(f, "sandbox-accept") {
+			return nil, misuse("--writable, --accept, --readable, --home, --network, --allow-host, --ask and --sandbox-accept are for sessions with a sandbox: add --sandbox workspace")
 		}
 		return nil, nil
 	}
@@ -98,6 +100,9 @@ func (c *confinement) sandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
 	}
 	hideKept(s)
 	if s.Writable, err = c.paths("writable", settings.Writable, c.writable); err != nil {
+		return nil, err
+	}
+	if s.AcceptPaths, err = c.paths("accept", settings.AcceptPaths, c.accepted); err != nil {
 		return nil, err
 	}
 	if s.Readable, err = c.paths("readable", settings.Readable, c.readable); err != nil {
@@ -145,7 +150,7 @@ func isPlain(path string) bool {
 // elsewhere is the sandbox at other places than the usual one: neither its directories nor the
 // user's file, which is about this machine, say anything there. It comes before sandbox.
 func (c confinement) elsewhere(f *flag.FlagSet) (*workers.Sandbox, error) {
-	c.away, c.writable, c.readable = true, nil, nil
+	c.away, c.writable, c.accepted, c.readable = true, nil, nil, nil
 	return c.sandbox(f)
 }
 
@@ -190,6 +195,7 @@ func asked(s *workers.Sandbox, p *client.CreateParams) {
 	if s != nil {
 		p.Sandbox, p.Writable, p.Network, p.Hosts, p.Ask = string(s.Level), s.Writable, string(s.Network), s.Hosts, s.Ask
 		p.Protected, p.Accept, p.Home, p.Readable = s.Protected, string(s.Accept), string(s.Home), s.Readable
+		p.Accepted = s.AcceptPaths
 	}
 }
 
@@ -220,7 +226,7 @@ func sandboxOf(p client.CreateParams) *workers.Sandbox {
 	if network == "" {
 		network = workers.NetworkNone
 	}
-	s := &workers.Sandbox{Level: workers.Level(p.Sandbox), Writable: p.Writable, Network: network, Hosts: p.Hosts, Ask: p.Ask, Protected: p.Protected, Accept: workers.Mechanism(p.Accept), Home: workers.Home(p.Home), Readable: p.Readable}
+	s := &workers.Sandbox{Level: workers.Level(p.Sandbox), Writable: p.Writable, Network: network, Hosts: p.Hosts, Ask: p.Ask, Protected: p.Protected, Accept: workers.Mechanism(p.Accept), Home: workers.Home(p.Home), Readable: p.Readable, AcceptPaths: p.Accepted}
 	if s.Confines() {
 		hideKept(s)
 	}
@@ -255,7 +261,7 @@ func showSandbox(f *flag.FlagSet) action {
 			}
 			return try(s)
 		}
-		for _, name := range []string{"sandbox", "sandbox-accept", "writable", "readable", "home", "network", "allow-host", "ask", "dir"} {
+		for _, name := range []string{"sandbox", "sandbox-accept", "writable", "accept", "readable", "home", "network", "allow-host", "ask", "dir"} {
 			if isSet(f, name) {
 				return statusUsage, misuse("--%s is for a new session; repl allow %s --write PATH or --read PATH gives more to one that is there", name, given[0])
 			}

@@ -54,6 +54,8 @@ type Settings struct {
 	Ask       string   `toml:"ask"`
 	Accept    string   `toml:"sandbox-accept"`
 
+	AcceptPaths []string `toml:"accept"`
+
 	// Workspace has what is allowed in each workspace, by its real path.
 	Workspace map[string]Workspace `toml:"workspace"`
 }
@@ -61,6 +63,7 @@ type Settings struct {
 // A Workspace is what is allowed in one.
 type Workspace struct {
 	Writable  []string `toml:"writable"`
+	Accept    []string `toml:"accept"` // those of Writable that programs outside run or read, once more
 	Readable  []string `toml:"readable"`
 	AllowHost []string `toml:"allow-host"`
 	AllowCall []string `toml:"allow-call"`
@@ -77,9 +80,9 @@ func (f File) Read() (Settings, error) {
 	if err := d.Decode(&s); err != nil {
 		return Settings{}, fmt.Errorf("%s, %s", f, position(err))
 	}
-	paths := slices.Concat(s.Writable, s.Readable)
+	paths := slices.Concat(s.Writable, s.AcceptPaths, s.Readable)
 	for path, w := range s.Workspace {
-		paths = slices.Concat(paths, []string{path}, w.Writable, w.Readable)
+		paths = slices.Concat(paths, []string{path}, w.Writable, w.Accept, w.Readable)
 	}
 	for _, path := range paths {
 		if !filepath.IsAbs(path) {
@@ -119,7 +122,11 @@ func (f File) Kept(workspace string) (all []session.Grant, err error) {
 	}
 	w := s.Workspace[workspace]
 	for _, dir := range w.Writable {
-		all = append(all, session.Grant{Write: dir, Always: true})
+		g := session.Grant{Write: dir, Always: true}
+		if slices.Contains(w.Accept, dir) {
+			g.Accept = dir
+		}
+		all = append(all, g)
 	}
 	for _, path := range w.Readable {
 		all = append(all, session.Grant{Read: path, Always: true})
@@ -144,6 +151,11 @@ func (f File) Keep(workspace string, g session.Grant) error {
 	if err := private.MakeDir(filepath.Dir(string(f))); err != nil {
 		return err
 	}
+	if g.Accept != "" {
+		if err := f.add(workspace, "accept", g.Accept); err != nil {
+			return err
+		}
+	}
 	key, value := "writable", g.Write
 	if g.Read != "" {
 		key, value = "readable", g.Read
@@ -154,6 +166,11 @@ func (f File) Keep(workspace string, g session.Grant) error {
 	if g.Call != "" {
 		key, value = "allow-call", g.Call
 	}
+	return f.add(workspace, key, value)
+}
+
+// add adds to a list of a workspace.
+func (f File) add(workspace, key, value string) error {
 	return install.EditList(string(f), []string{"workspace", workspace}, key, func(list []string) []string {
 		if slices.Contains(list, value) {
 			return list

@@ -43,7 +43,8 @@ func TestFile_WhatIsKeptIsThereForItsWorkspaceAlone(t *testing.T) {
 	}
 	odd := abs(`wo"rk ]\tü#.x`)
 	want := []session.Grant{{Write: abs("a b"), Always: true}, {Write: abs(`q"]`), Always: true}, {Host: "*.example.org:443", Always: true}}
-	want = slices.Insert(want, 2, session.Grant{Read: abs(".data"), Always: true})
+	want = slices.Insert(want, 2, session.Grant{Write: abs("bin"), Accept: abs("bin"), Always: true})
+	want = slices.Insert(want, 3, session.Grant{Read: abs(".data"), Always: true})
 	for _, g := range append(want, want[0]) {
 		if err := f.Keep(odd, g); err != nil {
 			t.Fatal(err)

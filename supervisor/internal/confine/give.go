@@ -12,67 +12,131 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// startDirectories are below a home directory and have what programs run when they start, or at the next
-// login. So do the files with a dot there.
-var startDirectories = []string{".config", ".local/bin", ".local/share/applications", ".local/share/systemd"}
-
 // MayGive returns why no user is asked to let a session write a file or directory, an absolute path
-// without symbolic links. It is nil for one that a user may give. path is the PATH of the user's
-// programs. It only looks at the paths, and takes microseconds.
-func MayGive(s *workers.Sandbox, home, path, dir string) error {
-	p := &planner{home: cmp.Or(real(home), home), temporary: []string{"/tmp", "/var/tmp"}}
+// without symbolic links. It is nil for one that a user may give. programs says why the user has to
+// mean it: programs outside would run or read what is written there. It only looks at the paths, and takes
+// less than a millisecond.
+func MayGive(s *workers.Sandbox, o Origin, dir string) (programs string, err error) {
+	p := &planner{home: cmp.Or(real(o.Home), o.Home), directories: o.Directories, temporary: []string{"/tmp", "/var/tmp"}}
 	refused := func(why string) error {
 		return fmt.Errorf("the sandbox never makes %s writable: it %s; name another place", dir, why)
 	}
 	if why := p.tooWide(dir); why != "" {
-		return refused(why)
+		return "", refused(why)
 	}
 	for _, kernel := range []string{"/proc", "/sys", "/dev", "/run", "/var/run"} {
 		if inside(dir, kernel) {
-			return refused("belongs to the system")
+			return "", refused("belongs to the system")
 		}
-	}
-	if why := runs(dir, p.home, path); why != "" {
-		return fmt.Errorf("a running session is not given %s: it %s; name it when a session starts (--writable) if you mean that", dir, why)
 	}
 	above := filesAbove(dir)
 	for _, h := range append(p.defaultHidden(), s.Hidden...) {
 		if inside(dir, filepath.Clean(h)) || isOneOf(above, h) {
-			return refused("is hidden from sessions")
+			return "", refused("is hidden from sessions")
 		}
 	}
-	for part := range strings.SplitSeq(dir, "/") {
-		if part == ".git" || slices.Contains(protectedNames, part) {
-			return refused("holds what programs outside the session run or believe")
-		}
+	if holdsTrusted(dir) {
+		return "", refused(trusted)
 	}
-	return nil
+	return p.runs(dir, o), nil
 }
 
-// runs says why programs outside would run what is written into a directory, or "".
-func runs(dir, home, path string) string {
-	for _, d := range filepath.SplitList(path) {
-		if !filepath.IsAbs(d) {
-			continue
-		}
-		if found := real(d); found != "" && (inside(dir, found) || inside(found, dir)) {
-			return "has programs of your PATH"
-		}
-	}
-	for _, name := range startDirectories {
-		if d := filepath.Join(home, name); home != "" && (inside(dir, d) || inside(d, dir)) {
-			return "has what programs run when they start"
+// trusted says what is in a place with one of the protected names.
+const trusted = "holds what programs outside the session run or believe"
+
+func holdsTrusted(path string) bool {
+	for part := range strings.SplitSeq(path, "/") {
+		if part == ".git" || slices.Contains(protectedNames, part) {
+			return true
 		}
 	}
-	if filepath.Dir(dir) == home && strings.HasPrefix(filepath.Base(dir), ".") && !isDir(dir) {
-		return "is a file that programs read when they start"
+	return false
+}
+
+// isMeant returns an error if programs outside would run or read what is written into a path without links,
+// and the user has not named it for that.
+func (p *planner) isMeant(s *workers.Sandbox, o Origin, path, found string, work []string) error {
+	accepted := func(a string) bool { return inside(found, filepath.Clean(a)) }
+	isClosed := func(c closedPlace) bool { return inside(found, c.name) } // which is never given
+	if isIn(found, work) || slices.ContainsFunc(s.AcceptPaths, accepted) || slices.ContainsFunc(p.closed, isClosed) {
+		return nil
 	}
-	for part := range strings.SplitSeq(dir, "/") {
-		if part == "site-packages" || part == "dist-packages" {
-			return "has packages that your programs import"
-		}
+	why := p.runs(found, o)
+	if why == "" && holdsTrusted(found) {
+		why = trusted
+	}
+	if why == "" {
+		return nil
+	}
+	return fmt.Errorf("the sandbox does not make %s writable: %s %s; if you mean that, name it once more: --accept %s", path, Itself(path, found), why, found)
+}
+
+// Itself is how an error about a path names where that leads.
+func Itself(path, found string) string {
+	if filepath.Clean(path) == found {
+		return "it"
+	}
+	return found
+}
+
+// runs says why programs outside would run or read what is written into a file or directory, or "".
+func (p *planner) runs(path string, o Origin) string {
+	meets := func(dir string) bool {
+		found := real(dir)
+		return found != "" && filepath.IsAbs(dir) && (inside(path, found) || inside(found, path))
+	}
+	switch {
+	case slices.ContainsFunc(filepath.SplitList(o.Path), meets):
+		return "has programs of your PATH"
+	case p.isSettings(path):
+		return "is where programs keep what they run and read when they start"
+	case slices.ContainsFunc(slices.Concat(layeredNames, readableNames, placesOfTools), func(name string) bool { return meets(p.at(name)) }):
+		return "has programs, or packages that your programs import"
+	case slices.ContainsFunc(librariesIn(o.Env), meets), isLibrary(path):
+		return "has packages that your programs import"
 	}
 	return ""
+}
+
+// isSettings reports whether a path is one of programs in the home directory: all that has a dot in front
+// of its name there is, but for caches.
+func (p *planner) isSettings(path string) bool {
+	if cache := real(p.directories[".cache"]); p.home == "" || cache != "" && inside(path, cache) {
+		return false
+	}
+	for name, dir := range p.directories {
+		if found := real(dir); name != ".cache" && found != "" && (inside(path, found) || inside(found, path)) {
+			return true
+		}
+	}
+	rest, below := strings.CutPrefix(path, strings.TrimSuffix(p.home, "/")+"/")
+	first, _, _ := strings.Cut(rest, "/")
+	return below && (first == "bin" || slices.Contains(foreignNames, first) || strings.HasPrefix(first, ".") && first != ".cache")
+}
+
+// librariesIn returns the directories of packages that variables name.
+func librariesIn(env []string) (dirs []string) {
+	for _, variable := range env {
+		if name, value, _ := strings.Cut(variable, "="); slices.Contains(libraryVariables, name) {
+			dirs = append(dirs, filepath.SplitList(value)...)
+		}
+	}
+	return dirs
+}
+
+// isLibrary reports whether packages are installed in a path, or around it.
+func isLibrary(path string) bool {
+	for ; path != "/" && path != "."; path = filepath.Dir(path) {
+		if slices.Contains([]string{"site-packages", "dist-packages", "node_modules"}, filepath.Base(path)) {
+			return true
+		}
+		for _, mark := range []string{"pyvenv.cfg", "conda-meta", "Meta/package.rds"} { // of Python, conda and R
+			if exists(filepath.Join(path, mark)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // filesAbove returns a path and all directories above it, as far as they are there.

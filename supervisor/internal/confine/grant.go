@@ -3,6 +3,7 @@ package confine
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -22,6 +23,13 @@ type Grant struct {
 
 	views []*gitView
 }
+
+// ErrReplaced says that a file or directory has the path of the one that a person meant, and is another.
+var ErrReplaced = errors.New("it is not the one any more that was asked for: it was replaced meanwhile")
+
+// Identity returns what tells a file or directory from any other that has its path later; "" where nothing
+// is there, and on systems that give a running session nothing.
+func Identity(path string) string { return identity(path) }
 
 // maxGrant bounds a grant in bytes, because an order to the stage must fit into a pipe.
 const maxGrant = 48 << 10
@@ -55,8 +63,9 @@ func (p *Plan) grantable(path string, read bool) (found string, nearest Place, e
 	return found, nearest, err
 }
 
-// NewGrant plans a grant for such a session. It is nil if the session sees the path already.
-func (p *Plan) NewGrant(path string, read bool) (*Grant, error) {
+// NewGrant plans a grant for such a session. It is nil if the session sees the path already. id is the
+// Identity of what has to be there; "" is anything.
+func (p *Plan) NewGrant(path string, read bool, id string) (*Grant, error) {
 	found, nearest, err := p.grantable(path, read)
 	if err != nil {
 		return nil, err
@@ -77,7 +86,9 @@ func (p *Plan) NewGrant(path string, read bool) (*Grant, error) {
 		g.protect([]string{found}, maxSearched)
 		g.keepAll(p.keep, []string{found})
 	}
-	grant.Identity = identity(found)
+	if grant.Identity = identity(found); id != "" && id != grant.Identity {
+		return nil, ErrReplaced
+	}
 	grant.Absent, grant.Reach, grant.views = g.absent, g.reach, g.views
 	for path, place := range g.kinds {
 		if path != found {

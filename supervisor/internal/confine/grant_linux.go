@@ -236,16 +236,13 @@ func makeDir(path string) error {
 	return nil
 }
 
-// errReplaced says that a file or directory has the path of the one that a person meant, and is another.
-var errReplaced = errors.New("it is not the one any more that was asked for: it was replaced meanwhile")
-
 // isConfirmed returns an error unless a file or directory is the one that was looked at when the grant was planned
 // and when its question was asked.
 func (b *Box) isConfirmed(g *Grant, id string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if g.Identity != "" && g.Identity != id {
-		return errReplaced
+		return ErrReplaced
 	}
 	for d, q := range b.open {
 		asked := ""
@@ -256,7 +253,7 @@ func (b *Box) isConfirmed(g *Grant, id string) error {
 			asked = q.dir
 		}
 		if asked != "" && asked != id {
-			return errReplaced
+			return ErrReplaced
 		}
 	}
 	return nil

@@ -153,6 +153,9 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 		if err == nil && hasLinkIn(d, work) {
 			err = linkError("make %s writable", d, dir)
 		}
+		if err == nil {
+			err = p.isMeant(s, o, d, dir, work[:p.workspaces])
+		}
 		if err != nil {
 			return nil, nil, err
 		}

@@ -525,7 +525,7 @@ func TestPlan_GrantsWhatTheHomeDirectoryLacks(t *testing.T) {
 		{w.home, true, nil, "is the home directory"},
 		{w.sessions, false, nil, "is hidden from sessions"},
 	} {
-		got, err := p.NewGrant(c.path, c.read)
+		got, err := p.NewGrant(c.path, c.read, "")
 		switch {
 		case c.err != "":
 			if err == nil || !strings.Contains(err.Error(), c.err) {
@@ -541,22 +541,65 @@ func TestPlan_GrantsWhatTheHomeDirectoryLacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, read := range []bool{true, false} {
-		if g, err := p.NewGrant(w.work+"/swapped", read); err == nil || !strings.Contains(err.Error(), "it leads to "+w.home+"/.data") {
+		if g, err := p.NewGrant(w.work+"/swapped", read, ""); err == nil || !strings.Contains(err.Error(), "it leads to "+w.home+"/.data") {
 			t.Errorf("a link that came after the question: got %+v, %v", g, err)
 		}
 	}
-	g, err := p.NewGrant(w.home+"/.data", true)
+	g, err := p.NewGrant(w.home+"/.data", true, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.Granted(g)
-	if again, err := p.NewGrant(w.home+"/.data/file", true); again != nil || err != nil {
+	if again, err := p.NewGrant(w.home+"/.data/file", true, ""); again != nil || err != nil {
 		t.Errorf("what a granted directory has: got %+v, %v", again, err)
 	}
-	if more, err := p.NewGrant(w.home+"/.data/file", false); err != nil || more == nil || more.In != "" {
+	if more, err := p.NewGrant(w.home+"/.data/file", false, ""); err != nil || more == nil || more.In != "" {
 		t.Errorf("to write in what is shown: got %+v, %v", more, err)
 	}
 	if _, shown := p.Home(); !slices.ContainsFunc(shown, func(place Place) bool { return string(place.Path) == w.home+"/.data" && place.Why == Named }) {
 		t.Errorf("got %+v", shown)
+	}
+}
+
+// What programs outside would run or read is written only by who names it once more, without links.
+func TestNewPlan_PlacesOfProgramsAreNamedTwice(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	top := filepath.Dir(w.home)
+	for _, dir := range []string{top + "/commands/deep", top + "/env/lib", top + "/mods/node_modules/x", top + "/data", top + "/lib/pkg/Meta", w.home + "/.vim", w.home + "/bin", w.home + "/.cache/own", w.home + "/R/lib", w.home + "/.cache/pre-commit", top + "/p/.vscode", w.work + "/bin", w.work + "/.config"} {
+		mkdir(t, dir)
+	}
+	for _, file := range []string{top + "/env/pyvenv.cfg", top + "/lib/pkg/Meta/package.rds", w.home + "/.profile"} {
+		touch(t, file, "")
+	}
+	if err := os.Symlink(top+"/commands", top+"/linked"); err != nil {
+		t.Fatal(err)
+	}
+	o := w.origin()
+	o.Path = top + "/commands:relative:" + w.work + "/bin"
+	for path, why := range map[string]string{
+		top + "/commands": "PATH", top + "/commands/deep": "PATH", top + "/linked": "PATH", top + "/env": "packages", top + "/env/lib": "packages", top + "/mods/node_modules/x": "packages", top + "/lib/pkg": "packages",
+		w.home + "/.vim": "run and read", w.home + "/bin": "run and read", w.home + "/.profile": "run and read", w.home + "/R/lib": "packages", w.home + "/.cache/pre-commit": "packages", w.home + "/.cache": "packages", top + "/p/.vscode": "run or believe",
+		top + "/data": "", w.home + "/.cache/own": "", w.work + "/bin": "", w.work + "/.config": "",
+	} {
+		for accept, want := range map[string]string{"": why, path + "/": why, real(path): ""} {
+			if accept == path+"/" && real(path) == path {
+				continue
+			}
+			s := workspace()
+			s.Writable = []string{path}
+			if accept != "" {
+				s.AcceptPaths = []string{accept}
+			}
+			_, _, err := NewPlan(s, o)
+			if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "--accept "+real(path))) {
+				t.Errorf("%s, with %q: got %v, want %q", path, accept, err, want)
+			}
+		}
+	}
+	never := workspace()
+	never.Writable, never.AcceptPaths = []string{w.home}, []string{w.home, "/"}
+	if _, _, err := NewPlan(never, o); err == nil {
+		t.Error("the home directory was given")
 	}
 }

@@ -297,7 +297,7 @@ func TestChanged_NamesWhatAUserHasShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{w.home + "/.notes", w.home + "/.data", w.home + "/.ipython", w.home + "/.jupyter", w.home + "/.gitconfig", w.tmp + "/table"} {
-		g, err := p.NewGrant(path, true)
+		g, err := p.NewGrant(path, true, "")
 		if err != nil || g == nil {
 			t.Fatalf("%s: got %+v, %v", path, g, err)
 		}

@@ -72,11 +72,11 @@ func (s *staged) refresh() (notices []string, err error) {
 	return notices, s.counted(func() error { return s.order(order{Do: doRefresh, Grant: changed}) })
 }
 
-func (s *staged) grant(path string, read bool) error {
+func (s *staged) grant(path string, read bool, is string) error {
 	if !s.confined {
 		return errUnconfined
 	}
-	g, err := s.sandbox.NewGrant(path, read)
+	g, err := s.sandbox.NewGrant(path, read, is)
 	if g == nil {
 		return err
 	}

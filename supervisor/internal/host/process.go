@@ -65,7 +65,7 @@ type confined interface {
 	// permit answers a held call.
 	permit(id uint64, ok bool) error
 	// grant gives the sandbox a directory, and waits until it has it.
-	grant(path string, read bool) error
+	grant(path string, read bool, id string) error
 	// forget makes the stage tell denials again.
 	forget() error
 	// refresh shows the sandbox what programs outside have replaced.
@@ -77,11 +77,11 @@ type confined interface {
 // unconfined is that part of a backend that has no sandboxes.
 type unconfined struct{}
 
-func (unconfined) permit(uint64, bool) error  { return errUnconfined }
-func (unconfined) grant(string, bool) error   { return errUnconfined }
-func (unconfined) forget() error              { return nil }
-func (unconfined) refresh() ([]string, error) { return nil, nil }
-func (unconfined) catchUp()                   {}
+func (unconfined) permit(uint64, bool) error        { return errUnconfined }
+func (unconfined) grant(string, bool, string) error { return errUnconfined }
+func (unconfined) forget() error                    { return nil }
+func (unconfined) refresh() ([]string, error)       { return nil, nil }
+func (unconfined) catchUp()                         {}
 
 var errUnconfined = errors.New("host: the worker has no sandbox")
 
@@ -184,7 +184,9 @@ func (p *Process) Permit(id uint64, ok bool) error { return p.backend.permit(id,
 
 // Grant gives the worker's sandbox a file or directory to write, or only to read. When it returns, the
 // worker and its children have it.
-func (p *Process) Grant(path string, read bool) error { return p.backend.grant(path, read) }
+func (p *Process) Grant(path string, read bool, id string) error {
+	return p.backend.grant(path, read, id)
+}
 
 // Refresh shows the sandbox what programs outside have replaced. SignalsSent waits for it. The notices are
 // for the user.
