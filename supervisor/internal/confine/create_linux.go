@@ -34,7 +34,7 @@ type addition struct {
 
 // isMaking reports whether the stage makes a call itself. An open of a path alone changes nothing.
 func (f *fileCall) isMaking(n *notification) bool {
-	return f.name != "open" && f.name != "openat" || n.Data.Args[f.flags]&unix.O_PATH == 0
+	return f.flags < 0 || n.Data.Args[f.flags]&unix.O_PATH == 0
 }
 
 // withoutRights makes the calling thread one that has no rights but the user's, and a umask of its
@@ -90,6 +90,9 @@ func (b *Box) make(n *notification, f *fileCall, paths [2]string) (fd int, err e
 	args := &n.Data.Args
 	switch f.name {
 	case "open", "openat":
+		if f.opensToRead(n) {
+			return b.openToRead(n, paths[0], int(int32(args[f.flags])))
+		}
 		return b.openOrMake(n, paths[0], int(int32(args[f.flags])), uint32(args[f.flags+1]))
 	case "creat":
 		return b.openOrMake(n, paths[0], unix.O_CREAT|unix.O_WRONLY|unix.O_TRUNC, uint32(args[1]))
@@ -418,11 +421,47 @@ func (b *Box) openFile(n *notification, file string) (int, error) {
 	if err != nil {
 		return -1, unix.ENOENT
 	}
-	copied, err := b.taken(leader, fd)
+	copied, err := b.openCopy(n, leader, fd)
 	if err == unix.EBADF {
 		err = unix.ENXIO // ENOENT would say that it is no such name
 	}
 	return copied, err
+}
+
+// openCopy returns a copy of an open file of a thread. Of one that was opened for its path alone it opens what
+// has the path now.
+func (b *Box) openCopy(n *notification, tid, fd int) (int, error) {
+	copied, err := b.taken(tid, fd)
+	if err == nil && isPathAlone(copied) {
+		return b.byName(n, copied)
+	}
+	return copied, err
+}
+
+// isPathAlone reports whether a descriptor was opened for its path, without a look at the file.
+func isPathAlone(fd int) bool {
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	return err == nil && flags&unix.O_PATH != 0
+}
+
+// byName opens what has the name of such a descriptor now, and closes that: it may be of a file that was hidden
+// under its name, and has none any more, or one that the session does not see.
+func (b *Box) byName(n *notification, fd int) (int, error) {
+	defer unix.Close(fd)
+	full, err := b.realPath(fd)
+	if err != nil {
+		return -1, err
+	}
+	named, onward := -1, ""
+	if strings.HasPrefix(full, "/proc/") {
+		named, onward, err = b.lookProcess(n, full)
+	} else {
+		named, err = b.lookAt(append([]byte(full), 0), unix.O_NOFOLLOW)
+	}
+	if err != nil || onward != "" {
+		return -1, unix.EACCES
+	}
+	return named, nil
 }
 
 // openProcess opens a file of a process in /proc, such as oom_score_adj, by the session's own /proc. It
@@ -701,7 +740,7 @@ func (b *Box) openOnce(n *notification, dir, last string, flags, plain int, mode
 	}
 	defer s.close()
 	if err := b.mayMake(s, false); err != nil {
-		if s.kind() == unix.S_IFLNK {
+		if s.kind() == unix.S_IFLNK && !b.closes(s.full) {
 			return -1, unix.ELOOP // what it leads to is judged
 		}
 		return -1, err

@@ -38,7 +38,7 @@ func devicesOf(dir string) []string {
 
 // computes reports whether an open names a device that computes, and must be opened by its program.
 func computes(n *notification, f *fileCall, file string) bool {
-	if f.flags < 0 || n.Data.Args[f.flags]&unix.O_CREAT != 0 {
+	if f.flags < 0 || n.Data.Args[f.flags]&unix.O_CREAT != 0 || f.opensToRead(n) {
 		return false
 	}
 	name, in := strings.CutPrefix(file, "/dev/")

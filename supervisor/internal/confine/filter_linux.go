@@ -134,6 +134,10 @@ func filterFor(a architecture, plan *Plan) program {
 		p.call(a, name, func(p *program) {
 			p.add(load, argument(flags), 0, 0)
 			p.when(anyBit, writes, unix.SECCOMP_RET_USER_NOTIF)
+			if len(plan.Closed) > 0 { // all but a path alone, which is opened by its name later
+				p.add(anyBit, unix.O_PATH, 1, 0)
+				p.add(answer, unix.SECCOMP_RET_USER_NOTIF, 0, 0)
+			}
 			p.add(answer, unix.SECCOMP_RET_ALLOW, 0, 0)
 		})
 	}

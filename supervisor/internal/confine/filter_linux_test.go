@@ -175,6 +175,22 @@ func TestFilter_AnswersEachCall(t *testing.T) {
 	})
 }
 
+// Opens to read are reported where the session has something hidden.
+func TestFilter_ReportsOpensToReadWhereSomethingIsHidden(t *testing.T) {
+	t.Parallel()
+	eachArchitecture(t, func(t *testing.T, a architecture) {
+		p := filterFor(a, &Plan{Closed: []Path{"/srv/keys"}})
+		for flags, want := range map[uint64]uint32{
+			unix.O_RDONLY: unix.SECCOMP_RET_USER_NOTIF, unix.O_RDWR: unix.SECCOMP_RET_USER_NOTIF, unix.O_DIRECTORY: unix.SECCOMP_RET_USER_NOTIF,
+			unix.O_PATH: unix.SECCOMP_RET_ALLOW,
+		} {
+			if got := p.run(t, a, a.calls["openat"], 0, 0, flags); got != want {
+				t.Errorf("flags %#x: got %#x, want %#x", flags, got, want)
+			}
+		}
+	})
+}
+
 // A session that shares the machine's namespaces gets no socket but pairs, and nothing that has a
 // name for all programs.
 func TestFilter_OfASessionWithoutNamespacesReachesNothingShared(t *testing.T) {

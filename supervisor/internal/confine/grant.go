@@ -18,6 +18,7 @@ type Grant struct {
 	Gone   []Path  `json:",omitempty"` // of a refresh: places that are not there any more
 	Absent []Path  // as in a Plan
 	Reach  []Path  // likewise
+	Closed []Path  `json:",omitempty"` // of a refresh: likewise
 
 	Identity string // of Dir when this was planned
 

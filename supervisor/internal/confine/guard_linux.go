@@ -76,6 +76,9 @@ func (b *Box) workAround(full string) (base string) {
 func (b *Box) protects(full string) bool {
 	b.keeping.RLock()
 	defer b.keeping.RUnlock()
+	if b.isClosed(full) {
+		return true
+	}
 	base := b.workAround(full)
 	if base == "" || full == base {
 		return false
@@ -283,7 +286,8 @@ func (b *Box) isInForeignGit(full string) bool {
 	return b.isForeign(tree+"/.git") && !b.isOwnWithin(tree+"/.git", below+"/") && !slices.Contains([]string{"objects", "refs", "logs"}, first)
 }
 
-// isAbovePlace reports whether a mount, or something that git's settings lead to, is below a directory.
+// isAbovePlace reports whether a mount, something hidden or something that git's settings lead to is below a
+// directory.
 func (b *Box) isAbovePlace(full string) bool {
 	b.keeping.RLock()
 	defer b.keeping.RUnlock()
@@ -292,7 +296,9 @@ func (b *Box) isAbovePlace(full string) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(b.reach, func(r string) bool { return r != full && inside(r, full) })
+	folded := strings.ToLower(full)
+	return slices.ContainsFunc(b.reach, func(r string) bool { return r != full && inside(r, full) }) ||
+		slices.ContainsFunc(b.closed, func(c string) bool { return inside(c, folded) })
 }
 
 // mostWalked bounds the names in the search of a directory that is moved, which takes a tenth of a second.

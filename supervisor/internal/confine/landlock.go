@@ -41,6 +41,9 @@ func (p *Plan) byLandlock(s *workers.Sandbox) (notices []string, err error) {
 			open = append(open, place)
 		}
 	}
+	for _, path := range p.Closed {
+		r.closed = append(r.closed, string(path))
+	}
 	r.readable("/")
 	for _, place := range open {
 		path := string(place.Path)

@@ -66,6 +66,7 @@ type service struct {
 	kept      map[string]bool // paths that must not be made, in lower case
 	keptNames map[string]bool // their last names
 	keptAbove map[string]bool // all directories above them
+	closed    []string        // what is hidden, in lower case
 	places    map[string]Kind // the mounts by path
 	placed    map[string]bool // their last names
 
@@ -92,6 +93,7 @@ func (b *Box) Serve(tell func(Denial)) {
 	b.buffers.New = func() any { return new(name) }
 	b.keep(b.plan.Absent, b.plan.Places)
 	b.guardMore(b.plan.Work, b.plan.Reach)
+	b.closeMore(b.plan.Closed)
 	b.Forget()
 	go b.receive()
 }
@@ -235,6 +237,9 @@ func (b *Box) later(n notification, f *fileCall, paths [2]string, wait func(*not
 				return
 			}
 			fd, err := b.make(&n, f, paths)
+			if err == unix.ENXIO && f.opensToRead(&n) {
+				fd, err = b.openPipe(&n, paths[0], int(int32(n.Data.Args[f.flags])))
+			}
 			for err == unix.ENXIO && b.isPipe(paths[0]) && b.isHere(n.ID) {
 				time.Sleep(readerPause)
 				fd, err = b.make(&n, f, paths)

@@ -32,6 +32,7 @@ type Plan struct {
 	Absent []Path // names that are not there, and must not be made
 	Work   []Path // what the session writes, in which a guard decides by name
 	Reach  []Path // what git's settings lead to in it
+	Closed []Path // what is hidden next to files of the machine that the session sees: opens to read are decided, too
 	Ask    bool   // hold a call that a person could allow
 
 	work      []string
@@ -40,6 +41,7 @@ type Plan struct {
 	git       []string // variables that say where settings of git are
 	unshown   []string
 	closed    []closedPlace
+	unclosed  []Path // was told not to stay hidden
 	home      string
 	temporary []string
 }
@@ -173,7 +175,7 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 		return nil, nil, fmt.Errorf("the sandbox would need %d mounts, and %d are allowed: choose a smaller workspace", len(p.kinds), maxPlaces)
 	}
 	plan := &Plan{State: Path(real(o.State)), Network: s.Network == workers.NetworkFull, Outlet: s.Network == workers.NetworkList, Absent: p.absent, work: work, keep: s.Protected, unshown: p.unshown, home: p.home, temporary: p.temporary}
-	plan.Reach, plan.git = p.reach, p.git
+	plan.Reach, plan.Closed, plan.git = p.reach, p.beside(), p.git
 	for _, w := range work {
 		plan.Work = append(plan.Work, Path(w))
 	}
@@ -210,8 +212,10 @@ func (p *planner) lay(s *workers.Sandbox, o Origin, work []string, written *sett
 	if err := written.write(); err != nil {
 		return err
 	}
-	for _, path := range s.Hidden {
-		p.apart = append(p.apart, realOrAbsent(path))
+	for _, h := range p.closed {
+		if !h.placed {
+			p.apart = append(p.apart, h.name, realOrAbsent(h.name))
+		}
 	}
 	p.buildHome(s, o, work)
 	p.layers(s, o, work)
@@ -266,7 +270,7 @@ type planner struct {
 	added      []string // what the user has shown it since its start
 
 	directories map[string]string // as in an Origin
-	apart       []string          // what the user hides
+	apart       []string          // what is hidden
 	known       map[string]bool   // the documents that the session sees; nil before they were looked for
 	named       map[string]*named // what was found in directories of packages
 	looked      []string          // paths that decided about a place
@@ -503,8 +507,11 @@ func (p *planner) show(o Origin) {
 	}
 }
 
+// hiddenOfSystem are places that only root can replace.
+var hiddenOfSystem = []string{"/run/user", "/run/secrets", "/var/run/secrets"}
+
 func (p *planner) defaultHidden() []string {
-	dirs := []string{"/run/user", "/run/secrets", "/var/run/secrets"}
+	dirs := slices.Clone(hiddenOfSystem)
 	if p.home == "" {
 		return dirs
 	}
@@ -521,7 +528,7 @@ func (p *planner) defaultHidden() []string {
 // just not there.
 func (p *planner) hide(work []string) error {
 	for _, h := range p.closed {
-		if p.home == "" || p.kinds[p.home].Kind != covered || !inside(h.name, p.home) {
+		if !p.isEmptyAt(h.name) {
 			p.looked = append(p.looked, h.name)
 		}
 		path := h.at
@@ -549,6 +556,34 @@ func (p *planner) hide(work []string) error {
 		}
 	}
 	return nil
+}
+
+// mayReplace reports whether programs of the user can put something else in the place of a path.
+func mayReplace(path string) bool {
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		if isWritable(dir) {
+			return true
+		}
+		if dir == filepath.Dir(dir) {
+			return false
+		}
+	}
+}
+
+// beside returns what is hidden next to files of the machine that the session sees. A mount over it ends when
+// a program outside replaces it.
+func (p *planner) beside() (paths []Path) {
+	for _, h := range p.closed {
+		if h.placed || slices.Contains(hiddenOfSystem, h.name) {
+			continue
+		}
+		for _, path := range []string{h.name, realOrAbsent(h.name)} {
+			if !p.isEmptyAt(path) && p.above(path) != hidden && mayReplace(path) && !slices.Contains(paths, Path(path)) {
+				paths = append(paths, Path(path))
+			}
+		}
+	}
+	return paths
 }
 
 // isEmptyAt reports whether the session has a directory of its own around a path, so that it sees

@@ -222,6 +222,34 @@ func TestNewPlan_WhatIsHiddenIsNotWritten(t *testing.T) {
 	}
 }
 
+// What is hidden next to files of the machine is decided by its name, also where it comes later; what is in a
+// directory of the session's own is not there.
+func TestNewPlan_DecidesByNameWhereAMountCouldEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	base := filepath.Dir(w.home)
+	touch(t, w.home+"/dotfiles/netrc", "")
+	touch(t, w.work+"/real/env", "")
+	for link, to := range map[string]string{w.home + "/.netrc": "dotfiles/netrc", w.work + "/.env": "real/env"} {
+		if err := os.Symlink(to, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := workspace()
+	s.Hidden = []string{w.work + "/.env", w.work + "/later", base + "/srv/keys", w.home + "/papers", w.tmp + "/x"}
+	p, _, err := NewPlan(s, w.origin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Path{Path(w.work + "/.env"), Path(w.work + "/real/env"), Path(w.work + "/later"), Path(base + "/srv/keys")}
+	if !slices.Equal(p.Closed, want) {
+		t.Errorf("got %q, want %q", p.Closed, want)
+	}
+	if p, _, err = NewPlan(workspace(), w.origin()); err != nil || len(p.Closed) > 0 {
+		t.Errorf("got %q, %v, want opens to read to cost nothing where nothing is hidden", p.Closed, err)
+	}
+}
+
 func TestNewPlan_ProtectsEveryRepository(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -29,6 +29,7 @@ type watch struct {
 	own    *settings
 	views  []*gitView
 	unsent []Path // of Reach, found since the start
+	closed []Path // what is hidden next to what the session sees
 }
 
 // A seen is a place, and the identity of what it shows.
@@ -115,10 +116,27 @@ func (p *Plan) Changed() (g *Grant, notices []string) {
 		}
 		w.unsent = w.unsent[1:]
 	}
-	if len(g.Places)+len(g.Gone)+len(g.Reach) == 0 {
+	notices = append(notices, p.close(g, w.closed)...)
+	if len(g.Places)+len(g.Gone)+len(g.Reach)+len(g.Closed) == 0 {
 		return nil, notices
 	}
 	return g, notices
+}
+
+// close adds to a grant what is hidden now next to what the session sees. Of a session that had nothing such
+// when it started, opens to read are not decided.
+func (p *Plan) close(g *Grant, closed []Path) (notices []string) {
+	for _, path := range closed {
+		switch {
+		case slices.Contains(p.Closed, path), slices.Contains(p.unclosed, path):
+		case len(p.Closed) > 0:
+			p.Closed, g.Closed = append(p.Closed, path), append(g.Closed, path)
+		default:
+			p.unclosed = append(p.unclosed, path)
+			notices = append(notices, fmt.Sprintf("%s is hidden from this session until a program outside replaces it; after a reset it stays hidden", path))
+		}
+	}
+	return notices
 }
 
 // isStale looks at some directories and files, and at the names in those directories that have changed:
@@ -183,7 +201,7 @@ func (w *watch) compare(g *Grant) (notices []string) {
 		w.files[""] = record{young: true}
 		return nil
 	}
-	w.home = p.home // a link may lead elsewhere now
+	w.home, w.closed = p.home, p.beside() // a link may lead elsewhere now
 	now := map[string]seen{}
 	for path, place := range p.kinds {
 		if _, held := w.held[path]; w.follows(p, place) && !held {

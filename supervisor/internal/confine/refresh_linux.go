@@ -16,6 +16,7 @@ import (
 // notices are for the session's user.
 func (b *Box) Refresh(changed *Grant) (notices []string) {
 	b.guardMore(nil, changed.Reach)
+	b.closeMore(changed.Closed)
 	if len(changed.Places)+len(changed.Gone) == 0 {
 		return nil
 	}

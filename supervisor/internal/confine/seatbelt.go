@@ -79,10 +79,15 @@ func (p *Plan) seatbeltFiles(b *profile) {
 	for _, place := range p.Places {
 		switch place.Kind {
 		case hidden:
-			b.say("(deny file-read* file-write* (subpath %s))", b.path("HIDE", place.Path))
+			if !slices.Contains(p.Closed, place.Path) {
+				b.say("(deny file-read* file-write* (subpath %s))", b.path("HIDE", place.Path))
+			}
 		case private, covered, built: // a path through it must still resolve, so its files' facts can be seen
 			b.say("(deny file-read-data (require-all (subpath %s)%s))", b.path("CLOSED", place.Path), p.openBelow(b, place.Path))
 		}
+	}
+	for _, path := range p.Closed { // there or not
+		b.say("(deny file-read* file-write* (subpath %s))", b.path("HIDE", path))
 	}
 }
 
@@ -114,7 +119,7 @@ func (p *Plan) exceptions(b *profile, dir Path) string {
 			}
 		}
 	}
-	for _, path := range p.Absent {
+	for _, path := range slices.Concat(p.Absent, p.Closed) {
 		if inside(string(path), string(dir)) {
 			fmt.Fprintf(&s, " (require-not (subpath %s))", b.path("ABSENT", path))
 		}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -30,3 +32,6 @@ func MayConnect() error { return errors.ErrUnsupported }
 
 // identity is for systems on which a session makes repositories of its own.
 func identity(string) string { return "" }
+
+// isWritable reports whether the user may make names in a directory.
+func isWritable(dir string) bool { return unix.Access(dir, unix.W_OK) == nil }

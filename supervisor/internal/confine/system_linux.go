@@ -52,3 +52,6 @@ func identityAt(dir int, path string, flags int, name string) string {
 	}
 	return id + "/" + strconv.FormatInt(st.Btime.Sec, 36) + "." + strconv.Itoa(int(st.Btime.Nsec))
 }
+
+// isWritable reports whether the user may make names in a directory.
+func isWritable(dir string) bool { return unix.Access(dir, unix.W_OK) == nil }

@@ -27,3 +27,6 @@ func MayConnect() error { return errors.ErrUnsupported }
 
 // identity is for systems on which a session makes repositories of its own.
 func identity(string) string { return "" }
+
+// isWritable reports whether the user may make names in a directory.
+func isWritable(string) bool { return true }
