@@ -17,7 +17,7 @@ var mayImport = map[string]string{
 	"workers":                     "",
 	"supervisor/internal/outlet":  "",
 	"supervisor/internal/egress":  "workers supervisor/internal/outlet",
-	"supervisor/internal/confine": "workers supervisor/internal/outlet",
+	"supervisor/internal/confine": "workers internal/systempath supervisor/internal/outlet",
 	"supervisor/internal/host":    "supervisor/internal/confine supervisor/internal/outlet",
 
 	"workers/internal/discovery": "workers internal/toolenv",
@@ -31,6 +31,7 @@ var mayImport = map[string]string{
 
 	"internal/pipe":               "",
 	"internal/spelling":           "",
+	"internal/systempath":         "",
 	"internal/toolenv":            "",
 	"internal/jsonline":           "",
 	"internal/prefix":             "",
@@ -41,7 +42,7 @@ var mayImport = map[string]string{
 	"cmd/internal/rpc":            "internal/jsonline",
 	"cmd/internal/edit":           "",
 	"cmd/internal/terminal":       "session timeline cmd/internal/edit",
-	"cmd/internal/mcpserver":      "session supervisor timeline workers internal/jsonline cmd/internal/askpage cmd/internal/mcpwire",
+	"cmd/internal/mcpserver":      "session supervisor timeline workers internal/jsonline internal/systempath cmd/internal/askpage cmd/internal/mcpwire",
 	"cmd/internal/gate":           "",
 	"cmd/internal/page":           "client session timeline cmd/internal/gate cmd/internal/terminal",
 	"cmd/internal/mcpwire":        "internal/jsonline cmd/internal/gate",

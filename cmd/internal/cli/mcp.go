@@ -137,9 +137,9 @@ func mcp(f *flag.FlagSet) action {
 				}
 			}
 			specs[l.name] = func(dir string) workers.Spec {
-				s := l.needing(l.spec(c.executable(l), dir, c.surroundings()), names)
+				s := l.spec(c.executable(l), dir, c.surroundings())
 				s.Sandbox, s.Limits = c.sandbox, c.limits.Limits
-				return s
+				return l.needing(s, names)
 			}
 		}
 		if c.dir == "" && !c.away {

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -31,22 +33,41 @@ func (w *wanted) Set(name string) error {
 const packageLimit = packages.DefaultLimit + time.Minute
 
 // needing returns the spec for sessions that have these packages, whose names are
-// canonical.
+// canonical. The sandbox of the spec is that of the sessions.
 func (l language) needing(spec workers.Spec, names []string) workers.Spec {
 	if len(names) == 0 {
 		return spec
 	}
+	apart := ofSessions(spec)
 	spec.Prepare = append(slices.Clip(spec.Prepare), workers.Preparation{
-		Key:   strings.Join(slices.Concat([]string{"packages", l.name, spec.Path}, names), "\x00"),
+		Key:   strings.Join(slices.Concat([]string{"packages", l.name, spec.Path}, names, apart), "\x00"),
 		What:  strings.Join(names, ", "),
 		Limit: packageLimit,
 		Make: func(ctx context.Context, report func(workers.Progress)) (workers.Made, error) {
-			wanted := packages.Request{Executable: spec.Path, Packages: names, Env: withoutSecrets(os.Environ())}
+			wanted := packages.Request{Executable: spec.Path, Packages: names, Apart: apart, Env: withoutSecrets(os.Environ())}
 			env, err := l.packages.Make(ctx, wanted, func(p packages.Progress) { report(workers.Progress(p)) })
 			return workers.Made{Env: env}, err
 		},
 	})
 	return spec
+}
+
+// ofSessions returns the directories that sessions in a sandbox write, or that came with their project. What
+// runs outside of the sandbox runs nothing of them. Sessions do not write a home directory.
+func ofSessions(spec workers.Spec) (dirs []string) {
+	if !spec.Sandbox.Confines() {
+		return nil
+	}
+	dirs = slices.Clone(spec.Sandbox.Writable)
+	for _, dir := range []string{spec.Dir, cmp.Or(spec.Sandbox.Workspace, spec.Dir)} {
+		whole, err := filepath.Abs(dir)
+		project, e := projectOf(dir)
+		if err == nil && e == nil {
+			dirs = append(dirs, whole, project)
+		}
+	}
+	home, _ := os.UserHomeDir()
+	return slices.DeleteFunc(dirs, func(dir string) bool { return dir == filepath.Dir(dir) || isBelow(home, dir) })
 }
 
 // withoutSecrets is an environment for programs that are not ours.

@@ -314,7 +314,7 @@ func specFor(p client.CreateParams) (workers.Spec, error) {
 	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
 		env = append(env, name+"="+p.Env[name])
 	}
-	s := l.needing(l.spec(p.Runtime, c.dir, surroundings{env: env}), names)
+	s := l.spec(p.Runtime, c.dir, surroundings{env: env})
 	s.Sandbox, s.Limits = sandboxOf(p), limitsOf(p.Limits)
-	return s, errors.Join(s.Sandbox.Validate(), s.Limits.Validate())
+	return l.needing(s, names), errors.Join(s.Sandbox.Validate(), s.Limits.Validate())
 }

@@ -7,8 +7,10 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"strings"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/systempath"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -42,11 +44,7 @@ func pictured(ctx context.Context, events []timeline.Event) []timeline.Event {
 			continue
 		}
 		if out == nil {
-			var err error
-			if program, err = exec.LookPath(converter); err == nil {
-				ulimit, err = exec.LookPath("sh")
-			}
-			if err != nil {
+			if program, ulimit = systempath.Find(converter), systempath.Find("sh"); program == "" || ulimit == "" {
 				return events
 			}
 			out = append(out, events...)
@@ -71,7 +69,7 @@ func rasterize(ctx context.Context, shell, program string, svg []byte) ([]byte, 
 	ctx, cancel := context.WithTimeout(ctx, drawingTime)
 	defer cancel()
 	c := exec.CommandContext(ctx, shell, "-c", `ulimit -v "$1" && exec "$2" --format=png`, "sh", maxDrawingKB, program)
-	c.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8"}
+	c.Env = []string{"PATH=" + strings.Join(systempath.Directories, ":"), "LC_ALL=C.UTF-8"}
 	c.Dir = os.TempDir()
 	c.Stdin = bytes.NewReader(svg)
 	var png boundedBuffer

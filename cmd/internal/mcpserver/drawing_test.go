@@ -7,12 +7,13 @@ import (
 	"image/color"
 	"image/png"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/systempath"
+	"github.com/turnstone-repl/turnstone/tests/programs"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -23,7 +24,7 @@ func drawing(svg string) timeline.Event {
 const svgHead = `<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="20" height="10">`
 
 func TestPictured_ADrawingIsAPictureWhereTheProgramIs(t *testing.T) {
-	if _, err := exec.LookPath(converter); err != nil {
+	if systempath.Find(converter) == "" {
 		t.Skip("rsvg-convert is not installed: install it with apt-get install librsvg2-bin")
 	}
 	// A file that no drawing may show.
@@ -87,7 +88,7 @@ func nested(element, use string) string {
 
 // Of many drawings that take for ever, all together take as long as one reply may.
 func TestPictured_DrawingsThatTakeForEverAreLines(t *testing.T) {
-	if _, err := exec.LookPath(converter); err != nil {
+	if systempath.Find(converter) == "" {
 		t.Skip("rsvg-convert is not installed: install it with apt-get install librsvg2-bin")
 	}
 	var given []timeline.Event
@@ -106,8 +107,24 @@ func TestPictured_DrawingsThatTakeForEverAreLines(t *testing.T) {
 	}
 }
 
+// A directory on PATH may be one that the code writes which made the drawing.
+func TestPictured_RunsNoProgramOfPATH(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{converter, "sh"} {
+		if err := programs.Write(filepath.Join(dir, name), []byte("#!/bin/sh\n>"+dir+"/ran\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	pictured(t.Context(), []timeline.Event{drawing(svgHead + "</svg>")})
+	if _, err := os.Stat(dir + "/ran"); err == nil {
+		t.Error("it ran")
+	}
+}
+
 func TestPictured_WithoutTheProgramADrawingIsALine(t *testing.T) {
-	t.Setenv("PATH", t.TempDir())
+	defer func(all []string) { systempath.Directories = all }(systempath.Directories)
+	systempath.Directories = []string{t.TempDir()}
 	got := timeline.Render(pictured(t.Context(), []timeline.Event{drawing(svgHead + "</svg>")}), nil).Text()
 	if !strings.HasPrefix(got, "[image/svg+xml, ") {
 		t.Errorf("got %q", got)

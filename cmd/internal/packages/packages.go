@@ -46,6 +46,10 @@ type Request struct {
 	// Packages are as Tool.Canonical returns them.
 	Packages []string
 
+	// Apart are directories of which nothing is run, neither the runtime nor a tool: code that is in a
+	// sandbox may have written them. Of a virtual environment there, the Python from which it was made is taken.
+	Apart []string
+
 	// Dir is the cache, made with mode 0700 when it is missing, and refused when
 	// others could write to it. "" means turnstone/packages in the user's cache directory.
 	Dir string
@@ -152,6 +156,9 @@ func (t *Tool) Make(ctx context.Context, r Request, report func(Progress)) (env 
 	}
 	if r.Limit == 0 {
 		r.Limit = DefaultLimit
+	}
+	if err := r.keepApart(); err != nil {
+		return nil, &Error{Wanted: r.Packages, Reason: err.Error(), cause: err}
 	}
 	late := fmt.Errorf("it was not done after %s", r.Limit)
 	bounded, cancel := context.WithTimeoutCause(ctx, r.Limit, late)

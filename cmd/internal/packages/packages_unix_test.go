@@ -240,6 +240,52 @@ func TestMake_APackageIsThereForTwoAtOnceAndTheSecondTimeAtOnce(t *testing.T) {
 	}
 }
 
+// Code in a sandbox may have written what is there, and packages are made outside of it.
+func TestMake_RunsNothingOfADirectoryThatIsKeptApart(t *testing.T) {
+	l := languages()["python with pip"](t)
+	project := t.TempDir()
+	ran := filepath.Join(t.TempDir(), "ran")
+	write := func(name, text string) string {
+		path := filepath.Join(project, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), programs.Write(path, []byte(text))); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	script := "#!/bin/sh\n>" + ran + "\n"
+	write("bin/uv", script)
+	write("lib/sitecustomize.py", "open("+strconv.Quote(ran)+", 'w')\n")
+	for name, to := range map[string]string{"link": l.request.Executable, "linked": write("bin/python3", script)} {
+		if err := os.Symlink(to, filepath.Join(project, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.request.Env = append(l.request.Env, "PATH="+project+"/bin:"+l.request.Env[len(l.request.Env)-1][len("PATH="):], "PYTHONPATH="+project+"/lib")
+	for _, c := range []struct{ what, python, refused string }{
+		{"a python in it", project + "/bin/python3", "is in a directory of the session"},
+		{"a link to that", project + "/linked", "is in a directory of the session"},
+		{"an environment of another python", project + "/link", ""},
+		{"another python", l.request.Executable, ""},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			l := l
+			l.request.Executable, l.request.Apart, l.request.Dir = c.python, []string{project}, t.TempDir()
+			env, _, err := l.make(t, "tiny")
+			switch {
+			case c.refused != "":
+				if err == nil || !strings.Contains(err.Error(), c.refused) {
+					t.Errorf("got %v, want %q", err, c.refused)
+				}
+			case err != nil || len(env) != 1 || strings.Contains(env[0], project):
+				t.Errorf("got %q, %v", env, err)
+			}
+			if _, err := os.Stat(ran); err == nil {
+				t.Error("something of it ran")
+			}
+		})
+	}
+}
+
 func TestMake_WhatThereIsNotIsSaidInTheToolsOwnWords(t *testing.T) {
 	for name, make := range languages() {
 		t.Run(name, func(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -65,7 +64,7 @@ func examinePython(ctx context.Context, r *Request, dir string) (finding, error)
 }
 
 func installPython(ctx context.Context, r *Request, f finding, lib string, report func(Progress)) error {
-	if uv, err := exec.LookPath("uv"); err == nil {
+	if uv, err := r.lookPath("uv"); err == nil {
 		args := []string{"pip", "install", "--no-progress", "--python", r.Executable, "--target", lib}
 		_, err := r.run(ctx, filepath.Dir(lib), nil, steps(report), uv, append(args, r.Packages...)...)
 		return err

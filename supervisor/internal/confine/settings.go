@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/systempath"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -155,9 +156,6 @@ var quoteGit = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 // gitLimit bounds the time of a git that reads settings: they may include a pipe.
 const gitLimit = 2 * time.Second
 
-// gitDirectories are where git is looked for. On the user's PATH may be a directory that sessions write.
-var gitDirectories = []string{"/usr/local/bin", "/usr/bin", "/bin", "/opt/homebrew/bin", "/run/current-system/sw/bin", "/nix/var/nix/profiles/default/bin"}
-
 // gitOutput returns what git writes; nil where it fails or is not installed. It has an environment of
 // its own and writes to a pipe, so it starts no other program.
 func gitOutput(dir, home string, args ...string) []byte {
@@ -166,19 +164,14 @@ func gitOutput(dir, home string, args ...string) []byte {
 
 // gitWith is gitOutput with more variables.
 func gitWith(dir string, env []string, args ...string) []byte {
-	program := ""
-	for _, d := range slices.Backward(gitDirectories) {
-		if name := filepath.Join(d, "git"); exists(name) {
-			program = name
-		}
-	}
+	program := systempath.Find("git")
 	if program == "" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), gitLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, append([]string{"--no-pager"}, args...)...)
-	cmd.Dir, cmd.Env = dir, append([]string{"PATH=" + strings.Join(gitDirectories, ":")}, env...)
+	cmd.Dir, cmd.Env = dir, append([]string{"PATH=" + strings.Join(systempath.Directories, ":")}, env...)
 	out, err := cmd.StdoutPipe()
 	if err != nil || cmd.Start() != nil {
 		return nil
