@@ -3,7 +3,9 @@ package escapes
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -455,6 +457,32 @@ fi`)
 	}
 	begins(t, r)
 	says(t, r, "print(os.path.exists('data'), os.path.exists('.newtool'))", "True False")
+}
+
+// Programs make and remove files of their own in a home directory at any moment, also while a session starts.
+func TestTurn_ASessionStartsWhileNamesComeAndGo(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	r := open(t, m, workspace(m))
+	cmd := exec.Command(interpreter, "-c", `
+import os, time
+while os.getppid() == `+strconv.Itoa(os.Getpid())+`:
+    for i in range(20): os.mkdir('d%d' % i); open('f%d' % i, 'w').close()
+    time.sleep(0.02)
+    for i in range(20): os.rmdir('d%d' % i); os.unlink('f%d' % i)
+`)
+	cmd.Dir = m.home
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	for range 10 {
+		if err := r.Reset(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.WaitUntilReady(t)
+	}
+	says(t, r, "6 * 7", "42")
 }
 
 // A home directory is a door for nobody, whatever it is.

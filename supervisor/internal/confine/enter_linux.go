@@ -264,7 +264,7 @@ func (b *Box) makeClones() {
 			}
 		}
 		fd, err := cloneOfPlace(from)
-		if place.Kind == readable && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP)) {
+		if place.mayGo() && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP)) {
 			continue // somebody has removed it since the plan was made, or put a link in its place
 		}
 		b.step("clone", path, err)
@@ -390,9 +390,16 @@ func (b *Box) takePlace(c clone, around func(string) Kind) {
 	}
 	if c.fd >= 0 && b.failed == nil {
 		b.step("place", path, setAttributes(c.fd, "", attributesOf(c.Kind, false)))
-		b.step("place", path, moveToPlace(c.fd, path))
+		err := moveToPlace(c.fd, path)
+		if c.mayGo() && around(path).isEmpty() && errors.Is(err, unix.ENOENT) {
+			return // somebody has removed it since it was cloned; the next look takes its name away
+		}
+		b.step("place", path, err)
 	}
 }
+
+// mayGo reports whether a sandbox holds without a place, because that only shows what the machine has.
+func (p Place) mayGo() bool { return p.Kind == readable || p.Kind == layer }
 
 // coveredSize bounds a directory that has only places below it. The session writes nothing there.
 const coveredSize = "4m"
