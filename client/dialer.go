@@ -47,7 +47,7 @@ func dialAt(ctx context.Context, getenv func(string) string, socket string) (net
 	switch {
 	case err == nil:
 		return conn, nil
-	case session.KindOf(err) == KindUnreachable: // it says why in its own words
+	case session.KindOf(err) == KindUnreachable: // the error says why
 		return nil, err
 	case errors.Is(err, context.DeadlineExceeded):
 		silent := stuck(Socket(socket))
@@ -60,7 +60,7 @@ func dialAt(ctx context.Context, getenv func(string) string, socket string) (net
 	return nil, &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("no daemon answers at %s (%v); start one with repl serve", socket, err)}
 }
 
-// stuck is the error of a way at whose end somebody listens and does not answer.
+// stuck is the error of a way to a program that listens and does not answer.
 func stuck(d Dialer) *session.Error {
 	return &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("%s gave no answer within %s: the daemon there is stopped or stuck", d, dialTime)}
 }

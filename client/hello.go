@@ -134,7 +134,7 @@ func notADaemon(ctx context.Context, d Dialer, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return stuck(d)
 	}
-	return &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("what listens at %s does not answer as a daemon does: %v", d, err)}
+	return &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("the program that listens at %s does not answer as a daemon does: %v", d, err)}
 }
 
 // isPlain reports whether the daemon is known to be an older one, which knows no requests.

@@ -52,7 +52,7 @@ func connect(ctx context.Context, getenv func(string) string, socket string) (ne
 }
 
 // dialUsual connects to the daemon of this user, wherever it is. A listener that does not prove that it
-// is that daemon is passed over. A daemon that lives and is not at its socket is asked to make it again.
+// is that daemon is skipped. A daemon that lives and is not at its socket is asked to make it again.
 func dialUsual(ctx context.Context, getenv func(string) string) (net.Conn, error) {
 	first := registry.Find(getenv)
 	conn, err := dialAt(ctx, getenv, first)

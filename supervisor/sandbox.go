@@ -18,7 +18,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A confinement has the additions of a sandbox to a start.
+// A confinement is the part of a start that a sandbox adds.
 type confinement struct {
 	sandbox  *host.Sandbox // nil without one
 	env      []string      // changes of the worker's environment, before those of its Spec
@@ -179,8 +179,8 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, own, fi
 	return c, nil
 }
 
-// privateIn returns the directories of which a session has its own. but are those in them that are the
-// machine's.
+// privateIn returns the directories of which a session has its own. but lists the machine's directories in
+// them.
 func privateIn(plan *confine.Plan, but []string) private {
 	home, shown := plan.Home()
 	p := private{dirs: plan.Private(), home: home, but: but, mayShow: plan.MayShow}
@@ -228,8 +228,8 @@ func homeDirectories(env []string) map[string]string {
 	return moved
 }
 
-// daemonDirectories returns where a daemon listens, if a variable says so: who changes one of them in a
-// workspace takes its place.
+// daemonDirectories returns the places in which a daemon listens, where a variable names them. A session that
+// changes one of them in its workspace could take the daemon's place.
 func daemonDirectories(env []string) (dirs []string) {
 	if socket := variable(env, "REPL_SOCKET"); filepath.IsAbs(socket) {
 		dirs = append(dirs, socket, socket+".lock")

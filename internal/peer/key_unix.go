@@ -20,10 +20,10 @@ const (
 	keyBytes = 32
 )
 
-// Keys says where the key of a user is.
+// Keys names the places in which a user's key may be.
 type Keys struct {
-	Dirs []string // the first one in which a file can be made has it; no session may see or write them
-	UID  int      // of the user
+	Dirs []string // the key is in the first one that takes a file; no session may see or write them
+	UID  int      // the user's
 }
 
 // Load returns the key. It never takes one that another user could have written or read. Without
@@ -53,8 +53,8 @@ func (k Keys) Make() ([]byte, error) {
 	return nil, fmt.Errorf("cannot make the key by which clients know the daemon: %w", errors.Join(failures...))
 }
 
-// make makes a key, which is there as a whole or not at all. It returns another one that was made in
-// the same moment. A file system may give files another owner or mode than they were made with.
+// make makes a key, in one step. If another program has made one at the same moment, it returns that. A file
+// system may give files another owner or mode than they were made with.
 func (k Keys) make(dir string) ([]byte, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (k Keys) load(dir string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0) // a pipe would wait
 	switch {
 	case errors.Is(err, syscall.ELOOP):
-		return nil, fmt.Errorf("%s is a link, and has to be a file: remove it", path)
+		return nil, fmt.Errorf("%s is a link and must be a file: remove it", path)
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrPermission): // it cannot be made there either
 		return nil, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 	case err != nil:
@@ -108,7 +108,7 @@ func (k Keys) load(dir string) ([]byte, error) {
 	return key, nil
 }
 
-// check refuses the file of a key that is not the user's alone.
+// check refuses the file of a key to which others have rights.
 func (k Keys) check(f *os.File, dir string) error {
 	i, err := f.Stat()
 	if err != nil {

@@ -17,9 +17,9 @@ func of(fd int) (uid uint32, pid int, err error) {
 	return c.Uid, int(c.Pid), nil
 }
 
-// processName names a process as it would itself, by its number and the namespace in which it has
-// that: a client in a container has another number there. One that cannot be seen from here has the
-// number 0.
+// processName names a process as the process names itself: by its number and the namespace of that
+// number, which is another one in a container. A process that cannot be seen from here has the number
+// 0.
 func processName(pid int) string {
 	own := namespace("self")
 	space := namespace(strconv.Itoa(pid))

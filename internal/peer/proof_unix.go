@@ -40,7 +40,7 @@ type answer struct {
 	Data  Proof  `json:"data"`
 }
 
-// An UnprovenError means that what listens at an address has not proved that it is the user's own.
+// An UnprovenError means that the program that listens at an address has not proved that it is the user's own.
 type UnprovenError struct {
 	Address string
 	PID     int // the process that listens; 0 if unknown
@@ -52,7 +52,7 @@ func (e *UnprovenError) Error() string {
 	if e.PID != 0 {
 		who = fmt.Sprintf(" (process %d)", e.PID)
 	}
-	return fmt.Sprintf("what listens at %s%s does not prove that it is your daemon, so nothing is sent to it: %s", e.Address, who, e.Why)
+	return fmt.Sprintf("the program that listens at %s%s does not prove that it is your daemon, so nothing is sent to it: %s", e.Address, who, e.Why)
 }
 
 // Of returns the user and the process at the other end of a connection. The process of a daemon is
@@ -60,7 +60,7 @@ func (e *UnprovenError) Error() string {
 func Of(conn any) (uid uint32, pid int, err error) {
 	c, ok := conn.(*net.UnixConn)
 	if !ok {
-		return 0, 0, errors.New("it came over no unix socket")
+		return 0, 0, errors.New("the connection is not one of a unix socket")
 	}
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -74,7 +74,7 @@ func Of(conn any) (uid uint32, pid int, err error) {
 }
 
 // Address is the path of a socket as both ends write it: absolute, and without links to its
-// directory. A name that is no file's is itself.
+// directory. A name that is not a file's is returned as it is.
 func Address(path string) string {
 	if strings.HasPrefix(path, "@") {
 		return path
@@ -103,7 +103,7 @@ func Prove(conn any, nonce, address string, keys Keys) (p Proof, err error) {
 	if int(uid) != keys.UID && uid != 0 {
 		return p, fmt.Errorf("the client belongs to another user (uid %d)", uid)
 	}
-	key, err := keys.Make() // as it is now: who removes the file gets a new key
+	key, err := keys.Make() // read each time: if a user removes the file, there is a new key
 	if err != nil {
 		return p, err
 	}
@@ -118,8 +118,8 @@ func (p Proof) mac(key []byte, nonce string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Answer reads the one question at a connection and answers it, until a deadline of the
-// connection.
+// Answer reads the one question at a connection and answers it, until the connection's
+// deadline.
 func Answer(conn net.Conn, address string, keys Keys) error {
 	line, err := readLine(conn)
 	if err != nil {
@@ -127,7 +127,7 @@ func Answer(conn net.Conn, address string, keys Keys) error {
 	}
 	var q question
 	if err := json.Unmarshal(line, &q); err != nil || q.Type != Question {
-		return errors.New("it is no question for a proof")
+		return errors.New("it is not a question for a proof")
 	}
 	var a answer
 	if a.Data, err = Prove(conn, q.Nonce, address, keys); err != nil {
@@ -138,7 +138,7 @@ func Answer(conn net.Conn, address string, keys Keys) error {
 }
 
 // Ask asks the daemon at the other end of a new connection for its proof, until ctx ends. An
-// [UnprovenError] says that it has given none. Other errors say that the connection has failed.
+// [UnprovenError] says that it has not given one. Other errors say that the connection has failed.
 func Ask(ctx context.Context, conn net.Conn, address string, keys Keys) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		_ = conn.SetDeadline(deadline)
@@ -184,7 +184,7 @@ func judge(line []byte, nonce, address string, keys Keys) error {
 	}
 	key, err := keys.Load()
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w; a daemon of yours makes it, unless it has another XDG_STATE_HOME", err)
+		return fmt.Errorf("%w; your daemon makes it, unless it has another XDG_STATE_HOME", err)
 	}
 	if err != nil {
 		return err
@@ -195,7 +195,7 @@ func judge(line []byte, nonce, address string, keys Keys) error {
 	case p.Address != address:
 		return fmt.Errorf("it is your daemon at %s, which is another address", p.Address)
 	case p.Client != ownName():
-		return errors.New("your daemon sees another process than this one: a program in between has passed on the question, or this is a container whose processes the daemon cannot see; from there, use --via")
+		return errors.New("your daemon sees another process than this one: a program in between has passed on the question, or this is a container whose processes the daemon cannot see; use --via there")
 	}
 	return nil
 }
@@ -208,8 +208,8 @@ func write(conn net.Conn, v any) error {
 	return err
 }
 
-// readLine reads a line. More bytes that have come, or a line that is too long, are returned with it: it
-// makes no sense then.
+// readLine reads a line. It also returns bytes that have come behind it, and a line that is too long: neither
+// is an answer.
 func readLine(conn net.Conn) ([]byte, error) {
 	var line []byte
 	part := make([]byte, 512)

@@ -122,8 +122,8 @@ func StateDir(getenv func(string) string) string {
 }
 
 // Keys returns where the key of a user is, by which clients know the daemon: in the state directory,
-// or where that takes no file, in a directory of the user's own in /tmp. No session writes or sees
-// either; TMPDIR may be in a workspace.
+// or if no file can be made there, in a directory of the user's in /tmp. No session writes or sees either.
+// TMPDIR would not do, because it may be in a workspace.
 func Keys(getenv func(string) string, uid int) peer.Keys {
 	state := StateDir(getenv)
 	if uid != os.Geteuid() { // root asks for another user's
@@ -180,7 +180,7 @@ func Answers(getenv func(string) string, path string) bool {
 	return isSocket(path) && Prove(context.Background(), getenv, path, askTime) == nil
 }
 
-// Prove asks what listens at a socket whether it is a daemon of this user. The error is a
+// Prove asks the program that listens at a socket whether it is a daemon of this user. The error is a
 // *peer.UnprovenError if it is not.
 func Prove(ctx context.Context, getenv func(string) string, path string, limit time.Duration) error {
 	ctx, stop := context.WithTimeout(ctx, limit)

@@ -145,7 +145,7 @@ class Client:
             about = await asyncio.wait_for(self.info(), DIAL_TIME)
         except asyncio.TimeoutError:
             await self.close()
-            raise TurnstoneError("unreachable", "what listens at %s does not answer as a daemon does" % self.socket) from None
+            raise TurnstoneError("unreachable", "the program that listens at %s does not answer as a daemon does" % self.socket) from None
         if about["protocol"] != wire.PROTOCOL:
             await self.close()
             raise TurnstoneError("protocol", "the daemon at %s is version %s and speaks protocol %s; this client speaks %s" % (self.socket, about["version"], about["protocol"], wire.PROTOCOL))
@@ -162,7 +162,7 @@ class Client:
             fault = str(error)
         if fault:
             self._writer.close()
-            raise TurnstoneError("unreachable", "what listens at %s does not prove that it is your daemon, so nothing is sent to it: %s" % (self.socket, fault))
+            raise TurnstoneError("unreachable", "the program that listens at %s does not prove that it is your daemon, so nothing is sent to it: %s" % (self.socket, fault))
 
     # ---- lines
 

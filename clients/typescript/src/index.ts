@@ -190,7 +190,7 @@ export class Client {
     const fault = await faultOf(this.socket, connection, dialTime);
     if (fault) {
       connection.destroy();
-      throw new TurnstoneError("unreachable", `what listens at ${this.socket} does not prove that it is your daemon, so nothing is sent to it: ${fault}`);
+      throw new TurnstoneError("unreachable", `the program that listens at ${this.socket} does not prove that it is your daemon, so nothing is sent to it: ${fault}`);
     }
     this.listen(connection);
     const timer = setTimeout(() => connection.destroy(new Error("it does not answer as a daemon does")), dialTime);

@@ -1,4 +1,4 @@
-// Whether what listens at a socket is the daemon of this user. A sandboxed session runs as the same
+// Whether the program that listens at a socket is the daemon of this user. A sandboxed session runs as the same
 // user, so the owner of a socket says little. A daemon proves that it has the user's key, which no such
 // session can read. docs/daemon.md has the rules.
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";

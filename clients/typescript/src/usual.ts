@@ -113,7 +113,7 @@ async function answers(path: string): Promise<boolean> {
 }
 
 /**
- * Why what listens at a new connection to a socket is not known to be a daemon of this user, or "".
+ * Why the program at the other end of a new connection is not known to be a daemon of this user, or "".
  * Nothing else is sent before. The owner of a pipe of Windows cannot be asked for here.
  */
 export async function faultOf(path: string, connection: Socket, time: number): Promise<string> {

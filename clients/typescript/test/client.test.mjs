@@ -354,7 +354,7 @@ test("the daemon is found from another login", { timeout: 60_000, concurrency: f
   const listener = createServer((connection) => connection.resume().end("{}\n")).listen(ownTmp).unref();
   await once(listener, "listening");
   assert.ok(existsSync(socket)); // which it has left behind
-  assert.equal(await withLogin(login, defaultSocket), socket); // and what listens at the other one is no daemon
+  assert.equal(await withLogin(login, defaultSocket), socket); // and the other one is not a daemon's
   await new Promise((closed) => listener.close(closed));
   const living = await withLogin(login, () => spawn(process.env.REPL, ["serve", "--quiet", "--socket", ownTmp], { stdio: "ignore" }));
   while ((await withLogin(login, defaultSocket)) !== ownTmp) await pause(20);

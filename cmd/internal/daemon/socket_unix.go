@@ -107,7 +107,7 @@ func (l *Listener) holdHost() error {
 	}
 	held, err := registry.Hold(os.Getenv)
 	l.host = held
-	if err := servedElsewhere(); err != nil { // it has begun meanwhile
+	if err := servedElsewhere(); err != nil { // it has started in the meantime
 		return err
 	}
 	if other, ok := errors.AsType[*registry.HeldError](err); ok && other.Own {
@@ -124,8 +124,8 @@ func (l *Listener) holdHost() error {
 	return nil
 }
 
-// servedElsewhere returns an error if a daemon of this user has noted that it runs. An entry that a
-// session could have written has to lead to one.
+// servedElsewhere returns an error if a daemon of this user has noted that it runs. Where a session could
+// have written that entry, the daemon must prove itself.
 func servedElsewhere() error {
 	there, known := registry.Read(os.Getenv)
 	if known && there.PID != os.Getpid() && (there.InState || registry.Answers(os.Getenv, there.Socket)) {
@@ -197,7 +197,7 @@ func (l *Listener) Warning() string {
 	return l.warning
 }
 
-// Aside says why the daemon is not where it was to be; "" if it is there.
+// Aside says why the daemon is not at the usual socket; "" if it is.
 func (l *Listener) Aside() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -242,9 +242,9 @@ func (l *Listener) moveTo(path string) error {
 }
 
 // Leave moves the daemon of the user to another of its sockets if it is in one of these directories,
-// which a session is about to write: that could put something else in its place. No client would talk
-// to that, and nobody would find the daemon. It returns the files that the daemon has then; a socket
-// of its own stays.
+// which a session is about to write. The session could put something else in the socket's place: no client
+// would talk to that, and none would find the daemon. It returns the files that the daemon then has. A socket
+// that its user named stays.
 func (l *Listener) Leave(dirs []string) (keep []string) {
 	l.mu.Lock()
 	for _, dir := range dirs {
@@ -339,8 +339,8 @@ type inUseError struct {
 
 func (e *inUseError) Error() string { return e.path + " is in use" + e.by }
 
-// judge returns ErrServed if a daemon of this user has the socket, else ErrInUse. Nobody gives way
-// to that.
+// judge returns ErrServed if a daemon of this user has the socket, else ErrInUse, to which no daemon gives
+// way.
 func (l *Listener) judge(other *inUseError) error {
 	limit := startTime
 	if l.started {
@@ -417,11 +417,11 @@ func isFile(path string, file os.FileInfo) bool {
 func (l *Listener) Prove(conn io.ReadWriteCloser, nonce string) (peer.Proof, error) {
 	c, ok := conn.(*net.UnixConn)
 	if !ok {
-		return peer.Proof{}, errors.New("it came over no unix socket")
+		return peer.Proof{}, errors.New("the connection is not one of a unix socket")
 	}
 	address, ok := l.addresses.Load(c.LocalAddr().String())
 	if !ok {
-		return peer.Proof{}, fmt.Errorf("it came to no socket of this daemon, but to %s", c.LocalAddr())
+		return peer.Proof{}, fmt.Errorf("the connection came to %s, which is not a socket of this daemon", c.LocalAddr())
 	}
 	return peer.Prove(c, nonce, address.(string), l.keys)
 }

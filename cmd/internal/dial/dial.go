@@ -101,7 +101,7 @@ func (o Options) reach(ctx context.Context) (net.Conn, client.Info, error) {
 	i, err := ask(conn)
 	_ = conn.Close()
 	if err != nil {
-		return nil, i, fmt.Errorf("what listens at %s does not answer as a daemon does: %w", o.Socket(), err)
+		return nil, i, fmt.Errorf("the program that listens at %s does not answer as a daemon does: %w", o.Socket(), err)
 	}
 	conn, err = o.To.Dial(ctx)
 	return conn, i, err

@@ -9,12 +9,12 @@ import (
 // maxTerminals bounds the pseudo-terminals of a session, of which a machine has some thousands.
 const maxTerminals = "256"
 
-// shares are what part of a user's inotify a session may have: the kernel counts it for all programs of
-// the user, and editors and servers outside need it.
+// shares are the parts of a user's inotify that a session may have: a quarter of the instances and half of the
+// watches. The kernel counts them for all programs of the user, and editors and servers outside need some.
 var shares = map[string]int{"instances": 4, "watches": 2}
 
-// boundWatches sets the session's part in its own user namespace. Where the kernel does not let it, that is
-// not bounded.
+// boundWatches sets the session's part in its own user namespace. Some kernels do not allow that; inotify is
+// not bounded there.
 func boundWatches() {
 	for name, part := range shares {
 		text, _ := os.ReadFile("/proc/sys/fs/inotify/max_user_" + name)

@@ -10,13 +10,12 @@
 //	               namespace in which it may mount
 //	stage          Enter, in order: dumpable, namespaces, clones, read-only, places,
 //	               devices, processes, network, rights, filter
-//	               Serve: connects and changes names in the worker's place, to what is inside
-//	               and where it may, as the mounts and a guard by name decide; tells and holds
-//	               what they refuse
+//	               Serve: connects and changes names in the worker's place, where mounts and
+//	               a guard by name allow it; reports and holds calls that they refuse
 //	               Grant: a directory more, while the worker runs
-//	               Refresh: what programs outside have replaced or removed, when a turn begins
-//	worker         sees the machine read-only but for its places, and a home directory that
-//	               is built of what it may see
+//	               Refresh: shows, when a turn begins, what programs outside have replaced
+//	worker         sees the machine read-only except for its places, and a home directory
+//	               that is built from what it may see
 //
 // [Plan.HeldBy] turns such a plan into one for a mechanism that the user accepts where there are no
 // namespaces: Landlock ([Restrict], on the same thread), or seatbelt, whose program the worker

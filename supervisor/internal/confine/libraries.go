@@ -14,18 +14,18 @@ import (
 )
 
 // Interpreters find packages in more places than the usual ones: variables name them, and so do files among
-// the packages that are installed to be edited. Those files are read here and nothing is run. One that a
-// session can write names nothing.
+// the packages that are installed to be edited. Those files are read here, and no program is run. A file that
+// a session can write does not count.
 
 // libraryVariables name directories of packages.
 var libraryVariables = []string{"PYTHONPATH", "R_LIBS", "R_LIBS_USER", "R_LIBS_SITE"}
 
 const (
-	maxLibraries = 200  // that are named
+	maxLibraries = 200  // directories that are named
 	maxInstalled = 2000 // packages of an interpreter that are looked at
 )
 
-// libraries returns the directories that are named, as they are named.
+// libraries returns the directories that variables and files name, in their words.
 func (h *homeBuilder) libraries(o Origin) (dirs []string) {
 	variables := slices.Clone(o.Env)
 	if file := h.at(".Renviron"); !h.isSessions(file) {
@@ -61,15 +61,15 @@ var (
 	rString  = regexp.MustCompile(`"[^"\\]+"|'[^'\\]+'`)
 )
 
-// isSessions reports whether a session can write a path, or what leads to it.
+// isSessions reports whether a session can write a path, or a link that leads to it.
 func (h *homeBuilder) isSessions(path string) bool {
 	return isIn(path, h.work) || hasLinkIn(path, h.work) || isIn(real(path), h.work)
 }
 
-// ofR matches what R puts its own version or platform for.
+// ofR matches the marks that R replaces by its version or platform.
 var ofR = regexp.MustCompile(`%[vVpoaUS]`)
 
-// expand returns the paths that a setting means.
+// expand returns the paths for which a setting stands.
 func (h *homeBuilder) expand(path string) []string {
 	for _, form := range []string{"~", "$HOME", "${HOME}"} {
 		if rest, ok := strings.CutPrefix(path, form); ok && (rest == "" || rest[0] == '/') {
@@ -84,7 +84,7 @@ func (h *homeBuilder) expand(path string) []string {
 	return glob(base, ofR.ReplaceAllString(path[len(base):], "*"))
 }
 
-// glob returns the paths below a directory that have this form.
+// glob returns the paths below a directory that match a pattern.
 func glob(dir, form string) (found []string) {
 	if !filepath.IsAbs(dir) {
 		return nil
@@ -96,13 +96,13 @@ func glob(dir, form string) (found []string) {
 	return found
 }
 
-// A named has what a directory leads to, and the files that say it.
+// A named has the directories to which one leads, and the files that name them.
 type named struct {
 	paths []string
 	read  records
 }
 
-// find returns what a directory leads to. It looks again only after a change.
+// find returns the directories to which one leads. It looks again only after a change.
 func (h *homeBuilder) find(dir string, look func(read records) []string) []string {
 	n := h.named[dir]
 	if n == nil || n.read.isStale() {
@@ -176,8 +176,7 @@ func installed(site string, read records) (dirs []string) {
 	return dirs
 }
 
-// library shows a directory that an interpreter was told of, if it is that and no more: one that holds
-// what has rules of its own is none.
+// library shows a directory that an interpreter was told of, unless something in it has rules of its own.
 func (h *homeBuilder) library(dir string) {
 	found := real(dir)
 	if inside(filepath.Clean(dir), h.home) {
@@ -191,7 +190,7 @@ func (h *homeBuilder) library(dir string) {
 			return
 		}
 	}
-	for path := range h.kinds { // in what shows already, or around it
+	for path := range h.kinds { // it shows already, or contains something that does
 		if inside(path, found) {
 			return
 		}

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// A mount is a line of the system's list of mounts.
+// A mount is one of the system's mounts.
 type mount struct {
 	device string // the filesystem
 	root   string // which of its directories is mounted
 	point  string // and where
 }
 
-// mounts returns the mounts that a list has, in its order.
+// mounts parses /proc/self/mountinfo.
 func mounts(list string) (all []mount) {
 	for line := range strings.Lines(list) {
 		if f := strings.Fields(line); len(f) > 4 {
@@ -25,7 +25,7 @@ func mounts(list string) (all []mount) {
 	return all
 }
 
-// unescape replaces the octal numbers that the kernel writes for spaces and the like.
+// unescape replaces the octal numbers that the kernel writes in place of spaces and some other characters.
 func unescape(path string) string {
 	var b strings.Builder
 	for {
@@ -68,8 +68,8 @@ func seconds(all []mount, dir string) (found []second) {
 	return found
 }
 
-// hideOthers hides the mounts in which the home directory shows under another name, as it is. Where the
-// session needs something else of such a mount, it only does not see the home directory there.
+// hideOthers hides the mounts that show the whole home directory under another name. Where the session needs
+// something else of such a mount, only the home directory in it is hidden.
 func (p *planner) hideOthers(needed []string) {
 	home, err := os.Stat(p.home)
 	if err != nil || p.kinds[p.home].Kind != covered {
@@ -91,11 +91,11 @@ func (p *planner) hideOthers(needed []string) {
 		case !holds(s.point):
 			p.set(s.point, hidden)
 			p.closed = append(p.closed, closedPlace{name: s.point, at: s.point, placed: true})
-			p.notice("%s shows your home directory under another name, so this session does not see it", s.point)
+			p.notice("%s shows your home directory under another name, so it is hidden from this session", s.point)
 		case !holds(s.path):
 			p.set(s.path, hidden)
 			p.closed = append(p.closed, closedPlace{name: s.path, at: s.path, placed: true})
-			p.notice("%s shows your home directory under another name, so this session does not see it", s.path)
+			p.notice("%s shows your home directory under another name, so it is hidden from this session", s.path)
 		default: // it sees there what it needs
 			p.set(s.path, covered)
 		}

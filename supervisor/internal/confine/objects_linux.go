@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An objectKind is a kind of what programs share by number (System V). It keeps memory also when no
-// process has it. The kernel's own limits of it can be set by nobody but user 0 of the namespace.
+// An objectKind is a kind of objects that programs share by number (System V). They keep memory when no
+// process uses them. Only user 0 of the namespace can set the kernel's own limits for them.
 type objectKind struct {
 	file  string // of /proc/sysvipc, which lists them
 	size  int    // the argument that says how large one is; -1: it grows
@@ -41,8 +41,8 @@ func objectCalls() map[int32]objectKind {
 	return calls
 }
 
-// answerObject makes an object in the program's place. All are made one after the other, so two that
-// fit alone are not both made.
+// answerObject makes an object in the program's place. Objects are made one after the other: of two that
+// each fit alone, the second may not fit any more.
 func (b *Box) answerObject(n *notification, k objectKind) {
 	id, err := b.object(n, k)
 	r := reply{ID: n.ID, Value: int64(id)}
@@ -78,7 +78,7 @@ func (b *Box) object(n *notification, k objectKind) (uintptr, error) {
 	return id, err
 }
 
-// hasRoom reports whether one more object leaves those of the session within their limit.
+// hasRoom reports whether the session's objects stay within their limit with one more.
 func (b *Box) hasRoom(k objectKind, args *[6]uint64) bool {
 	amount := uint64(1)
 	if k.size >= 0 {

@@ -17,8 +17,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// Some settings in a home directory hold logins next to what the session needs. It gets files with the
-// plain part of them.
+// Some settings in a home directory have logins next to values that a session needs. The session gets files
+// with the plain part of them.
 
 // A settingsFile is one of them, by its name below the home directory.
 type settingsFile struct {
@@ -31,7 +31,7 @@ var settingsFiles = []settingsFile{
 	{".condarc", withoutLogins}, {".config/pip/pip.conf", withoutLogins}, {".pip/pip.conf", withoutLogins}, {".config/uv/uv.toml", withoutLogins},
 }
 
-// settings are the files that are written for a session, and what they were made of.
+// settings are the files that are written for a session, and their sources.
 type settings struct {
 	home, dir   string            // dir is where they are written; "" for none
 	directories map[string]string // as in an Origin
@@ -79,8 +79,8 @@ func (s *settings) write() error {
 	return nil
 }
 
-// writeNew writes a file in the place of whatever has its name, unless that is the same: a worker may have
-// made a link there.
+// writeNew replaces a file, unless it has that text already. It follows no link: a worker may have made one
+// there.
 func writeNew(file string, text []byte) error {
 	if st, err := os.Lstat(file); err == nil && st.Mode().IsRegular() && bytes.Equal(settingsOf(file), text) {
 		return nil
@@ -96,7 +96,7 @@ func writeNew(file string, text []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// plainVariables leaves out the lines of a file of variables that hold secrets.
+// plainVariables leaves out the variables of a file that hold secrets.
 func plainVariables(text []byte) []byte {
 	var plain []byte
 	for line := range bytes.Lines(text) {
@@ -108,7 +108,7 @@ func plainVariables(text []byte) []byte {
 	return plain
 }
 
-// login matches what stands between the scheme and the host of a URL, and a token of conda's in its path.
+// login matches a login between the scheme and the host of a URL, and a token of conda's in its path.
 var login = regexp.MustCompile(`(://)[^/\s"']*@|(/t/)[^/\s"']+(/)`)
 
 // withoutLogins cuts the logins out of URLs.
@@ -123,7 +123,7 @@ var plainGit = map[string][]string{
 }
 
 // plainGitSettings returns the plain part of settings of git's, as git reads them, and notes which files
-// those are.
+// they are.
 func plainGitSettings(home string, sources records, files ...string) []byte {
 	var plain bytes.Buffer
 	for _, file := range files {

@@ -9,16 +9,16 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A user shows a session more of the home directory, but nothing that is closed.
+// A user may show a session more of the home directory, except closed places.
 
 // A closedPlace is one that no session sees.
 type closedPlace struct {
 	name   string // as it is listed, cleaned
 	at     string // without links; "" if it is not there
-	placed bool   // it has its place already
+	placed bool   // the planner has set its place already
 }
 
-// close notes what no session sees.
+// close notes the places that no session sees.
 func (p *planner) close(s *workers.Sandbox, o Origin) {
 	for _, h := range slices.Concat(s.Hidden, p.defaultHidden()) {
 		c := closedPlace{name: filepath.Clean(h)}
@@ -77,7 +77,7 @@ func (p *planner) showable(path string) (string, error) {
 	return found, mayShow(p.closed, found)
 }
 
-// reveal adds what the user shows the session.
+// reveal adds the paths that the user shows the session.
 func (p *planner) reveal(paths []string, o Origin, work []string) error {
 	h := &homeBuilder{planner: p, work: work, state: real(o.State), dirs: map[string]string{}}
 	for _, path := range paths {
@@ -108,7 +108,7 @@ func (p *planner) seesNothingAt(path string) bool {
 	return k == built || k == "" && p.isEmptyAt(path)
 }
 
-// noteUnshown notes what is there and does not show, so that an error can be explained by it.
+// noteUnshown notes the names that exist and are not shown, so that an error can be explained by one.
 func (p *planner) noteUnshown() {
 	shown := map[string]bool{} // places, and the directories above them
 	for path := range p.kinds {
@@ -123,8 +123,8 @@ func (p *planner) noteUnshown() {
 	}
 }
 
-// noteIn notes what does not show in a directory. Of a directory that a user cannot show as a whole it
-// notes what is in it.
+// noteIn notes the names in a directory that are not shown. Where a user cannot show one as a whole, it notes
+// the names in that.
 func (p *planner) noteIn(dir string, shown map[string]bool) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
@@ -145,7 +145,7 @@ func (p *planner) holdsClosed(path string) bool {
 	})
 }
 
-// Hidden returns the files and directories that the session cannot open whatever a user allows it, sorted.
+// Hidden returns the files and directories that no user can allow the session to open, sorted.
 func (p *Plan) Hidden() (all []string) {
 	for _, path := range p.unshown {
 		if mayShow(p.closed, path) != nil {
@@ -161,7 +161,7 @@ func (p *Plan) Hidden() (all []string) {
 	return slices.Compact(all)
 }
 
-// Unshown returns those that its home directory does not have, and that a user can show it, sorted.
+// Unshown returns those that its home directory lacks and that a user can show, sorted.
 func (p *Plan) Unshown() (all []string) {
 	for _, path := range p.unshown {
 		if mayShow(p.closed, path) == nil {

@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A group is a control group, of version 2, of a worker and all that it starts. In it the kernel
-// counts what no look at processes sees, such as data that waits in sockets. The stage stays outside,
-// so that a full group neither ends it nor keeps it from working. A nil group is none.
+// A group is a control group, of version 2, for a worker and all processes that it starts. In it the kernel
+// counts memory that no look at processes finds, such as data that waits in sockets. The stage stays outside,
+// so that a full group neither ends nor blocks it. A nil group stands for no group.
 type group struct {
 	dir  string // of the worker
 	home string // of its stage
