@@ -1,0 +1,103 @@
+package escapes
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/tests/confined"
+)
+
+// The page about the sandbox says all of this, and no other test holds it.
+
+func TestPage_CopiesAreSeenByOneSessionAndGoWithIt(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	confined.NeedsLayers(t, m.base)
+	one, other := open(t, m, workspace(m)), open(t, m, workspace(m))
+	one.Run(t, atHome)
+	other.Run(t, atHome)
+	says(t, one, "print(puts('.cache/pip/copy'), puts('.config/made'), puts('/tmp/made'))", "written written written")
+	seen := "print([os.path.exists(p) for p in ('.cache/pip/copy', '.config/made', '/tmp/made')])"
+	says(t, one, seen, "[True, True, True]")
+	says(t, other, seen, "[False, False, False]")
+	if err := one.Session.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_ = filepath.WalkDir(m.base, func(path string, _ os.DirEntry, _ error) error {
+		if base := filepath.Base(path); base == "copy" || base == "made" {
+			t.Errorf("%s is left", path)
+		}
+		return nil
+	})
+}
+
+func TestPage_WhatIsNotProtected(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	write(t, filepath.Join(m.work, ".env"), "KEY=1")
+	write(t, filepath.Join(m.home, "letter.txt"), "dear")
+	if err := os.Link(filepath.Join(m.home, "letter.txt"), filepath.Join(m.work, "linked")); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, m, workspace(m))
+	r.Run(t, atHome)
+	for _, c := range []struct{ code, want string }{
+		{"print(readable('project/.env'), readable('letter.txt'))", "open: KEY=1 open: dear"},
+		{"print(readable('../outside/file'))", "open: outside"},
+		{"print(puts('letter.txt'), puts('project/linked'))", "Read-only file system written"},
+		{"import shutil; shutil.rmtree('project/.git/refs/heads'); print(os.path.exists('project/.git/refs/heads'))", "False"},
+	} {
+		says(t, r, c.code, c.want)
+	}
+	if got := readText(filepath.Join(m.home, "letter.txt")); got != "from inside" {
+		t.Errorf("the other name of the file has %q", got)
+	}
+}
+
+func TestPage_PlacesOfProgramsAreGivenOnlyBeforeTheStart(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	places := []string{".local/bin", ".bashrc", ".config/systemd"}
+	r := open(t, m, workspace(m))
+	for _, place := range places {
+		if r.Session.Allow(t.Context(), session.Grant{Write: filepath.Join(m.home, place)}) == nil {
+			t.Errorf("%s was given to a running session", place)
+		}
+	}
+	box := workspace(m)
+	for _, place := range append(places, "project/.vscode", "project/.git/hooks") {
+		box.Writable = append(box.Writable, filepath.Join(m.home, place))
+	}
+	named := open(t, m, box)
+	named.Run(t, atHome)
+	says(t, named, "print(puts('.local/bin/x'), puts('.bashrc'), puts('.config/systemd/x'))", "written written written")
+	says(t, named, "print(puts('project/.vscode/x'), '|', puts('project/.git/hooks/pre-push'))", "Read-only file system | Read-only file system")
+}
+
+func TestPage_AtMostTwentyNamesAreSaidNotToBeShown(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	for i := range 25 {
+		write(t, filepath.Join(m.home, ".data"+strconv.Itoa(i), "x"), "old")
+	}
+	r := open(t, m, workspace(m))
+	r.Run(t, atHome)
+	told := 0
+	for i := range 25 {
+		told += strings.Count(r.Run(t, "open(os.environ['HOME'] + '/.data"+strconv.Itoa(i)+"/x')").Script(), "the sandbox does not show")
+	}
+	if told != 20 {
+		t.Errorf("got %d lines, want 20", told)
+	}
+}
+
+func TestPage_WithoutAListNoHostIsAdded(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	r := open(t, m, workspace(m))
+	allows(t, r, session.Grant{Host: "example.org"}, "cannot be allowed single hosts: its network is none")
+}
