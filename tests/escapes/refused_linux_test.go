@@ -75,7 +75,7 @@ func TestSandbox_SaysWhatHasNoLayer(t *testing.T) {
 	attributes.Cloneflags |= syscall.CLONE_NEWNS
 	got := m.tries(t, `mkdir -p "$HOME/o/u" "$HOME/o/w" "$HOME/o/m" &&
 		mount -t overlay -o "userxattr,lowerdir=$HOME/mine,upperdir=$HOME/o/u,workdir=$HOME/o/w" o "$HOME/o/m" && export TMPDIR="$HOME/o/m"`, attributes)
-	if !strings.HasPrefix(got, "started: ") || !strings.Contains(got, "read-only for this session: its filesystem takes no layer") {
+	if !strings.HasPrefix(got, "started: ") || !strings.Contains(got, "read-only for this session: its filesystem does not allow overlays") {
 		t.Errorf("got %q, want a start with a notice", got)
 	}
 }

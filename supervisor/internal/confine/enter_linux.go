@@ -322,7 +322,7 @@ func (b *Box) overlays(state func(string, fs.FileMode) string) map[string]string
 		}
 		if err != nil {
 			refused[from] = true
-			b.notices = append(b.notices, fmt.Sprintf("caches and libraries in %s are read-only for this session: its filesystem takes no layer (%v)", from, err))
+			b.notices = append(b.notices, fmt.Sprintf("caches and libraries in %s are read-only for this session: its filesystem does not allow overlays (%v)", from, err))
 			continue
 		}
 		mounted[from] = at

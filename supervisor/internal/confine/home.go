@@ -267,7 +267,7 @@ func (h *homeBuilder) documents(dir string) {
 		case dir == h.home && (strings.HasPrefix(e.Name(), ".") || slices.Contains(foreignNames, e.Name())), !h.first && !h.known[path]:
 			continue
 		case h.first && len(h.known) == maxDocuments:
-			h.notice("%s has more than %d names, and this session sees the first %d only", h.home, maxDocuments, maxDocuments)
+			h.notice("%s has more than %d names, and this session sees the first %d only: show others with --readable", h.home, maxDocuments, maxDocuments)
 			return
 		}
 		h.known[path] = true

@@ -459,7 +459,7 @@ func (p *planner) layers(s *workers.Sandbox, o Origin, work []string) {
 // few of them.
 func (p *planner) layer(dir, state string) {
 	if inside(state, dir) {
-		p.notice("%s holds the files of sessions, so it has no layer: it is read-only", dir)
+		p.notice("%s holds the files of sessions, so this session has no copy of it and cannot write it", dir)
 		return
 	}
 	from := dir

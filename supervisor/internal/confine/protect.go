@@ -54,7 +54,7 @@ func (p *planner) protect(work []string, entries int) {
 		s.walk(dir, dir)
 	}
 	if s.left <= 0 {
-		p.notice("the workspace has more than %d files: repositories deep in it were not looked for, and their hooks can be written", entries)
+		p.notice("the workspace has more than %d files: repositories deep in it were not looked for, and programs that their git settings name are not protected; use a smaller directory if you have such", entries)
 	}
 }
 
