@@ -159,16 +159,24 @@ func TestGuard_ReadsGitsSettingsAsGitDoes(t *testing.T) {
 		{"the old form of a section", "[filter.x]\n\tsmudge = sh tools/smudge\n", "tools/smudge"},
 		{"a condition that does not hold now", "[includeIf \"onbranch:never\"]\n\tpath = ../some.gitconfig\n", "some.gitconfig"},
 		{"a hook that is a link", "", "scripts/pre-push"},
+		{"an odd form in a file that another one includes, under a condition", "[includeIf \"onbranch:never\"]\n\tpath = ../some.gitconfig\n", "tools/monitor"},
+		{"a directory and a program in it", "[filter \"x\"]\n\tclean = cd tools && ./clean\n", "tools/clean"},
 	}
 	for i, f := range forms {
 		dir := "forms/" + string(rune('a'+i))
 		m.outsideDoes(t, m.work, "git init -q "+dir)
 		write(t, filepath.Join(m.work, dir, ".git/more"), f.settings)
+		write(t, filepath.Join(m.work, dir, "some.gitconfig"), "[include] path = other.gitconfig\n")
+		write(t, filepath.Join(m.work, dir, "other.gitconfig"), "[core]\n\tfsmonitor = \"tools/mon\\\nitor\" ; ours\n")
 		write(t, filepath.Join(m.work, dir, f.reached), "")
 		m.outsideDoes(t, filepath.Join(m.work, dir), "cat .git/more >> .git/config && rm .git/more && ln -s ../../scripts/pre-push .git/hooks/pre-push")
 	}
+	m.outsideDoes(t, filepath.Join(m.work, "forms/a"), "ln -s ../../scripts/later .git/hooks/post-merge")
 	r := open(t, m, workspace(m))
 	r.Run(t, tryToChange)
+	if said := r.Run(t, "print(changes("+quoted("puts('forms/a/scripts/later')")+"))").Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
+		t.Errorf("a hook that leads to what is not there: got %q, want it held", said)
+	}
 	for i, f := range forms {
 		t.Run(f.what, func(t *testing.T) {
 			path := "forms/" + string(rune('a'+i)) + "/" + f.reached

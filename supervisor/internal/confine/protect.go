@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"unicode"
 
+	"github.com/kballard/go-shellquote"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -141,7 +142,7 @@ func (s *search) repository(dir, base string) {
 		entries, _ := os.ReadDir(dir)
 		for _, e := range entries {
 			if e.Type()&os.ModeSymlink != 0 {
-				s.reach(real(filepath.Join(dir, e.Name())), base)
+				s.reach(filepath.Join(dir, e.Name()), base)
 			}
 		}
 	}
@@ -345,37 +346,43 @@ const (
 	namedProgram  = "program"  // a program that git runs
 )
 
-// maxGitAsked bounds the repositories whose settings git is asked for, at some milliseconds each.
+// maxGitAsked bounds how often git is asked for settings, at some milliseconds each.
 const maxGitAsked = 64
 
 // namedIn returns the paths that the settings of a work tree give to git, as git itself reads them, and the
-// files that it has read. Where it reads none, or for settings that do not count now, they are read here.
+// files that it has read. Settings that do not count now, such as those of another branch, are included.
 func (s *search) namedIn(work, config string) (paths map[string]string, read map[string]bool) {
 	paths, read = map[string]string{}, map[string]bool{}
-	if s.asked++; s.asked <= maxGitAsked {
-		s.askGit(work, config, paths, read)
-	}
+	s.askGit(work, config, paths, read)
 	files := append(s.p.userConfigs(), filepath.Join(config, "config"), filepath.Join(config, "config.worktree"))
-	for path, what := range paths {
-		if what == namedSettings {
-			files = append(files, path) // git reads it in some branch, or in another work tree
+	for known := map[string]bool{}; ; files = files[1:] {
+		for path, what := range paths {
+			if what == namedSettings && !known[path] {
+				known[path], files = true, append(files, path)
+			}
 		}
-	}
-	for _, file := range files {
-		if read[file] {
+		if len(files) == 0 {
+			return paths, read
+		}
+		file := files[0]
+		if read[file] || !exists(file) || s.askGit(work, config, paths, read, "--file", file) {
 			continue
 		}
 		for path, what := range s.named(file, work) {
 			paths[path] = cmp.Or(paths[path], what)
 		}
 	}
-	return paths, read
 }
 
-// askGit adds the paths that git finds in its settings, and the files that it has read.
-func (s *search) askGit(work, config string, paths map[string]string, read map[string]bool) {
-	// With --show-origin and -z: the file, a zero byte, the key, a line's end, the value, a zero byte.
-	fields := bytes.Split(gitWith(work, append([]string{"HOME=" + s.p.home}, s.p.git...), "config", "--list", "-z", "--show-origin", "--includes"), []byte{0})
+// askGit adds the paths that git finds in its settings, or in those of one file, and the files that it has
+// read. It reports whether git answered.
+func (s *search) askGit(work, config string, paths map[string]string, read map[string]bool, which ...string) bool {
+	if s.asked++; s.asked > maxGitAsked {
+		return false
+	}
+	args := append([]string{"config", "--list", "-z", "--show-origin", "--includes"}, which...)
+	// The file, a zero byte, the key, a line's end, the value, a zero byte.
+	fields := bytes.Split(gitWith(work, append([]string{"HOME=" + s.p.home}, s.p.git...), args...), []byte{0})
 	for i := 0; i+1 < len(fields) && len(paths) < maxPlaces; i += 2 {
 		name, isFile := strings.CutPrefix(string(fields[i]), "file:")
 		origin := s.absolute(name, work)
@@ -386,86 +393,122 @@ func (s *search) askGit(work, config string, paths map[string]string, read map[s
 			paths[origin] = cmp.Or(paths[origin], namedSettings)
 		}
 		key, value, _ := strings.Cut(string(fields[i+1]), "\n")
-		switch key = strings.ToLower(key); {
-		case value == "":
-		case key == "core.hookspath":
-			paths[s.absolute(value, work)] = namedHooks
-		case strings.HasPrefix(key, "include") && strings.HasSuffix(key, ".path"):
-			paths[s.absolute(value, filepath.Dir(origin))] = namedSettings
-		default:
-			for _, path := range s.programsIn(key, value, work) {
-				paths[path] = cmp.Or(paths[path], namedProgram)
-			}
+		s.setting(paths, strings.ToLower(key), value, work, filepath.Dir(origin))
+	}
+	return len(fields) > 1
+}
+
+// setting adds the paths that one setting gives to git, which was found in a directory.
+func (s *search) setting(paths map[string]string, key, value, work, dir string) {
+	switch {
+	case value == "":
+	case key == "core.hookspath":
+		paths[s.absolute(value, work)] = namedHooks
+	case strings.HasPrefix(key, "include") && strings.HasSuffix(key, ".path"):
+		path := s.absolute(value, dir)
+		paths[path] = cmp.Or(paths[path], namedSettings)
+	default:
+		for _, path := range s.programsIn(key, value, work) {
+			paths[path] = cmp.Or(paths[path], namedProgram)
 		}
 	}
 }
 
-// named returns the paths that a settings file gives to git, for a work tree, and those in the
-// settings that it includes.
+// named returns the paths that a settings file gives to git, for a work tree. It reads those where git is not
+// asked.
 func (s *search) named(file, work string) map[string]string {
 	paths := map[string]string{}
-	for queue := []string{file}; len(queue) > 0 && len(paths) < maxPlaces; queue = queue[1:] {
-		section := ""
-		for line := range strings.Lines(string(settingsOf(queue[0]))) {
-			line = strings.TrimSpace(line)
-			if head, rest, ok := strings.Cut(line, "]"); ok && strings.HasPrefix(line, "[") { // a setting may stand behind it
-				section, line = strings.ToLower(strings.Trim(head, "[ \t")), strings.TrimSpace(rest)
-			}
-			key, value, _ := strings.Cut(line, "=")
-			key, value = strings.ToLower(strings.TrimSpace(key)), strings.Trim(strings.TrimSpace(value), `"`)
-			switch {
-			case value == "":
-			case section == "core" && key == "hookspath":
-				paths[s.absolute(value, work)] = namedHooks
-			case strings.HasPrefix(section, "include") && key == "path":
-				if included := s.absolute(value, filepath.Dir(queue[0])); paths[included] == "" {
-					paths[included] = namedSettings
-					queue = append(queue, included)
-				}
-			default:
-				for _, path := range s.programsIn(section+"."+key, value, work) {
-					paths[path] = cmp.Or(paths[path], namedProgram)
-				}
-			}
+	section := ""
+	for line := range strings.Lines(string(settingsOf(file))) {
+		line = strings.TrimSpace(line)
+		if head, rest, ok := strings.Cut(line, "]"); ok && strings.HasPrefix(line, "[") { // a setting may stand behind it
+			section, line = strings.ToLower(strings.Trim(head, "[ \t")), strings.TrimSpace(rest)
 		}
+		key, value, _ := strings.Cut(line, "=")
+		s.setting(paths, section+"."+strings.ToLower(strings.TrimSpace(key)), strings.Trim(strings.TrimSpace(value), `"`), work, filepath.Dir(file))
 	}
 	return paths
 }
 
 // programsIn returns the programs of a work tree in a setting: filters, drivers of diffs and merges, and
-// other commands, which git runs from its top. They may be the whole, a quoted part, or a word of it, also
-// one behind a variable or an option, and may come later.
+// other commands, which git runs by a shell from its top. Any word of it may be one, and may come later, or
+// be in a directory that another word names.
 func (s *search) programsIn(key, value, work string) (paths []string) {
-	words := append([]string{value}, strings.FieldsFunc(value, func(r rune) bool { return r == '"' || r == '\'' })...)
-	for i, word := range strings.FieldsFunc(value, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("\"'!;&|()$`\\=<>{}", r) }) {
-		switch first, rest, found := strings.Cut(word, "/"); {
-		case found && (first == "" || strings.Contains(value, "$")):
-			words = append(words, word, rest)
-		case found:
-			words = append(words, word)
-		case i > 0 && strings.Contains(word, "."):
-			words = append(words, "./"+word)
+	alone := runsAlone[gitWord.FindString(key)]
+	words := wordsOf(value, alone)
+	dirs := []string{work}
+	if alone {
+		for _, word := range words {
+			if dir := s.absolute(word, work); len(dirs) < mostDirs && dir != work && inside(dir, work) && isDir(dir) {
+				dirs = append(dirs, dir)
+			}
 		}
 	}
-	kind := gitWord.FindString(key)
 	for _, word := range words {
-		if !strings.Contains(word, "/") && !strings.Contains(value, "$") {
-			continue
+		for _, dir := range dirs {
+			path, named := s.absolute(word, dir), strings.Contains(word, "/")
+			if path == work || !inside(path, work) {
+				continue
+			}
+			st, err := os.Stat(path)
+			switch {
+			case err != nil && (!alone || !named || dir != work || strings.Contains(value, "$")):
+			case err == nil && st.IsDir() && (!alone || !named || strings.HasPrefix(key, "core.")):
+			default:
+				paths = append(paths, path)
+			}
 		}
-		path := s.absolute(word, work)
-		if !inside(path, work) || path == work {
-			continue
-		}
-		if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() || err != nil && runsAlone[kind] {
-			paths = append(paths, path)
-		}
+	}
+	if key == "init.templatedir" { // with hooks
+		paths = append(paths, s.absolute(value, work))
 	}
 	return paths
 }
 
+// mostDirs bounds the directories in which the programs of one setting are looked for.
+const mostDirs = 8
+
+// wordsOf returns what may be a path in a command for a shell: all of it, its words, without quotes, and what
+// stands in these behind an option, a variable or a sign of the shell's. Without a slash only an argument may
+// be, with a dot in it or of a program that git runs without being told.
+func wordsOf(value string, alone bool) (words []string) {
+	if strings.Contains(value, "/") {
+		words = append(words, value)
+	}
+	add := func(word string, bare bool) {
+		word, _, _ = strings.Cut(word, "*") // the directory of a pattern
+		if bare || strings.Contains(word, "/") {
+			words = append(words, word)
+		}
+	}
+	isSign := func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("\"'!;&|()$`\\:=<>{}?[],", r) }
+	quoted, _ := shellquote.Split(value)
+	for _, word := range slices.Concat(quoted, strings.FieldsFunc(value, func(r rune) bool { return r == '"' || r == '\'' })) {
+		add(word, false)
+	}
+	for i, word := range strings.FieldsFunc(value, isSign) {
+		if i > 0 && strings.Contains(word, ".") && !strings.Contains(word, "/") {
+			word = "./" + word
+		}
+		add(word, alone && i > 0)
+		if len(word) > 2 && word[0] == '-' {
+			add(word[2:], false)
+		}
+		for found := strings.Contains(value, "$") || strings.HasPrefix(word, "/"); found; { // what a variable names may be the work tree
+			if _, word, found = strings.Cut(word, "/"); found {
+				add(word, true)
+			}
+		}
+	}
+	return words
+}
+
 // runsAlone are sections with programs that git runs without being told. They are protected before they are
 // there.
-var runsAlone = map[string]bool{"core": true, "credential": true, "diff": true, "filter": true, "gpg": true, "merge": true}
+var runsAlone = map[string]bool{
+	"core": true, "credential": true, "diff": true, "difftool": true, "filter": true, "gpg": true, "interactive": true, "lfs": true, "merge": true,
+	"mergetool": true, "pager": true, "sendemail": true, "sequence": true, "trailer": true, "uploadpack": true,
+}
 
 // settingsOf reads a file that a session may have made: it may be anything, such as a pipe in
 // which nothing ever comes. nil stands for all that is no settings file.
