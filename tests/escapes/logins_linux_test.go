@@ -109,7 +109,8 @@ func TestHome_ShowsDocumentsToolsAndPlainSettings(t *testing.T) {
 	m := newMachine(t)
 	for name, text := range map[string]string{
 		".pyenv/version": "3.14", ".Rprofile": "options(digits=7)", "data/deep/numbers.csv": "1,2", ".foreign/bin/tool": "#!", ".foreign/lib/library": "code", ".foreign/token": secret,
-		".gitconfig":           "[user]\n\tname = \"A \\\"B\\\" C\" ; a comment\n\temail = a@example.org\n[credential]\n\thelper = !echo " + secret + "\n[include]\n\tpath = .gitmore\n",
+		".gitconfig":           "[user]\n\tname = \"A \\\"B\\\" C\" ; a comment\n\temail = a@example.org\n[credential]\n\thelper = !echo " + secret + "\n[include]\n\tpath = .gitmore\n[core]\n\texcludesFile = ~/.ignored\n[filter \"lfs\"]\n\tclean = git-lfs clean -- %f\n\trequired\n[filter \"x\"]\n\tclean = openssl -k " + secret + "\n",
+		".ignored":             "*.scratch\n",
 		".gitmore":             "[init]\n\tdefaultBranch = trunk\n[url \"https://me:" + secret + "@example.org/\"]\n\tinsteadOf = https://example.org/\n",
 		".Renviron":            "R_LIBS_SITE=/opt/r\nGITHUB_PAT=" + secret + "\n",
 		".config/pip/pip.conf": "[global]\nindex-url = https://me:" + secret + "@pypi.example.org/simple\n",
@@ -142,7 +143,9 @@ func TestHome_ShowsDocumentsToolsAndPlainSettings(t *testing.T) {
 		{"nothing else there", "print(os.path.exists('.foreign/token'))", "False"},
 		{"the name in git", "print(subprocess.run(['git', 'config', 'user.name'], capture_output=True, text=True).stdout)", `A "B" C`},
 		{"an included setting of git", "print(subprocess.run(['git', 'config', 'init.defaultBranch'], capture_output=True, text=True).stdout)", "trunk"},
-		{"no address of git's", "print(subprocess.run(['git', 'config', '--global', '--get-regexp', 'url|credential|include'], capture_output=True, text=True).stdout)", ""},
+		{"what the user ignores everywhere", "print(subprocess.run(['git', 'check-ignore', 'a.scratch'], cwd='project', capture_output=True, text=True).stdout)", "a.scratch"},
+		{"the filter of LFS", "print(subprocess.run(['git', 'config', 'filter.lfs.clean'], capture_output=True, text=True).stdout)", "git-lfs clean -- %f"},
+		{"no address of git's", "print(subprocess.run(['git', 'config', '--global', '--get-regexp', 'url|credential|include|filter.x'], capture_output=True, text=True).stdout)", ""},
 		{"variables of R", "print(readable('.Renviron'))", "open: R_LIBS_SITE=/opt/r"},
 		{"the registry of pip", "print(readable('.config/pip/pip.conf'))", "open: [global]\nindex-url = https://pypi.example.org/simple"},
 		{"the channels of conda", "print(readable('.condarc'))", "open: channels:\n  - https://conda.example.org/t//main"},

@@ -55,7 +55,8 @@ func (s *settings) write() error {
 	}
 	p := &planner{home: s.home, directories: s.directories}
 	sources, files := records{}, map[string]string{}
-	texts := map[string][]byte{".gitconfig": plainGitSettings(s.home, sources, p.at(".gitconfig"), p.at(".config/git/config"))}
+	texts := map[string][]byte{}
+	plainGitSettings(texts, s.home, sources, p.at(".gitconfig"), p.at(".config/git/config"))
 	for _, f := range settingsFiles {
 		source := p.at(f.name)
 		sources.note(source)
@@ -115,16 +116,22 @@ var login = regexp.MustCompile(`(://)[^/\s"']*@|(/t/)[^/\s"']+(/)`)
 func withoutLogins(text []byte) []byte { return login.ReplaceAll(text, []byte("$1$2$3")) }
 
 // plainGit are the settings of git's that name no programs, addresses or further files, by section and
-// name.
+// name. Without those of LFS git would commit the content of files in the place of their pointers.
 var plainGit = map[string][]string{
 	"user": {"name", "email"}, "init": {"defaultbranch"}, "pull": {"rebase", "ff"}, "push": {"default", "autosetupremote"}, "safe": {"directory"},
 	"core": {"autocrlf", "eol", "ignorecase", "precomposeunicode", "quotepath", "safecrlf", "symlinks"},
-	"diff": {"algorithm", "renames"}, "fetch": {"prune"}, "merge": {"conflictstyle", "ff"}, "rebase": {"autosquash", "autostash"}, "rerere": {"enabled"},
+	"diff": {"algorithm", "renames"}, "fetch": {"prune"}, "filter": {"lfs.clean", "lfs.process", "lfs.required", "lfs.smudge"}, "merge": {"conflictstyle", "ff"}, "protocol": {"file.allow"}, "rebase": {"autosquash", "autostash"}, "rerere": {"enabled"},
 }
 
-// plainGitSettings returns the plain part of settings of git's, as git reads them, and notes which files
-// they are.
-func plainGitSettings(home string, sources records, files ...string) []byte {
+// listsOfGit are the files that settings of git's name, and where git looks for them without a setting.
+var listsOfGit = map[string]string{"core.excludesfile": ".config/git/ignore", "core.attributesfile": ".config/git/attributes"}
+
+// plainGitSettings adds the plain part of settings of git's, as git reads them, and of the lists that they
+// name. It notes which files those are.
+func plainGitSettings(texts map[string][]byte, home string, sources records, files ...string) {
+	for _, name := range listsOfGit {
+		texts[name] = nil
+	}
 	var plain bytes.Buffer
 	for _, file := range files {
 		sources.note(file)
@@ -139,13 +146,21 @@ func plainGitSettings(home string, sources records, files ...string) []byte {
 			if strings.HasPrefix(key, "include") && strings.HasSuffix(key, ".path") && len(sources) < maxSources {
 				sources.note(s.absolute(value, filepath.Dir(origin)))
 			}
+			if name := listsOfGit[key]; name != "" && len(sources) < maxSources {
+				list := s.absolute(value, home)
+				sources.note(list)
+				texts[name] = settingsOf(list)
+			}
 			section, name, _ := strings.Cut(key, ".")
 			if ok && slices.Contains(plainGit[section], name) {
+				if sub, last, found := strings.Cut(name, "."); found {
+					section, name = section+" \""+sub+"\"", last
+				}
 				plain.WriteString("[" + section + "]\n\t" + name + " = \"" + quoteGit.Replace(value) + "\"\n")
 			}
 		}
 	}
-	return plain.Bytes()
+	texts[".gitconfig"] = plain.Bytes()
 }
 
 // maxSources bounds the files that are looked at for changes of git's settings when a turn begins.
