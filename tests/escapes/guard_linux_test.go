@@ -92,7 +92,8 @@ func TestGuard_WhatProgramsOutsideMakeOrReplaceStaysAsItIs(t *testing.T) {
 
 func quoted(text string) string { return `"` + strings.ReplaceAll(text, `"`, `\"`) + `"` }
 
-// The session may change repositories that it made itself, and git works in the others.
+// The session may change repositories that it made itself, but for hooks and programs, and git works in the
+// others.
 func TestGuard_LeavesGitWorking(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -100,15 +101,14 @@ func TestGuard_LeavesGitWorking(t *testing.T) {
 	r := open(t, m, workspace(m))
 	r.Run(t, tryToChange)
 	for _, c := range []struct{ what, script string }{
-		{"init and settings", "git init -q mine && cd mine && git config user.name T && git config user.email t@example.org && git config alias.x status"},
-		{"hooks of its own", "cd mine && printf '#!/bin/sh\\n' > .git/hooks/pre-commit && chmod +x .git/hooks/pre-commit && git commit -q --allow-empty -m first"},
+		{"init and settings", "git init -q mine && cd mine && git config user.name T && git config user.email t@example.org && git config commit.gpgsign false && git commit -q --allow-empty -m first"},
 		{"a bare repository", "git init -q --bare mine.git && git -C mine.git config user.name T"},
 		{"a clone with settings of editors", "mkdir mine/.vscode && echo '{}' > mine/.vscode/x && cd mine && git add . && git commit -q -m x && cd .. && git clone -q mine copy && test -f copy/.vscode/x"},
 		{"plain settings of the user's repository", "git config user.name U && git config --unset user.name && git config user.name T && git config pull.rebase true && test \"$(git config user.name)\" = T"},
 		{"a remote and a branch that follows one", "git remote add other ./other.git && git push -q -u other HEAD:refs/heads/followed && git fetch -q other && git branch -q --track side2 other/followed && git config branch.side2.remote && git branch -q -D side2"},
-		{"a submodule of its own", "git -c protocol.file.allow=always submodule --quiet add \"$PWD/mine\" added && git -C added config core.pager x && git commit -q -m submodule && git rm -q -f added && git commit -q -m none"},
+		{"a submodule of its own", "git -c protocol.file.allow=always submodule --quiet add \"$PWD/mine\" added && git -C added config user.name T && git commit -q -m submodule && git rm -q -f added && git commit -q -m none"},
 		{"no program in settings", "! git config core.fsmonitor x && ! git config --global core.pager x && ! git config remote.other.url ext::x && test -z \"$(git config core.fsmonitor)\""},
-		{"no remote that the session made", "git init -q --bare mine2.git && ! git remote add evil ./mine2.git && ! git remote add evil mine2.git && ! git remote add evil \"file://$PWD/mine2.git\" && ! git config branch.new.remote mine2.git && ! git config branch.new.remote ./absent && git remote add away https://example.org/x && git config branch.new.remote away && ln -s other.git swapped && ! git remote add evil ./swapped"},
+		{"a remote that the session made", "git init -q --bare mine2.git && git remote add own ./mine2.git && git push -q own HEAD && git fetch -q own"},
 		{"a push to a bare repository", "git -C mine push -q ../other.git HEAD:refs/heads/main"},
 		{"a repository of its own is moved and removed", "mv copy moved && git -C moved config user.name U && rm -rf moved"},
 		{"a commit, a branch, a tag and a merge", "echo x >> README && git commit -q -am x && git checkout -q -b side && git commit -q --allow-empty -m y && git checkout -q - && git merge -q side && git tag t && git branch -d -q side"},
@@ -139,7 +139,7 @@ func TestGuard_LeavesGitWorking(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.WaitUntilReady(t)
-	says(t, r, "import subprocess; print(subprocess.run('git config core.pager x && cd .. && rm -rf mine', shell=True, cwd="+quoted(m.work+"/mine")+").returncode)", "0") // still its own
+	says(t, r, "import subprocess; print(subprocess.run('git config user.name U && cd .. && rm -rf mine', shell=True, cwd="+quoted(m.work+"/mine")+").returncode)", "0") // still its own
 }
 
 func quotedLines(text string) string {
@@ -321,11 +321,11 @@ func TestGuard_ARepositoryOfOneSessionIsForeignToAnother(t *testing.T) {
 	for _, r := range []*drive.REPL{one, other} {
 		r.Run(t, tryToChange)
 	}
-	says(t, one, "print(subprocess.run('git init -q mine && git -C mine config core.pager x', shell=True).returncode)", "0")
-	says(t, other, "print(subprocess.run('git -C mine config core.pager y', shell=True, stderr=subprocess.DEVNULL).returncode)", "4")
+	says(t, one, "print(subprocess.run('git init -q mine && git -C mine remote add there x', shell=True).returncode)", "0")
+	says(t, other, "print(subprocess.run('git -C mine remote set-url there y', shell=True, stderr=subprocess.DEVNULL).returncode)", "128")
 	says(t, other, "print(changes(\"puts('mine/.git/hooks/pre-commit')\"))", "held: [Errno 30] Read-only file system: 'mine/.git/hooks/pre-commit'")
-	says(t, other, "print(subprocess.run('git init -q yours && git -C yours config core.pager y && echo x > mine/file', shell=True).returncode)", "0")
-	says(t, one, "print(subprocess.run('git -C mine config core.pager z && ! git -C yours config core.pager z', shell=True, stderr=subprocess.DEVNULL).returncode)", "0")
+	says(t, other, "print(subprocess.run('git init -q yours && git -C yours remote add there y && echo x > mine/file', shell=True).returncode)", "0")
+	says(t, one, "print(subprocess.run('git -C mine remote set-url there z && ! git -C yours remote set-url there z', shell=True, stderr=subprocess.DEVNULL).returncode)", "0")
 }
 
 // Git says that it could not write, and the denial names the setting.

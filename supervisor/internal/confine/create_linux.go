@@ -113,11 +113,7 @@ func (b *Box) make(n *notification, f *fileCall, paths [2]string) (fd int, err e
 	return -1, b.atNew(paths[0], strings.HasPrefix(f.name, "symlink"), func(s spot) error {
 		switch f.name {
 		case "mkdir", "mkdirat":
-			err := b.masked(n, func() error { return unix.Mkdirat(s.dir, s.name, uint32(args[f.paths[0].path+1])) })
-			if err == nil {
-				b.noteMade(s.full)
-			}
-			return err
+			return b.masked(n, func() error { return unix.Mkdirat(s.dir, s.name, uint32(args[f.paths[0].path+1])) })
 		case "mknod", "mknodat":
 			mode := uint32(args[f.paths[0].path+1])
 			if runsAsOwner(mode) {
@@ -219,10 +215,26 @@ func (b *Box) at(file string, moving bool, do func(spot) error) error {
 	return do(s)
 }
 
+// admitted calls do, which makes a name, and undoes that if what it has made must not be.
+func (b *Box) admitted(s spot, do func(spot) error) error {
+	err := do(s)
+	if err != nil {
+		return err
+	}
+	if err = b.admit(s, false); err != nil && unix.Unlinkat(s.dir, s.name, 0) == unix.EISDIR {
+		_ = unix.Unlinkat(s.dir, s.name, unix.AT_REMOVEDIR)
+	}
+	return err
+}
+
 // atNew is at for a call that fails where the name is there, whatever is protected.
 func (b *Box) atNew(file string, moving bool, do func(spot) error) error {
-	err := b.at(file, moving, do)
-	if kept, isKept := err.(keptError); isKept && exists(kept.path) {
+	tried := false
+	err := b.at(file, moving, func(s spot) error {
+		tried = true
+		return b.admitted(s, do)
+	})
+	if kept, isKept := err.(keptError); isKept && !tried && exists(kept.path) {
 		return unix.EEXIST
 	}
 	return err
@@ -297,21 +309,40 @@ func (b *Box) rename(f *fileCall, args *[6]uint64, paths [2]string) error {
 	if done, err := b.replaceSettings(from, paths[1], flags); done || err != nil {
 		return err
 	}
+	tried := false
 	err = b.at(paths[1], true, func(to spot) error {
+		tried = true
 		if exchanges { // it is moved as well
 			if err := b.mayMove(to); err != nil {
 				return err
 			}
 		}
-		return unix.Renameat2(from.dir, from.name, to.dir, to.name, flags)
+		return b.move(from, to, flags)
 	})
-	if kept, isKept := err.(keptError); isKept && !exchanges { // nothing is in the place of something of another kind, whatever is protected
+	if kept, isKept := err.(keptError); isKept && !tried && !exchanges { // nothing is in the place of something of another kind, whatever is protected
 		switch isDir, onDir := from.kind() == unix.S_IFDIR, isDirectoryAt(unix.AT_FDCWD, kept.path); {
 		case onDir && !isDir:
 			return unix.EISDIR
 		case isDir && !onDir && exists(kept.path):
 			return unix.ENOTDIR
 		}
+	}
+	return err
+}
+
+// move renames, and renames back if what has become of it must not be. Where a file takes the place of
+// another, its name was there before.
+func (b *Box) move(from, to spot, flags uint) error {
+	replaces := flags&unix.RENAME_EXCHANGE == 0 && to.kind() != 0
+	if err := unix.Renameat2(from.dir, from.name, to.dir, to.name, flags); err != nil || replaces {
+		return err
+	}
+	err := b.admit(to, true)
+	if err == nil && flags&unix.RENAME_EXCHANGE != 0 {
+		err = b.admit(from, true)
+	}
+	if err != nil {
+		_ = unix.Renameat2(to.dir, to.name, from.dir, from.name, flags)
 	}
 	return err
 }
@@ -359,7 +390,7 @@ func (b *Box) link(n *notification, f *fileCall, args *[6]uint64, to string) err
 			}
 		}
 		defer from.close()
-		if b.protects(from.full) {
+		if b.isHeld(from.full) {
 			return keptError{path: from.full} // its new name could be written
 		}
 		return b.atNew(to, false, func(s spot) error { return unix.Linkat(from.dir, last, s.dir, s.name, 0) })
@@ -370,7 +401,7 @@ func (b *Box) link(n *notification, f *fileCall, args *[6]uint64, to string) err
 // mayWrite returns why an open file must not be written.
 func (b *Box) mayWrite(fd int) error {
 	full, err := b.realPath(fd)
-	if err == nil && b.protects(full) {
+	if err == nil && b.isHeld(full) {
 		err = keptError{path: full}
 	}
 	return err
@@ -743,6 +774,9 @@ func (b *Box) openOnce(n *notification, dir, last string, flags, plain int, mode
 		if s.kind() == unix.S_IFLNK && !b.closes(s.full) {
 			return -1, unix.ELOOP // what it leads to is judged
 		}
+		if flags&unix.O_CREAT != 0 && b.isLinkOf(s) {
+			return b.openLink(s)
+		}
 		return -1, err
 	}
 	if flags&unix.O_EXCL == 0 || flags&unix.O_CREAT == 0 {
@@ -752,6 +786,10 @@ func (b *Box) openOnce(n *notification, dir, last string, flags, plain int, mode
 				unix.Close(fd)
 				return -1, unix.EISDIR
 			}
+			if err == nil && flags&writes != 0 && b.isHeld(s.full) { // it is in a repository since a moment ago
+				unix.Close(fd)
+				return -1, keptError{path: s.full}
+			}
 			return fd, err
 		}
 	}
@@ -759,12 +797,15 @@ func (b *Box) openOnce(n *notification, dir, last string, flags, plain int, mode
 		return -1, unix.EPERM
 	}
 	fd := -1
-	err = b.masked(n, func() (err error) {
-		fd, err = unix.Openat(s.dir, s.name, plain|unix.O_CREAT|unix.O_EXCL, mode&0o7777)
-		return err
+	err = b.admitted(s, func(s spot) error {
+		return b.masked(n, func() (err error) {
+			fd, err = unix.Openat(s.dir, s.name, plain|unix.O_CREAT|unix.O_EXCL, mode&0o7777)
+			return err
+		})
 	})
-	if err == nil {
-		b.noteMade(s.full)
+	if err != nil && fd >= 0 {
+		unix.Close(fd)
+		fd = -1
 	}
 	return fd, err
 }
@@ -837,7 +878,7 @@ func (k keptError) Error() string { return k.path + " must not be made or change
 // be made, but not moved there with something in it. Case does not count, because on some filesystems
 // it does not.
 func (b *Box) mayMake(s spot, moving bool) error {
-	if b.protects(s.full) || b.fills(s.full, moving) {
+	if b.isHeld(s.full) || b.fills(s.full, moving) {
 		return keptError{path: s.full}
 	}
 	b.keeping.RLock()

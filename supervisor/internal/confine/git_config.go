@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// A session may change plain settings of a repository that it did not make: those that name no programs,
-// files or servers but for a new remote. git writes the whole file anew, so the stage compares the old
-// text with the new one. It reads only what git itself writes. Anything else counts as one opaque line,
-// which must stay as and where it is.
+// A session may change plain settings of a repository: those that name no programs or files, and of a
+// repository that it did not make no servers but for a new remote. git writes the whole file anew, so the
+// stage compares the old text with the new one. It reads only what git itself writes. Anything else counts
+// as one opaque line, which must stay as and where it is.
 
 // maySet are the settings that a session may add, change and remove, by section and name.
 var maySet = map[string][]string{
@@ -23,10 +23,50 @@ var mayAdd = map[string][]string{
 	"branch": {"merge", "remote"}, "remote": {"fetch", "url"}, "submodule": {"url"},
 }
 
+// mayOwn are those that a session may also set in a repository that it made. There it may change all.
+var mayOwn = map[string][]string{
+	"branch": {"autosetupmerge", "autosetuprebase", "gh-merge-base", "pushremote", "sort", "vscode-merge-base"},
+	"color":  {"branch", "diff", "interactive", "status", "ui"},
+	"commit": {"gpgsign", "status", "verbose"},
+	"core": {
+		"abbrev", "bare", "bigfilethreshold", "checkstat", "commitgraph", "compression", "filemode", "ignorecase", "logallrefupdates", "longpaths", "multipackindex",
+		"precomposeunicode", "preloadindex", "protecthfs", "protectntfs", "quotepath", "repositoryformatversion", "safecrlf", "sharedrepository",
+		"sparsecheckout", "sparsecheckoutcone", "splitindex", "symlinks", "trustctime", "untrackedcache", "whitespace", workTree,
+	},
+	"diff":        {"algorithm", "colormoved", "ignoresubmodules", "mnemonicprefix", "noprefix", "renamelimit", "renames", "submodule"},
+	"extensions":  {"compatobjectformat", "noop", "objectformat", "partialclone", "preciousobjects", "refstorage", "relativeworktrees", "worktreeconfig"},
+	"feature":     {"experimental", "manyfiles"},
+	"fetch":       {"fsckobjects", "output", "parallel", "prune", "prunetags", "recursesubmodules", "writecommitgraph"},
+	"gc":          {"aggressivewindow", "auto", "autodetach", "autopacklimit", "pruneexpire", "reflogexpire", "reflogexpireunreachable", "writecommitgraph"},
+	"http":        {"lowspeedlimit", "lowspeedtime", "postbuffer", "version"},
+	"index":       {"skiphash", "sparse", "threads", "version"},
+	"init":        {"defaultbranch"},
+	"lfs":         {"repositoryformatversion"},
+	"log":         {"abbrevcommit", "date", "decorate", "follow", "showsignature"},
+	"maintenance": {"auto", "strategy"},
+	"merge":       {"autostash", "conflictstyle", "directoryrenames", "ff", "log", "renamelimit", "renames", "stat", "verbosity"},
+	"pack":        {"compression", "depth", "threads", "window", "windowmemory", "writereverseindex"},
+	"pull":        {"octopus", "twohead"},
+	"push":        {"followtags", "recursesubmodules"},
+	"rebase":      {"autosquash", "autostash", "missingcommitscheck", "stat", "updaterefs"},
+	"receive":     {"advertisepushoptions", "autogc", "denycurrentbranch", "denydeletecurrent", "denydeletes", "denynonfastforwards", "fsckobjects", "shallowupdate", "unpacklimit"},
+	"remote":      {"followremotehead", "gh-resolved", "mirror", "partialclonefilter", "promisor", "prune", "prunetags", "push", "pushdefault", "pushurl", "skipdefaultupdate", "skipfetchall", "tagopt"},
+	"rerere":      {"autoupdate", "enabled"},
+	"status":      {"branch", "renames", "short", "showstash", "showuntrackedfiles", "submodulesummary"},
+	"submodule":   {"branch", "fetchrecursesubmodules", "ignore", "recurse", "shallow", "update"},
+	"tag":         {"gpgsign", "sort"},
+	"transfer":    {"advertiserefs", "fsckobjects", "hiderefs", "unpacklimit"},
+	"uploadpack":  {"allowanysha1inwant", "allowfilter", "allowreachablesha1inwant", "allowrefinwant", "allowtipsha1inwant", "hiderefs"},
+}
+
+// workTree is the name of the setting of the work tree whose repository is elsewhere.
+const workTree = "worktree"
+
 var (
 	gitSection = regexp.MustCompile(`^\[([A-Za-z0-9-]+)(?: "([^"\\[:cntrl:]]*)")?\]$`)
 	gitSetting = regexp.MustCompile(`^\t([A-Za-z][A-Za-z0-9-]*) = ([^"\\#;[:cntrl:]]*)$`)
 	gitFetch   = regexp.MustCompile(`^\+?refs/(heads|tags)/[^:]*:refs/(remotes|tags)/[^:]*$`)
+	gitUpdate  = regexp.MustCompile(`^(checkout|rebase|merge|none)$`)
 	gitWord    = regexp.MustCompile(`^[A-Za-z0-9-]*`)
 )
 
@@ -37,8 +77,39 @@ type gitLines struct {
 	odd    map[string]bool     // settings, and sections, that others have written in forms of their own
 }
 
+// A gitOwner says what a session may do with settings by whose repository they are of.
+type gitOwner struct {
+	own   bool                   // the session made it
+	works func(tree string) bool // reports whether a work tree is that of the repository
+}
+
+// isPlain reports whether a session may set something at all.
+func (o gitOwner) isPlain(section, name string) bool {
+	return slices.Contains(maySet[section], name) || slices.Contains(mayAdd[section], name) || o.own && slices.Contains(mayOwn[section], name)
+}
+
+// staysOnce reports whether what a setting says stays once it is there.
+func (o gitOwner) staysOnce(section, name string) bool {
+	return !o.own && slices.Contains(mayAdd[section], name)
+}
+
+// mayBe reports whether a setting may have a value.
+func (o gitOwner) mayBe(section, name, value string) bool {
+	switch {
+	case strings.Contains(value, "::"), strings.HasPrefix(value, "-"): // a transport that is a program, or an option
+		return false
+	case section == "submodule" && name == "update":
+		return gitUpdate.MatchString(value) // else a program
+	case section == "core" && name == workTree:
+		return o.works(value) // a checkout writes in it
+	case name == "fetch":
+		return o.own || gitFetch.MatchString(value)
+	}
+	return true
+}
+
 // readGit reads settings. ok is false where it could misunderstand them.
-func readGit(text []byte) (lines gitLines, ok bool) {
+func readGit(text []byte, o gitOwner) (lines gitLines, ok bool) {
 	lines.plain, lines.odd = map[string][]string{}, map[string]bool{}
 	section, sub, strict := "", "", false
 	for line := range bytes.Lines(text) {
@@ -47,7 +118,7 @@ func readGit(text []byte) (lines gitLines, ok bool) {
 			return lines, false // it goes on in the next line
 		}
 		switch trimmed := strings.Trim(l, " \t\r"); {
-		case trimmed == "":
+		case trimmed == "", o.own && strings.ContainsAny(trimmed[:1], "#;"):
 			continue
 		case trimmed[0] == '[':
 			head := gitSection.FindStringSubmatch(l)
@@ -59,7 +130,7 @@ func readGit(text []byte) (lines gitLines, ok bool) {
 			lines.odd[strings.ToLower(gitWord.FindString(trimmed[1:]))] = true
 		case strict:
 			if s := gitSetting.FindStringSubmatch(l); s != nil {
-				if name := strings.ToLower(s[1]); slices.Contains(maySet[section], name) || slices.Contains(mayAdd[section], name) {
+				if name := strings.ToLower(s[1]); o.isPlain(section, name) {
 					key := section + "\x00" + sub + "\x00" + name
 					lines.plain[key] = append(lines.plain[key], s[2])
 					continue
@@ -74,9 +145,9 @@ func readGit(text []byte) (lines gitLines, ok bool) {
 
 // refusedIn reports whether a session must not put new settings in the place of old ones, and names the
 // first setting because of which; "" if none is known.
-func refusedIn(old, now []byte) (setting string, refused bool) {
-	before, ok := readGit(old)
-	after, fine := readGit(now)
+func refusedIn(old, now []byte, o gitOwner) (setting string, refused bool) {
+	before, ok := readGit(old, o)
+	after, fine := readGit(now, o)
 	if !ok || !fine {
 		return "", true
 	}
@@ -84,7 +155,7 @@ func refusedIn(old, now []byte) (setting string, refused bool) {
 		return settingOf(firstOther(before.opaque, after.opaque)), true
 	}
 	for key, values := range before.plain {
-		if part := strings.Split(key, "\x00"); slices.Contains(mayAdd[part[0]], part[2]) && !slices.Equal(values, after.plain[key]) {
+		if part := strings.Split(key, "\x00"); o.staysOnce(part[0], part[2]) && !slices.Equal(values, after.plain[key]) {
 			return settingOf(key), true
 		}
 	}
@@ -93,16 +164,11 @@ func refusedIn(old, now []byte) (setting string, refused bool) {
 			continue
 		}
 		part := strings.Split(key, "\x00")
-		if slices.Contains(mayAdd[part[0]], part[2]) && (before.odd[key] || before.odd[part[0]]) {
+		if o.staysOnce(part[0], part[2]) && (before.odd[key] || before.odd[part[0]]) {
 			return settingOf(key), true // it is there already, in another form
 		}
-		for _, value := range values {
-			if strings.Contains(value, "::") || strings.HasPrefix(value, "-") { // a transport that is a program, or an option
-				return settingOf(key), true
-			}
-			if part[2] == "fetch" && !gitFetch.MatchString(value) {
-				return settingOf(key), true
-			}
+		if slices.ContainsFunc(values, func(value string) bool { return !o.mayBe(part[0], part[2], value) }) {
+			return settingOf(key), true
 		}
 	}
 	return "", false
@@ -141,36 +207,4 @@ func settingOf(line string) string {
 		return ""
 	}
 	return strings.Join(all, ".")
-}
-
-// newAddresses returns the addresses to which git would push by new settings and did not by old ones. A
-// branch may name a remote in their place.
-func newAddresses(old, now []byte) (addresses []string) {
-	before, _ := readGit(old)
-	after, _ := readGit(now)
-	for key, values := range after.plain {
-		if slices.Equal(values, before.plain[key]) {
-			continue
-		}
-		switch part := strings.Split(key, "\x00"); part[0] + "." + part[2] {
-		case "remote.url":
-			addresses = append(addresses, values...)
-		case "branch.remote":
-			for _, v := range values {
-				if remote := "remote\x00" + v + "\x00url"; v != "." && after.plain[remote] == nil && !after.odd[remote] && !after.odd["remote"] {
-					addresses = append(addresses, v)
-				}
-			}
-		}
-	}
-	return addresses
-}
-
-// localAddress returns the path of an address of git's on this machine, as git tells it from others.
-func localAddress(address string) (file string, ok bool) {
-	if file, ok = strings.CutPrefix(address, "file://"); ok {
-		return file, true
-	}
-	colon, slash := strings.IndexByte(address, ':'), strings.IndexByte(address, '/')
-	return address, colon < 0 || slash >= 0 && slash < colon
 }

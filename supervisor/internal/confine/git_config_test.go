@@ -69,6 +69,26 @@ func TestMayBecome_RefusesProgramsAndOtherForms(t *testing.T) {
 	}
 }
 
+// In a repository that the session made it may set more, and nothing that names a program or another's files.
+func TestMayBecome_InARepositoryOfItsOwn(t *testing.T) {
+	t.Parallel()
+	own := gitOwner{own: true, works: func(tree string) bool { return tree == "../tree" }}
+	const plain = "# a comment\n[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tworktree = ../tree\n[remote \"o\"]\n\turl = ../b\n\tfetch = +refs/*:refs/*\n\tmirror = true\n[submodule \"s\"]\n\tupdate = rebase\n"
+	for _, c := range [][2]string{{"", plain}, {plain, ""}, {plain, strings.Replace(plain, "../b", "../c", 1)}, {settingsBefore, strings.Replace(settingsBefore, "example.org", "example.com", 1)}} {
+		if setting, refused := refusedIn([]byte(c[0]), []byte(c[1]), own); refused {
+			t.Errorf("%q is refused because of %s", c[1], setting)
+		}
+	}
+	for _, now := range []string{
+		settingsBefore, "[core]\n\tfsmonitor = x\n", "[core]\n\tworktree = ../other\n", "[core]\n\thooksPath = x\n", "[submodule \"s\"]\n\tupdate = !x\n", "[include]\n\tpath = x\n", "[alias]\n\tx = y\n", "[remote \"o\"]\n\turl = ext::x\n",
+		"[remote \"o\"]\n\tpushurl = -x\n", "[core]\n\tbare = true # \\\n\tfsmonitor = x\n", "# a comment\\\n[core]\n\tbare = true\n", "[core]\n\teditor = x\n", "[uploadpack]\n\tpackObjectsHook = x\n", "[gpg]\n\tprogram = x\n", "[user]\n\tname = \"A\"\n",
+	} {
+		if _, refused := refusedIn(nil, []byte(now), own); !refused {
+			t.Errorf("%q is let through", now)
+		}
+	}
+}
+
 // Settings that git did not write, or not so, are there as well: what is in them is not added once more.
 func TestMayBecome_AddsNothingThatIsThereInAnotherForm(t *testing.T) {
 	t.Parallel()
@@ -151,6 +171,6 @@ func TestMayBecome_UnderstandsWhatItLetsThroughAsGitDoes(t *testing.T) {
 
 // mayBecome reports whether a session may put new settings in the place of old ones.
 func mayBecome(old, now []byte) bool {
-	_, refused := refusedIn(old, now)
+	_, refused := refusedIn(old, now, gitOwner{})
 	return !refused
 }

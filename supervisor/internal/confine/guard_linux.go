@@ -3,7 +3,6 @@ package confine
 import (
 	"os"
 	"path"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -14,8 +13,9 @@ import (
 
 // A guard decides by name, at each call, what may change in what a session writes. Mounts protect what
 // was there when the session started; programs outside replace it, and make more. So the guard asks what
-// a name means now: a repository that somebody made a moment ago is protected like any other, but those
-// that the session itself made.
+// a name means now: a repository that somebody made a moment ago is protected like any other. Of those
+// that the session itself made it keeps hooks and settings, because git runs what they name also for the
+// repository around them.
 type guard struct {
 	work  []string // what the session writes; guarded by keeping, as is reach
 	reach []string // what git's settings lead to in it
@@ -71,9 +71,24 @@ func (b *Box) workAround(full string) (base string) {
 	return base
 }
 
-// protects reports whether a path without links must not be made, written, replaced or removed. Case
-// does not count, because on some filesystems it does not. Almost every path costs only comparisons.
-func (b *Box) protects(full string) bool {
+// A freedom is what a session may do with a path.
+type freedom int
+
+const (
+	anything freedom = iota
+	removal          // it may go, and does not change but by judgement
+	nothing          // it must not be made, written, replaced or removed
+)
+
+// protects reports whether nothing may happen to a path.
+func (b *Box) protects(full string) bool { return b.freedomOf(full) == nothing }
+
+// isHeld reports whether a path must not be made or written.
+func (b *Box) isHeld(full string) bool { return b.freedomOf(full) != anything }
+
+// freedomOf judges a path without links. Case does not count, because on some filesystems it does not.
+// Almost every path costs only comparisons.
+func (b *Box) freedomOf(full string) freedom {
 	b.keeping.RLock()
 	defer b.keeping.RUnlock()
 	if b.isClosed(full) {
@@ -81,11 +96,11 @@ func (b *Box) protects(full string) bool {
 	}
 	base := b.workAround(full)
 	if base == "" || full == base {
-		return false
+		return anything
 	}
 	for _, r := range b.reach {
 		if inside(full, r) {
-			return true
+			return nothing
 		}
 	}
 	at, rest := base, full[len(base)+1:]
@@ -94,20 +109,23 @@ func (b *Box) protects(full string) bool {
 		above, name := at, strings.ToLower(part)
 		at += "/" + part
 		if name == ".git" {
-			return b.protectsInTree(above, at, after)
+			return b.freedomInTree(above, at, after)
 		}
-		if b.protectsName(above, at, name, base) || inBare[name] && b.isForeignBare(above) && protectsInGit(strings.ToLower(rest)) {
-			return true
+		if b.protectsName(above, at, name, base) {
+			return nothing
+		}
+		if inBare[name] && protectsInGit(strings.ToLower(rest)) && isGitDir(above) {
+			return b.freedomInGit(above, rest)
 		}
 		if slices.ContainsFunc(slashedNames[name], func(n string) bool { return inside(strings.ToLower(rest), n) }) {
-			if otherRepositories[name] {
-				return b.isForeign(at)
+			if otherRepositories[name] && !b.isForeign(at) || !otherRepositories[name] && above != base && !b.isForeign(above+"/.git") {
+				return anything
 			}
-			return above == base || b.isForeign(above+"/.git")
+			return nothing
 		}
 		rest = after
 	}
-	return false
+	return anything
 }
 
 // inBare are the names in the directory of a repository that matter.
@@ -128,24 +146,41 @@ func (b *Box) protectsName(above, at, name, base string) bool {
 	return false
 }
 
-// protectsInTree judges .git in a directory, and what is below it.
-func (b *Box) protectsInTree(above, git, below string) bool {
-	if b.isOwn(git) {
-		return false
-	}
+// freedomInTree judges .git in a directory, and what is below it.
+func (b *Box) freedomInTree(above, git, below string) freedom {
 	if below == "" { // a file that names the repository
 		var st unix.Stat_t
-		return unix.Lstat(git, &st) == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR
+		if unix.Lstat(git, &st) == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR && !b.isOwn(git) {
+			return nothing
+		}
+		return anything
 	}
-	return protectsInGit(strings.ToLower(below)) && !b.isOwnWithin(git, below)
+	if !protectsInGit(strings.ToLower(below)) {
+		return anything
+	}
+	return b.freedomInGit(git, below)
 }
+
+// freedomInGit judges a name that matters in the directory of a repository.
+func (b *Box) freedomInGit(git, below string) freedom {
+	switch last := strings.ToLower(path.Base(below)); {
+	case !b.isOwn(git) && !b.isOwnWithin(git, below):
+		return nothing
+	case last == "gitdir", last == "attributes": // they name no program
+		return anything
+	}
+	return removal
+}
+
+// database are the directories of a repository with names of any kind in them.
+var database = []string{"objects", "refs", "logs"}
 
 // protectsInGit judges a path in the directory of a repository.
 func protectsInGit(below string) bool {
 	parts := strings.Split(below, "/")
 	last := parts[len(parts)-1]
 	switch {
-	case slices.Contains([]string{"objects", "refs", "logs"}, parts[0]):
+	case slices.Contains(database, parts[0]):
 		return false
 	case slices.Contains(parts[:len(parts)-1], "hooks"):
 		return !strings.HasSuffix(last, ".sample") // git runs no sample
@@ -212,8 +247,8 @@ func (b *Box) noteMade(full string) {
 	}
 }
 
-// isAdded reports whether a path is that of a submodule or a work tree in the directory of a repository, and
-// not in the directory of one that somebody else added.
+// isAdded reports whether a path is that of a submodule or a work tree in the directory of a repository, or
+// leads there, and is not in the directory of one that is there already.
 func (b *Box) isAdded(full string) bool {
 	if !strings.Contains(full, "/.git/modules/") && !strings.Contains(full, "/.git/worktrees/") {
 		return false
@@ -223,7 +258,7 @@ func (b *Box) isAdded(full string) bool {
 		if (name == "modules" || name == "worktrees") && (path.Base(above) == ".git" || isGitDir(above)) {
 			return true
 		}
-		if b.isForeignBare(dir) {
+		if isGitDir(dir) {
 			return false
 		}
 	}
@@ -243,7 +278,7 @@ func (b *Box) mayMove(s spot) error {
 	if kind != unix.S_IFDIR {
 		return nil
 	}
-	if b.isInForeignGit(s.full) || b.isAbovePlace(s.full) {
+	if b.isInForeignGit(s.full) || b.isAbovePlace(s.full) || holdsWorkTree(s.full) {
 		return keptError{path: s.full}
 	}
 	if found, all := b.holdsForeign(s.full); found || !all {
@@ -263,27 +298,42 @@ func (b *Box) makesRepository(full string) bool {
 	switch name := strings.ToLower(path.Base(full)); {
 	case name == ".git", otherRepositories[name]:
 		return !b.isOwn(full) // also when it is made in this moment
-	case name == "head", name == "objects", name == "commondir":
+	case partsOfGit[name]:
 		return b.isForeignBare(path.Dir(full))
 	}
 	return false
 }
 
-// isInForeignGit reports whether a path is in the directory of a repository, where git moves no
-// directories but those of objects.
-func (b *Box) isInForeignGit(full string) bool {
+// partsOfGit are the names that make a repository of a directory.
+var partsOfGit = map[string]bool{"head": true, "objects": true, "commondir": true, "worktrees": true}
+
+// gitAround returns the .git around a path, or the directory that has it if that is a repository, and the
+// path in it; "" for the files of git's database, and where there is none.
+func (b *Box) gitAround(full string) (git, below string) {
 	b.keeping.RLock()
-	defer b.keeping.RUnlock()
 	base := b.workAround(full)
+	b.keeping.RUnlock()
 	if base == "" {
-		return false
+		return "", ""
 	}
-	tree, below, found := strings.Cut(full, "/.git/")
-	if !found || !inside(tree, base) {
-		return inBare[strings.ToLower(path.Base(full))] && b.isForeignBare(path.Dir(full))
+	git, below = path.Split(full)
+	git = strings.TrimSuffix(git, "/")
+	if i := strings.Index(strings.ToLower(full), "/.git/"); i >= len(base) {
+		git, below = full[:i+len("/.git")], full[i+len("/.git/"):]
+	} else if !inBare[strings.ToLower(below)] || !isGitDir(git) {
+		return "", ""
 	}
-	first, _, _ := strings.Cut(below, "/")
-	return b.isForeign(tree+"/.git") && !b.isOwnWithin(tree+"/.git", below+"/") && !slices.Contains([]string{"objects", "refs", "logs"}, first)
+	if first, _, _ := strings.Cut(below, "/"); slices.Contains(database, first) {
+		return "", ""
+	}
+	return git, below
+}
+
+// isInForeignGit reports whether a path is in the directory of a repository, where git moves no
+// directories but those of its database.
+func (b *Box) isInForeignGit(full string) bool {
+	git, below := b.gitAround(full)
+	return git != "" && b.isForeign(git) && !b.isOwnWithin(git, below+"/")
 }
 
 // isAbovePlace reports whether a mount, something hidden or something that git's settings lead to is below a
@@ -346,9 +396,14 @@ func (b *Box) fills(full string, moving bool) bool {
 		found, _ := b.holdsForeign(path.Dir(full))
 		return found
 	case moving:
-		return inBare[name] && b.isInForeignGit(full) || b.isAboveName(full)
+		return name == "hooks" && b.isInGit(full) || inBare[name] && b.isInForeignGit(full) || b.isAboveName(full)
 	}
 	return false
+}
+
+func (b *Box) isInGit(full string) bool {
+	git, _ := b.gitAround(full)
+	return git != ""
 }
 
 // isAboveName reports whether a protected name that has slashes begins with a path.
@@ -371,107 +426,9 @@ func (b *Box) isAboveName(full string) bool {
 	return false
 }
 
-// checkedSettings is the name of settings that were checked, until they have their place. No program of
-// the session may open it.
-const checkedSettings = "config.checked-by-turnstone"
-
-// replaceSettings puts new settings of a repository that the session did not make in the place of the old
-// ones, as git does by a rename, if they differ in what a session may set. It takes a copy: the program
-// may still have its own file open. done is false for all other renames.
-func (b *Box) replaceSettings(from spot, file string, flags uint) (done bool, err error) {
-	dir, name := path.Split(file)
-	if name != "config" || flags != 0 {
-		return false, nil
-	}
-	to, err := b.spotOf(dir, name)
-	if err != nil {
-		return false, err
-	}
-	defer to.close()
-	if !b.protects(to.full) || b.reaches(to.full) || !isGitDir(path.Dir(to.full)) {
-		return false, nil
-	}
-	now, _, err := readSettings(from.dir, from.name)
-	if err != nil {
-		return false, err
-	}
-	was, mode, err := readSettings(to.dir, to.name)
-	if err != nil || !b.mayFollow(path.Dir(to.full), newAddresses(was, now)) {
-		return false, nil // it is refused as protected
-	}
-	if setting, refused := refusedIn(was, now); refused {
-		return false, keptError{to.full, setting}
-	}
-	_ = unix.Unlinkat(to.dir, checkedSettings, 0)
-	fd, err := unix.Openat(to.dir, checkedSettings, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return false, err
-	}
-	defer unix.Close(fd)
-	if err = unix.Fchmod(fd, mode); err == nil {
-		_, err = unix.Write(fd, now)
-	}
-	if err == nil {
-		err = unix.Renameat(to.dir, checkedSettings, to.dir, to.name)
-	}
-	if err != nil {
-		_ = unix.Unlinkat(to.dir, checkedSettings, 0)
-		return false, err
-	}
-	return true, unix.Unlinkat(from.dir, from.name, 0)
-}
-
-// mayFollow reports whether git may push to new addresses from a repository. It would run the hooks of one
-// that the session made.
-func (b *Box) mayFollow(git string, addresses []string) bool {
-	return !slices.ContainsFunc(addresses, func(address string) bool {
-		file, local := localAddress(address)
-		if !local {
-			return false
-		}
-		if !path.IsAbs(file) {
-			file = path.Join(path.Dir(git), file)
-		}
-		return !b.isFirm(file)
-	})
-}
-
-// isFirm reports whether a path leads to a repository that the session can neither change nor exchange.
-func (b *Box) isFirm(file string) bool {
-	b.keeping.RLock()
-	defer b.keeping.RUnlock()
-	if b.workAround(file) == "" {
-		return true
-	}
-	found, err := filepath.EvalSymlinks(file)
-	if err != nil || found != path.Clean(file) {
-		return false
-	}
-	return b.isForeign(found+"/.git") || b.isForeignBare(found)
-}
-
 // reaches reports whether git's settings lead to a path.
 func (b *Box) reaches(full string) bool {
 	b.keeping.RLock()
 	defer b.keeping.RUnlock()
 	return slices.ContainsFunc(b.reach, func(r string) bool { return inside(full, r) })
-}
-
-// readSettings reads a settings file, and its mode.
-func readSettings(dir int, name string) (text []byte, mode uint32, err error) {
-	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size > maxSettings {
-		return nil, 0, unix.EINVAL
-	}
-	text = make([]byte, st.Size)
-	n, err := unix.Pread(fd, text, 0)
-	if err != nil || n < len(text) {
-		return nil, 0, unix.EIO
-	}
-	return text, st.Mode & 0o777, nil
 }

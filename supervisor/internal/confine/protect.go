@@ -253,18 +253,18 @@ func (s *search) gitDir(git, base string) {
 	}
 }
 
-// isGitDir reports whether a directory is a repository without a work tree in it.
+// isGitDir reports whether a directory is a repository without a work tree in it, or that of a linked work
+// tree, or could be the repository of such ones, which needs no HEAD.
 func isGitDir(dir string) bool {
-	st, err := os.Lstat(filepath.Join(dir, "HEAD"))
-	if err != nil || st.IsDir() {
-		return false
+	if exists(dir + "/objects") {
+		return isHead(dir+"/HEAD") || exists(dir+"/worktrees")
 	}
-	for _, n := range []string{"objects", "commondir"} {
-		if _, err := os.Lstat(filepath.Join(dir, n)); err == nil {
-			return true
-		}
-	}
-	return false
+	return exists(dir+"/commondir") && isHead(dir+"/HEAD")
+}
+
+func isHead(file string) bool {
+	st, err := os.Lstat(file)
+	return err == nil && !st.IsDir()
 }
 
 // keep protects a path, also one that is not there. It fixes every directory between path and

@@ -1,0 +1,257 @@
+package confine
+
+import (
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Git runs hooks, and what its settings name, of each repository that it is asked about. A directory becomes a repository's by its last part, whoever made the others. Then what is in it is judged
+// as it would be if it were made now: no hooks, and no settings that name programs.
+
+// linkedTo is what the directory of a linked work tree says about where its repository is.
+const linkedTo = "../.."
+
+// isWorkTree reports whether a directory has its place among the work trees of a repository.
+func isWorkTree(git string) bool { return path.Base(path.Dir(git)) == "worktrees" }
+
+// holdsWorkTree reports whether a directory is that of a linked work tree, or has some: it would belong to
+// another repository elsewhere.
+func holdsWorkTree(full string) bool {
+	if exists(full + "/commondir") {
+		return true
+	}
+	if path.Base(full) != "worktrees" {
+		return false
+	}
+	trees, _ := filepath.Glob(full + "/*/commondir")
+	return len(trees) > 0
+}
+
+// admit judges what a call has made. It is asked also for names that are free: somebody else may have made a
+// repository around one in this moment.
+func (b *Box) admit(s spot, moved bool) error {
+	name, above := strings.ToLower(s.name), path.Dir(s.full)
+	if !moved && !partsOfGit[name] {
+		b.noteMade(s.full)
+	}
+	if err := b.mayMake(s, moved); err != nil {
+		return err
+	}
+	switch {
+	case partsOfGit[name] && isGitDir(above) && (name != "worktrees" || !isHead(above+"/HEAD")): // else it was one before
+		if err := b.judgeGit(s.dir, above); err != nil {
+			return err
+		}
+		b.noteMade(s.full)
+	case moved && name == ".git" && s.kind() == unix.S_IFDIR:
+		git, err := unix.Openat(s.dir, s.name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(git)
+		return b.judgeGit(git, s.full)
+	}
+	return nil
+}
+
+// judgeGit returns why a directory must not be that of a repository. The settings get a copy in their place:
+// a program may still have them open.
+func (b *Box) judgeGit(dir int, git string) error {
+	b.keeping.RLock()
+	work := b.workAround(git) != ""
+	b.keeping.RUnlock()
+	if !work {
+		return nil
+	}
+	if hook, found := hookIn(dir); found {
+		return keptError{path: path.Join(git, "hooks", hook)}
+	}
+	for _, name := range []string{"config", "config.worktree", "commondir"} {
+		text, mode, err := readSettings(dir, name)
+		if err == unix.ENOENT {
+			continue
+		}
+		k := keptError{path: git + "/" + name}
+		if err != nil {
+			return k
+		}
+		refused := false
+		if name == "commondir" {
+			refused = strings.TrimSpace(string(text)) != linkedTo || !isWorkTree(git)
+		} else {
+			k.setting, refused = refusedIn(nil, text, b.ownerOf(git, true))
+		}
+		if refused {
+			return k
+		}
+		if err := putSettings(dir, name, text, mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openLink opens the file in which git says where the repository of a linked work tree is. There is one right
+// text, so that is written here, and the program gets a file without a name.
+func (b *Box) openLink(s spot) (int, error) {
+	fd, err := unix.Openat(s.dir, s.name, unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_WRONLY|unix.O_CLOEXEC, 0o644)
+	if err == nil {
+		_, err = unix.Write(fd, []byte(linkedTo+"\n"))
+		unix.Close(fd)
+	}
+	if err != nil && err != unix.EEXIST {
+		return -1, err
+	}
+	b.noteMade(s.full)
+	return unix.Openat(s.dir, ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+}
+
+// isLinkOf reports whether a name is that file, of a work tree that the session added.
+func (b *Box) isLinkOf(s spot) bool {
+	return s.name == "commondir" && isWorkTree(path.Dir(s.full)) && b.freedomOf(s.full) == removal
+}
+
+// hookIn returns a hook that git would run. Hooks that are somewhere else are such.
+func hookIn(dir int) (name string, found bool) {
+	fd, err := unix.Openat(dir, "hooks", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", err != unix.ENOENT
+	}
+	f := os.NewFile(uintptr(fd), "hooks")
+	defer f.Close()
+	for {
+		names, err := f.Readdirnames(100)
+		for _, n := range names {
+			if !strings.HasSuffix(strings.ToLower(n), ".sample") {
+				return n, true
+			}
+		}
+		if err != nil {
+			return "", err != io.EOF
+		}
+	}
+}
+
+// ownerOf says whose a repository is.
+func (b *Box) ownerOf(git string, own bool) gitOwner {
+	return gitOwner{own, func(tree string) bool {
+		if !path.IsAbs(tree) {
+			tree = path.Join(git, tree)
+		}
+		b.keeping.RLock()
+		defer b.keeping.RUnlock()
+		isGits := strings.Contains(strings.ToLower(tree+"/"), "/.git/")
+		return !isGits && b.workAround(tree) != "" && gitDirOf(tree+"/.git") == git // which names it in turn
+	}}
+}
+
+// replaceSettings puts new settings of a repository in the place of the old ones, as git does by a rename,
+// if they differ in what a session may set. It takes a copy: the program may still have its own file open.
+// done is false for all other renames.
+func (b *Box) replaceSettings(from spot, file string, flags uint) (done bool, err error) {
+	dir, name := path.Split(file)
+	if !settingsNames[name] || flags != 0 {
+		return false, nil
+	}
+	to, err := b.spotOf(dir, name)
+	if err != nil {
+		return false, err
+	}
+	defer to.close()
+	if !b.takesSettings(to) {
+		return false, nil
+	}
+	now, mode, err := readSettings(from.dir, from.name)
+	if err != nil {
+		return false, err
+	}
+	if err := b.setSettings(to, now, mode); err != nil {
+		return false, err
+	}
+	return true, unix.Unlinkat(from.dir, from.name, 0)
+}
+
+// settingsNames are the names of the settings of a repository.
+var settingsNames = map[string]bool{"config": true, "config.worktree": true}
+
+// takesSettings reports whether new settings are judged that get a name.
+func (b *Box) takesSettings(to spot) bool {
+	if !settingsNames[to.name] {
+		return false
+	}
+	switch b.freedomOf(to.full) {
+	case removal:
+		return true
+	case nothing:
+		return !b.reaches(to.full) && to.kind() != 0 && isGitDir(path.Dir(to.full))
+	}
+	return false
+}
+
+// setSettings judges new settings, and puts a copy in the place of the old ones.
+func (b *Box) setSettings(to spot, now []byte, mode uint32) error {
+	was, old, err := readSettings(to.dir, to.name)
+	switch {
+	case err == nil:
+		mode = old
+	case err != unix.ENOENT:
+		return keptError{path: to.full}
+	}
+	if setting, refused := refusedIn(was, now, b.ownerOf(path.Dir(to.full), b.freedomOf(to.full) != nothing)); refused {
+		return keptError{to.full, setting}
+	}
+	return putSettings(to.dir, to.name, now, mode)
+}
+
+// checkedSettings is the name of settings that were checked, until they have their place. No program of
+// the session may open it.
+const checkedSettings = "config.checked-by-turnstone"
+
+// putSettings puts a new file in the place of a settings file.
+func putSettings(dir int, name string, text []byte, mode uint32) error {
+	_ = unix.Unlinkat(dir, checkedSettings, 0)
+	fd, err := unix.Openat(dir, checkedSettings, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err = unix.Fchmod(fd, mode); err == nil {
+		_, err = unix.Write(fd, text)
+	}
+	if err == nil {
+		err = unix.Renameat(dir, checkedSettings, dir, name)
+	}
+	if err != nil {
+		_ = unix.Unlinkat(dir, checkedSettings, 0)
+	}
+	return err
+}
+
+// readSettings reads a settings file, and its mode.
+func readSettings(dir int, name string) (text []byte, mode uint32, err error) {
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer unix.Close(fd)
+	return settingsIn(fd)
+}
+
+// settingsIn reads an open settings file, and its mode.
+func settingsIn(fd int) (text []byte, mode uint32, err error) {
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size > maxSettings {
+		return nil, 0, unix.EINVAL
+	}
+	text = make([]byte, st.Size)
+	n, err := unix.Pread(fd, text, 0)
+	if err != nil || n < len(text) {
+		return nil, 0, unix.EIO
+	}
+	return text, st.Mode & 0o777, nil
+}
