@@ -181,3 +181,68 @@ func TestOwn_OrdinaryThingsWork(t *testing.T) {
 	}
 	says(t, r, "sh('git init -q z'); print(sh('cd z && echo x > .git/hooks/pre-commit').stderr.strip().split(': ')[-1])", "Read-only file system")
 }
+
+// awaits has what waits for settings, which take their place when a program has closed them.
+const awaits = `
+import time
+def awaits(fact, what):
+    for _ in range(3000):
+        if fact(): return print(what)
+        time.sleep(0.01)
+    print('never: ' + what)
+def reads(path):
+    try: return open(path).read()
+    except OSError as e: return e.strerror
+`
+
+// Programs that write settings in place can, and what they may not set is told when they have closed them.
+func TestOwn_SettingsAreWrittenInPlace(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	r := open(t, m, workspace(m))
+	r.Run(t, makesRepositories+awaits+"top = "+quoted(m.work)+"; dirs('in'); os.chdir('in'); init('a'); init('b', '--bare'); sh('git -C a remote add o https://example.org/x')")
+	for _, c := range []struct{ what, code string }{
+		{"cp", "sh('cp -r a c')"}, {"cp -a", "sh('cp -a a c')"}, {"tar", "sh('mkdir c && tar c -C a . | tar x -C c')"}, {"copytree", "shutil.copytree('a', 'c')"}, {"rsync's way", "shutil.copytree('a', 'c', ignore=lambda d, n: ['config'] if d == 'a/.git' else []); shutil.copy('a/.git/config', 'c/.git/.config.X'); os.rename('c/.git/.config.X', 'c/.git/config')"},
+		{"across", "sh('cp -r a /tmp/c && mv /tmp/c c')"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			says(t, r, c.code+"; awaits(lambda: reads('c/.git/config') == reads('a/.git/config'), 'copied'); print(sh('git -C c remote').stdout + sh('git -C c config user.name V && rm -r c').stderr, end='')", "copied\no")
+		})
+	}
+	says(t, r, "sh('cp -r b c'); awaits(lambda: reads('c/config') == reads('b/config'), 'copied'); print(sh('git -C c rev-parse --is-bare-repository').stdout)", "copied\ntrue")
+	says(t, r, "put('a/.git/config', '[user]\\n\\tname = W\\n', 'a'); awaits(lambda: 'name = W' in reads('a/.git/config'), 'set')", "set")
+	says(t, r, "f = open('a/.git/config', 'r+'); text = f.read(); f.seek(0); f.write(text.replace('W', 'X')); f.close(); awaits(lambda: 'name = X' in reads('a/.git/config'), 'changed')", "changed")
+	says(t, r, "was = reads('a/.git/config'); f = open('a/.git/config', 'w'); f.write('[user]'); f.flush(); print(reads('a/.git/config') == was); f.write('\\n\\tname = Y\\n'); f.close(); awaits(lambda: 'Y' in reads('a/.git/config'), 'closed')", "True\nclosed")
+	says(t, r, "try: open('a/.git/config', 'x')\nexcept OSError as e: print(e.strerror)", "File exists")
+	says(t, r, "os.unlink('a/.git/config')\ntry: open('a/.git/config', 'r+')\nexcept OSError as e: print(e.strerror)\nput('a/.git/config', PLAIN); awaits(lambda: reads('a/.git/config') == PLAIN, 'made')", "No such file or directory\nmade")
+
+	for git, refused := range map[string]string{"in/a/.git": "core.fsmonitor", ".git": "core.repositoryformatversion"} { // of its own, and of the user's
+		res := r.Run(t, "os.chdir(top); was = reads('"+git+"/config'); put('"+git+"/config', was + '[user]\\n\\tname = Z\\n'); awaits(lambda: 'name = Z' in reads('"+git+"/config'), 'plain')")
+		if got := res.Text(timeline.Stdout, timeline.Stderr); got != "plain\n" || len(denials(res)) > 0 {
+			t.Errorf("%s: got %q and %v", git, got, denials(res))
+		}
+		// What is written next settles what was written before.
+		res = r.Run(t, "ran = 'x'; was = reads('"+git+"/config'); put('"+git+"/config', was + evil()); put('next'); print(reads('"+git+"/config') == was)")
+		if got := res.Text(timeline.Stdout, timeline.Stderr); got != "True\n" {
+			t.Errorf("%s: got %q, want that it stays", git, got)
+		}
+		wantDenials(t, res, timeline.Denied{Op: "set", With: refused, Path: filepath.Join(m.work, git, "config")})
+	}
+}
+
+// What many programs keep open is bounded, and goes with them.
+func TestOwn_SettingsThatNobodyClosesAreBounded(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	r := open(t, m, workspace(m))
+	r.Run(t, makesRepositories+awaits+"dirs('in'); os.chdir('in'); init('a'); was = reads('a/.git/config')")
+	says(t, r, `
+many = []
+try:
+    while len(many) < 1000: many.append(os.open('a/.git/config', os.O_WRONLY))
+except OSError as e: print(len(many), e.strerror)
+for fd in many: os.close(fd)
+put('a/.git/config', PLAIN); awaits(lambda: reads('a/.git/config') == PLAIN, 'free again')
+`, "64 Read-only file system\nfree again")
+	says(t, r, "import subprocess; subprocess.run([sys.executable, '-c', 'import os; os.write(os.open(\"a/.git/config\", os.O_WRONLY | os.O_TRUNC), b\"[user]\\\\n\\\\tname = A\\\\n\"); os.kill(os.getpid(), 9)']); awaits(lambda: 'name = A' in reads('a/.git/config'), 'killed')", "killed")
+}

@@ -777,6 +777,9 @@ func (b *Box) openOnce(n *notification, dir, last string, flags, plain int, mode
 		if flags&unix.O_CREAT != 0 && b.isLinkOf(s) {
 			return b.openLink(s)
 		}
+		if b.takesInPlace(s, flags) {
+			return b.openSink(n, s, flags, mode)
+		}
 		return -1, err
 	}
 	if flags&unix.O_EXCL == 0 || flags&unix.O_CREAT == 0 {

@@ -59,6 +59,7 @@ type service struct {
 	connecting chan struct{} // maxConnecting
 
 	guard
+	sinks  sinks
 	giving sync.Mutex // held by the grant under way
 
 	buffers   sync.Pool // of *name
@@ -176,6 +177,7 @@ const maxUnsent = 64
 
 // answerMaking makes a call, and tells or asks if the sandbox refuses it.
 func (b *Box) answerMaking(n *notification, f *fileCall, names *[2]name) {
+	b.settle()
 	if b.wasMade(n, f) {
 		b.answer(n, f, -1, nil)
 		return
