@@ -57,8 +57,28 @@ var plainSettings = []string{".R/Makevars", ".Rprofile", ".cargo/env", ".config/
 // partsOfTools are directories next to a directory of programs that those need.
 var partsOfTools = []string{"include", "lib", "lib64", "libexec", "share"}
 
-// foreignNames are names without a dot that are not the user's documents.
-var foreignNames = []string{"snap", "Library", "AppData"}
+// foreignNames are names without a dot in a home directory that are not the user's documents: programs keep their
+// own data there, letters and logins.
+var foreignNames = []string{
+	"AppData", "Application Data", "Cookies", "Library", "Local Settings", "snap",
+	"Mail", "Maildir", "Monero", "Postman", "Zotero", "airflow", "dead.letter", "mail", "mbox", "nsmail",
+}
+
+// keyFiles are forms of names, in lower case, of files in a home directory that are keys: programs, clouds and
+// people save them there.
+var keyFiles = []string{
+	"id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*.pem", "*.key", "*.ppk", "*.p8", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.keytab", "*.agekey", "*secret*.asc", "*private*.asc",
+	"*.kdb", "*.kdbx", "*.psafe3", "*.ovpn", "wallet*.dat", "*.wallet", "*.publishsettings", "*.pgpass", "*kubeconfig*", "*.tfstate*", "ntuser*",
+	"client_secret*.json", "credentials*.json", "*credentials*.csv", "*accesskeys*.csv", "rootkey*.csv", "service-account*.json", "service_account*.json", "serviceaccount*.json", "*firebase-adminsdk*.json", "adminsdk*.json",
+	"*passwords*", "bitwarden_export*", "lastpass*", "*.1pux", "*recovery-codes*", "*recovery_codes*", "*backup-codes*", "*backup_codes*",
+}
+
+// isOwnData reports whether a name in a home directory is not a document.
+func isOwnData(e fs.DirEntry) bool {
+	name := strings.ToLower(e.Name())
+	return strings.HasPrefix(name, ".") || slices.Contains(foreignNames, e.Name()) ||
+		!e.IsDir() && slices.ContainsFunc(keyFiles, func(form string) bool { is, _ := filepath.Match(form, name); return is })
+}
 
 const (
 	// maxDocuments bounds the names of a home directory that a session sees: each is a mount.
@@ -81,6 +101,7 @@ func (p *planner) buildHome(s *workers.Sandbox, o Origin, work []string) {
 		return
 	}
 	h := &homeBuilder{planner: p, work: work, state: real(o.State), first: first, dirs: map[string]string{}}
+	h.others = h.otherHomes(o.OtherHomes)
 	p.set(p.home, covered)
 	for i, name := range builtNames {
 		h.build(name, i < expectedNames)
@@ -112,8 +133,13 @@ func (p *planner) buildHome(s *workers.Sandbox, o Origin, work []string) {
 	for _, dir := range h.libraries(o) {
 		p.because(Interpreter, func() { h.library(dir) })
 	}
+	for _, dir := range h.others {
+		h.set(dir, covered)
+	}
 	if s.Home != workers.HomeTools {
-		p.because(Document, func() { h.documents(h.home) })
+		for _, dir := range append([]string{h.home}, h.others...) {
+			p.because(Document, func() { h.documents(dir) })
+		}
 	}
 	for path := range p.known {
 		h.looked = append(h.looked, path)
@@ -123,10 +149,11 @@ func (p *planner) buildHome(s *workers.Sandbox, o Origin, work []string) {
 // A homeBuilder adds what a session's home directory has.
 type homeBuilder struct {
 	*planner
-	work  []string
-	state string
-	first bool              // the session has seen nothing yet
-	dirs  map[string]string // directories without links, by their names
+	work   []string
+	state  string
+	first  bool              // the session has seen nothing yet
+	others []string          // the user's other home directories
+	dirs   map[string]string // directories without links, by their names
 }
 
 // at returns the path of a name below the home directory. A variable may have moved it.
@@ -231,6 +258,22 @@ func (h *homeBuilder) show(path string, k Kind) {
 	}
 }
 
+// notUsers are the names beside the home directories of Windows that are no user's.
+var notUsers = []string{"All Users", "Default", "Default User", "Public"}
+
+// otherHomes returns the home directories that the user has besides: those of Windows, where it has Linux in it.
+func (h *homeBuilder) otherHomes(found []string) (dirs []string) {
+	if found == nil {
+		found = glob("/mnt", "?/Users/*")
+	}
+	for _, dir := range found {
+		if dir = real(dir); isDir(dir) && !slices.Contains(notUsers, filepath.Base(dir)) && !inside(dir, h.home) && !inside(h.home, dir) && !isIn(dir, h.work) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
 // tools shows a directory of programs in the home directory that is on the user's PATH, and what they
 // need next to it.
 func (h *homeBuilder) tools(dir string) {
@@ -238,7 +281,11 @@ func (h *homeBuilder) tools(dir string) {
 		h.looked = append(h.looked, dir)
 	}
 	found := real(dir)
-	if found == "" || leadsAway(dir, found, h.work) || !inside(found, h.home) || found == h.home || !h.isEmptyAt(found) {
+	if found == "" || leadsAway(dir, found, h.work) {
+		return
+	}
+	h.links(dir)
+	if !inside(found, h.home) || found == h.home || !h.isEmptyAt(found) {
 		return
 	}
 	h.show(found, readable)
@@ -248,6 +295,17 @@ func (h *homeBuilder) tools(dir string) {
 	}
 	for _, part := range partsOfTools {
 		h.show(filepath.Join(above, part), readable)
+	}
+}
+
+// links shows the links on the way to a path, such as those of a profile of Nix.
+func (h *homeBuilder) links(path string) {
+	way := wayTo(path)
+	for _, link := range way[:len(way)-1] {
+		if to, err := os.Readlink(link); err == nil && inside(link, h.home) {
+			h.looked = append(h.looked, link)
+			h.link(link, to)
+		}
 	}
 }
 
@@ -264,7 +322,7 @@ func (h *homeBuilder) documents(dir string) {
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		switch {
-		case dir == h.home && (strings.HasPrefix(e.Name(), ".") || slices.Contains(foreignNames, e.Name())), !h.first && !h.known[path]:
+		case (dir == h.home || slices.Contains(h.others, dir)) && isOwnData(e), !h.first && !h.known[path]:
 			continue
 		case h.first && len(h.known) == maxDocuments:
 			h.notice("%s has more than %d names, and this session sees the first %d only: show others with --readable", h.home, maxDocuments, maxDocuments)

@@ -127,6 +127,9 @@ type Origin struct {
 	// Env is the environment of the user's programs, of which some variables name libraries.
 	Env []string
 
+	// OtherHomes are home directories that the user has besides; nil means those of Windows.
+	OtherHomes []string
+
 	// Temporary are the directories that each session gets an own version of; nil means the
 	// usual ones.
 	Temporary []string
@@ -507,8 +510,8 @@ func (p *planner) show(o Origin) {
 	}
 }
 
-// hiddenOfSystem are places that only root can replace.
-var hiddenOfSystem = []string{"/run/user", "/run/secrets", "/var/run/secrets"}
+// hiddenOfSystem are places that only root can replace: of secrets, letters and jobs.
+var hiddenOfSystem = []string{"/run/user", "/run/secrets", "/var/run/secrets", "/var/mail", "/var/spool/mail", "/var/spool/cron", "/var/spool/at"}
 
 func (p *planner) defaultHidden() []string {
 	dirs := slices.Clone(hiddenOfSystem)

@@ -483,6 +483,93 @@ func TestNewPlan_OfToolsHasNoDocuments(t *testing.T) {
 	}
 }
 
+// What programs keep in a home directory under names without a dot, and keys that were saved there, are not
+// documents. A person can show them.
+func TestNewPlan_KeysAndLettersAreNotDocuments(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	windows := filepath.Dir(w.home) + "/c/Users/Ada"
+	keys := []string{
+		"id_rsa", "id_ed25519.pub", "Server.PEM", "client_secret_1234.apps.json", "credentials.json", "new_user_credentials.csv", "ada_accessKeys.csv", "rootkey.csv", "service-account-prod.json", "project-firebase-adminsdk-x.json", "Vault.kdbx",
+		"work.ovpn", "AuthKey_ABC.p8", "wallet.dat", "kubeconfig", "prod-kubeconfig.yaml", "Chrome Passwords.csv", "bitwarden_export_1.json", "github-recovery-codes.txt", "ada.publishsettings", "terraform.tfstate.backup",
+		"Mail/inbox", "Maildir/new/1", "mail/sent", "mbox", "dead.letter", "airflow/airflow.cfg", "Zotero/zotero.sqlite", "Monero/wallets/x", "Postman/files/x", "snap/x",
+	}
+	documents := []string{"thesis.tex", "data.csv", "keynotes.md", "mailing.txt", "airflow-dags/dag.py", "credentials/readme", "pem.py", "passwordless/login.go"}
+	for _, name := range slices.Concat(keys, documents) {
+		touch(t, filepath.Join(w.home, name), "")
+		touch(t, filepath.Join(windows, name), "")
+	}
+	touch(t, windows+"/AppData/Roaming/x", "")
+	touch(t, windows+"/.ssh/id_rsa", "")
+	touch(t, windows+"/NTUSER.DAT", "")
+	o := w.origin()
+	o.OtherHomes = []string{windows, filepath.Dir(windows) + "/Public"}
+	s := workspace()
+	s.Readable = []string{w.home + "/id_rsa"}
+	p, _, err := NewPlan(s, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]bool{}
+	for _, place := range p.Places {
+		shown[string(place.Path)] = place.Kind == readable
+	}
+	first := func(name string) string { top, _, _ := strings.Cut(name, "/"); return top }
+	for _, home := range []string{w.home, windows} {
+		for _, name := range append(keys, "AppData", ".ssh", "NTUSER.DAT") {
+			if path := filepath.Join(home, first(name)); shown[path] != (path == s.Readable[0]) {
+				t.Errorf("%s: shown %t", path, shown[path])
+			}
+		}
+		for _, name := range documents {
+			if path := filepath.Join(home, first(name)); !shown[path] {
+				t.Errorf("%s is not shown", path)
+			}
+		}
+	}
+}
+
+// A directory on the PATH may be reached by links, in the home directory or out of it.
+func TestNewPlan_ShowsTheLinksOnTheWayToPrograms(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	store := filepath.Dir(w.home) + "/store/hash-profile"
+	touch(t, store+"/bin/tool", "")
+	touch(t, w.home+"/.opt/tool-2/bin/tool", "")
+	profiles := w.home + "/.local/state/nix/profiles"
+	mkdir(t, profiles)
+	links := map[string]string{w.home + "/.nix-profile": ".local/state/nix/profiles/profile", profiles + "/profile": "profile-1-link", profiles + "/profile-1-link": store, w.home + "/.current": ".opt/tool-2"}
+	for link, to := range links {
+		if err := os.Symlink(to, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(w.home+"/.ssh", w.work+"/linked"); err != nil {
+		t.Fatal(err)
+	}
+	o := w.origin()
+	o.Path = strings.Join([]string{w.home + "/.nix-profile/bin", w.home + "/.current/bin", w.work + "/linked"}, ":")
+	p, _, err := NewPlan(workspace(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	places := map[string]Place{}
+	for _, place := range p.Places {
+		places[string(place.Path)] = place
+	}
+	for link, to := range links {
+		if place := places[link]; place.Kind != linked || string(place.From) != to {
+			t.Errorf("%s: got %v, want a link to %s", link, place, to)
+		}
+	}
+	if k := places[w.home+"/.opt/tool-2/bin"].Kind; k != readable {
+		t.Errorf("got %q for the directory that a link leads to", k)
+	}
+	if k := places[w.home+"/.ssh"].Kind; k != "" {
+		t.Errorf("got %q for what a link of the workspace leads to", k)
+	}
+}
+
 func TestNewPlan_WritesASingleFile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
