@@ -1,6 +1,7 @@
 package escapes
 
 import (
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -190,6 +191,48 @@ thread = threading.Thread(target=attack); thread.start()
 	for _, name := range kept {
 		if strings.Contains(readText(filepath.Join(m.work, name)), "from inside") {
 			t.Errorf("%s was written", name)
+		}
+	}
+}
+
+// A directory may be moved between the look at its path and the write: what is written is judged by the
+// path that it has then.
+func TestBeside_ARepositoryThatIsMovedWhileACallIsJudgedStaysClosed(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	r := open(t, m, workspace(m))
+	m.outsideDoes(t, m.work, "git init -q --bare lib && git init -q tree && rm -r lib/hooks/* tree/.git/hooks/*") // what was there has mounts
+	r.Run(t, `
+import os, threading
+stop, tries = False, 0
+def attack(do):
+    global tries
+    while not stop:
+        for top in ('lib', 'lib.away', 'tree/.git', 'tree/.bak'):
+            try: do(top)
+            except OSError: pass
+            tries += 1
+def makes(top): os.close(os.open(top + '/hooks/made', os.O_WRONLY | os.O_CREAT, 0o755))
+def moves(top):
+    if not os.path.exists('own'): open('own', 'w').close()
+    os.rename('own', top + '/hooks/moved')
+def adds(top): open(top + '/config', 'a').write('[core]\n\tfsmonitor = false\n')
+def removes(top): os.rename(top + '/HEAD', 'gone'); open(top + '/HEAD', 'w').write('ref: refs/heads/gone\n')
+threads = [threading.Thread(target=attack, args=(f,)) for f in (makes, moves, adds, removes)]
+for thread in threads: thread.start()
+`)
+	for range drive.Rounds(1) {
+		m.outsideDoes(t, m.work, `i=0; while [ $i -lt 150 ]; do i=$((i+1)); mv lib lib.away; mv tree/.git tree/.bak; mv tree/.bak tree/.git; mv lib.away lib; done`)
+	}
+	says(t, r, "stop = True\nfor thread in threads: thread.join()\nprint(tries > 100)", "True")
+	for _, name := range []string{"gone", "lib/hooks/made", "lib/hooks/moved", "tree/.git/hooks/made", "tree/.git/hooks/moved"} {
+		if _, err := os.Lstat(filepath.Join(m.work, name)); err == nil {
+			t.Errorf("%s was made", name)
+		}
+	}
+	for _, git := range []string{"lib", "tree/.git"} {
+		if config, head := readText(filepath.Join(m.work, git, "config")), readText(filepath.Join(m.work, git, "HEAD")); strings.Contains(config, "fsmonitor") || strings.Contains(head, "gone") {
+			t.Errorf("%s was written: %s%s", git, config, head)
 		}
 	}
 }

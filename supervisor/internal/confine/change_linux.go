@@ -16,13 +16,14 @@ func (b *Box) change(n *notification, f *fileCall, file string) error {
 		return err
 	}
 	defer unix.Close(fd)
-	full, err := b.realPath(fd)
-	if err != nil {
-		return err
-	}
 	isMode, byName := strings.Contains(f.name, "chmod"), len(f.paths) > 0
-	if b.staysAsItIs(full) && !(isMode && isTrial(fd, full, uint32(args[modeOf(f)]))) {
-		return keptError{path: full}
+	if err := b.judgedFile(fd, func(full string) error {
+		if b.staysAsItIs(full) && !(isMode && isTrial(fd, full, uint32(args[modeOf(f)]))) {
+			return keptError{path: full}
+		}
+		return nil
+	}); err != nil {
+		return err
 	}
 	if isMode {
 		mode := uint32(args[modeOf(f)]) & 0o7777

@@ -178,12 +178,18 @@ func (b *Box) spotOf(dir, name string) (spot, error) {
 	if err != nil {
 		return spot{}, err
 	}
-	above, err := b.realPath(fd)
+	full, err := b.fullOf(fd, name)
 	if err != nil {
 		unix.Close(fd)
 		return spot{}, err
 	}
-	return spot{fd, name, strings.TrimRight(above, "/") + "/" + name}, nil
+	return spot{fd, name, full}, nil
+}
+
+// fullOf returns the path of a name in an open directory.
+func (b *Box) fullOf(dir int, name string) (string, error) {
+	above, err := b.realPath(dir)
+	return strings.TrimRight(above, "/") + "/" + name, err
 }
 
 func (s spot) close() { unix.Close(s.dir) }
@@ -390,21 +396,12 @@ func (b *Box) link(n *notification, f *fileCall, args *[6]uint64, to string) err
 			}
 		}
 		defer from.close()
-		if b.isHeld(from.full) {
-			return keptError{path: from.full} // its new name could be written
+		if err := b.mayLink(from); err != nil {
+			return err
 		}
 		return b.atNew(to, false, func(s spot) error { return unix.Linkat(from.dir, last, s.dir, s.name, 0) })
 	}
 	return unix.ELOOP
-}
-
-// mayWrite returns why an open file must not be written.
-func (b *Box) mayWrite(fd int) error {
-	full, err := b.realPath(fd)
-	if err == nil && b.isHeld(full) {
-		err = keptError{path: full}
-	}
-	return err
 }
 
 // follow returns the path to which a symbolic link leads.
@@ -615,8 +612,10 @@ func (b *Box) remove(file string, directory bool) error {
 	} else if slash {
 		return unix.ENOTDIR
 	}
-	if kind := s.kind(); kind != 0 && (kind == unix.S_IFDIR) == directory && (b.protects(s.full) || b.makesRepository(s.full)) {
-		return keptError{path: s.full}
+	if kind := s.kind(); kind != 0 && (kind == unix.S_IFDIR) == directory {
+		if err := b.mayRemove(s); err != nil {
+			return err
+		}
 	}
 	return unix.Unlinkat(s.dir, s.name, flags)
 }
@@ -877,10 +876,10 @@ type keptError struct {
 
 func (k keptError) Error() string { return k.path + " must not be made or changed" }
 
-// mayMake returns why a name must not be made, a keptError. A directory that would hold such a name may
+// judgeMake returns why a name must not be made, a keptError. A directory that would hold such a name may
 // be made, but not moved there with something in it. Case does not count, because on some filesystems
 // it does not.
-func (b *Box) mayMake(s spot, moving bool) error {
+func (b *Box) judgeMake(s spot, moving bool) error {
 	if b.isHeld(s.full) || b.fills(s.full, moving) {
 		return keptError{path: s.full}
 	}

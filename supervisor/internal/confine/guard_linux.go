@@ -92,7 +92,7 @@ func (b *Box) freedomOf(full string) freedom {
 	b.keeping.RLock()
 	defer b.keeping.RUnlock()
 	if b.isClosed(full) {
-		return true
+		return nothing
 	}
 	base := b.workAround(full)
 	if base == "" || full == base {
@@ -265,9 +265,8 @@ func (b *Box) isAdded(full string) bool {
 	return false
 }
 
-// mayMove returns why a name must stay where it is. mv copies on EXDEV, and leaves what it may not
-// remove.
-func (b *Box) mayMove(s spot) error {
+// judgeMove returns why a name must stay where it is.
+func (b *Box) judgeMove(s spot) error {
 	kind := s.kind()
 	if kind == 0 {
 		return unix.ENOENT // what somebody makes in this moment is not moved
