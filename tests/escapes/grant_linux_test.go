@@ -362,3 +362,88 @@ func TestHold_ADirectoryThatWasReplacedSinceTheQuestionIsNotGiven(t *testing.T) 
 		})
 	}
 }
+
+// A yes may be about one file. What a program outside puts in its place is not written, which the next turn
+// says, and is what the session has after a reset, unless it is something else.
+func TestGrant_OfOneFileIsOfThatFile(t *testing.T) {
+	t.Parallel()
+	for name, give := range map[string]func(t *testing.T, r *drive.REPL, path string){
+		"outside/given": func(t *testing.T, r *drive.REPL, path string) {
+			allows(t, r, session.Grant{Write: path}, "")
+		},
+		"home/.data/given": func(t *testing.T, r *drive.REPL, path string) {
+			allows(t, r, session.Grant{Write: path, Accept: path}, "")
+		},
+		"home/asked": func(t *testing.T, r *drive.REPL, path string) {
+			turn := r.Begin(t, "puts('"+path+"')")
+			p := asked(t, r, turn)
+			if p.Grant != (session.Grant{Write: path}) {
+				t.Fatalf("the question is about %+v", p.Grant)
+			}
+			if err := r.Session.Permit(t.Context(), p.ID, true); err != nil {
+				t.Fatal(err)
+			}
+			ends(t, r, turn, "written")
+		},
+	} {
+		t.Run(strings.ReplaceAll(name, "/", "_"), func(t *testing.T) {
+			t.Parallel()
+			m := newMachine(t)
+			path := filepath.Join(filepath.Dir(m.home), name)
+			write(t, path, "old")
+			write(t, path+"-beside", "old")
+			box := workspace(m)
+			box.Ask = strings.HasSuffix(name, "asked")
+			r := open(t, m, box)
+			r.Run(t, writer)
+			give(t, r, path)
+			outside := func(when, want string) {
+				t.Helper()
+				if got := readText(path); got != want {
+					t.Errorf("%s: outside it is %q, want %q", when, got, want)
+				}
+			}
+			says(t, r, "puts('"+path+"')", "written")
+			outside("given", "from inside")
+			beside := r.Begin(t, "puts('"+path+"-beside')")
+			if box.Ask {
+				if err := r.Session.Permit(t.Context(), asked(t, r, beside).ID, false); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.Ended(t, beside)
+			if said := r.Run(t, "os.rename('"+path+"', '"+path+"-away')").Script(); !strings.Contains(said, "OSError") || readText(path+"-beside") != "old" {
+				t.Errorf("more than the file was given: %s", said)
+			}
+
+			m.outsideDoes(t, m.work, "mkfifo go")
+			turn := r.Begin(t, "print('ready'); open('go').read()\nputs('"+path+"')")
+			r.Until(t, "ready", drive.Prints("ready"))
+			m.outsideDoes(t, m.work, "printf new > "+path+".new && mv "+path+".new "+path+" && echo > go")
+			r.Finish(t, turn)
+			outside("replaced in a turn", "new")
+			if said := r.Run(t, "puts('"+path+"')").Script(); !strings.Contains(said, path+" was replaced outside of this session, which writes in the old one until a reset") {
+				t.Errorf("the next turn says %s", said)
+			}
+			outside("the turn after", "new")
+			r.Restart(t)
+			r.Run(t, writer)
+			says(t, r, "puts('"+path+"')", "written")
+			outside("after a reset", "from inside")
+
+			elsewhere := filepath.Join(m.outside, "elsewhere")
+			m.outsideDoes(t, m.work, "mv "+path+" "+path+".real && ln -s "+elsewhere+" "+path+" && printf kept > "+elsewhere)
+			r.Run(t, "puts('"+path+"')")
+			r.Restart(t)
+			turn = r.Begin(t, writer+"puts('"+path+"')")
+			r.Finish(t, turn)
+			first, err := r.Session.Wait(t.Context(), turn, &session.WaitOptions{Poll: true})
+			if said := first.Text(); err != nil || !strings.Contains(said, "what was allowed is left out: "+path+" was not allowed: it leads to "+elsewhere) {
+				t.Errorf("the reset says %s", said)
+			}
+			if got := readText(elsewhere); got != "kept" {
+				t.Errorf("a link in its place was followed: %q", got)
+			}
+		})
+	}
+}
