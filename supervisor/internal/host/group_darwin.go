@@ -1,12 +1,14 @@
 package host
 
+import "context"
+
 // This system has no control groups, and no limits that they could keep.
 type (
 	group struct{}
 	entry struct{}
 )
 
-func newGroup(int, string, Limits, string) (*group, error) { return nil, nil }
+func newGroup(context.Context, int, string, Limits, string) (*group, error) { return nil, nil }
 
 func (*group) remove()              {}
 func (*group) paths() (_, _ []byte) { return nil, nil }

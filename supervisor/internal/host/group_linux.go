@@ -30,8 +30,8 @@ const (
 	leafName = "supervisor"
 
 	busctl       = "/usr/bin/busctl" // not by PATH, where code may have put another program
-	managerLimit = 10 * time.Second
-	maxMoves     = 100 // of processes that others start meanwhile
+	managerLimit = 3 * time.Second // each start waits so long for one that hangs
+	maxMoves     = 100             // of processes that others start meanwhile
 )
 
 var (
@@ -41,7 +41,7 @@ var (
 
 // newGroup makes the group of a worker whose stage waits for its plan, if a limit needs one. The
 // error says why there is none.
-func newGroup(stage int, tag string, l Limits, services string) (*group, error) {
+func newGroup(ctx context.Context, stage int, tag string, l Limits, services string) (*group, error) {
 	if l.Memory == 0 && l.Processes == 0 {
 		return nil, nil
 	}
@@ -51,7 +51,7 @@ func newGroup(stage int, tag string, l Limits, services string) (*group, error) 
 	}
 	above, home, err := givenGroup(own)
 	if err != nil {
-		if above, home, err = scope(stage, "turnstone-"+tag+".scope", services); err != nil {
+		if above, home, err = scope(ctx, stage, "turnstone-"+tag+".scope", services); err != nil {
 			return nil, err
 		}
 	}
@@ -213,11 +213,11 @@ func groupDir(pid string) (string, error) {
 
 // scope has the manager of the user's services put a stage into a scope, which it gives away: only
 // the manager may move a process that a login has started. It returns what givenGroup does.
-func scope(stage int, unit, services string) (above, home string, err error) {
+func scope(ctx context.Context, stage int, unit, services string) (above, home string, err error) {
 	if _, err := os.Stat(filepath.Join(services, "bus")); err != nil || services == "" {
 		return "", "", errNoManager
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), managerLimit)
+	ctx, cancel := context.WithTimeout(ctx, managerLimit)
 	defer cancel()
 	pid := strconv.Itoa(stage)
 	call := exec.CommandContext(ctx, busctl, "--user", "--quiet", "call", "org.freedesktop.systemd1", "/org/freedesktop/systemd1",
@@ -225,7 +225,12 @@ func scope(stage int, unit, services string) (above, home string, err error) {
 		"4", "PIDs", "au", "1", pid, "Delegate", "b", "true", "CollectMode", "s", "inactive-or-failed", "Description", "s", "A session of Turnstone", "0")
 	call.Env = []string{"XDG_RUNTIME_DIR=" + services}
 	out, err := call.CombinedOutput()
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return "", "", fmt.Errorf("%w: %w", errNoManager, ctx.Err())
+	case errors.Is(err, os.ErrNotExist):
+		return "", "", err
+	case err != nil:
 		return "", "", fmt.Errorf("%w: %s", errNoManager, strings.TrimSpace(string(out)))
 	}
 	if above, err = enters(ctx, pid, unit); err != nil {

@@ -150,7 +150,7 @@ func (s *staged) startWorker(l *launch) (pid int, err error) {
 		s.down.in.SetReadDeadline(time.Now())
 	})
 	defer goOn()
-	s.startGroup(l)
+	s.startGroup(givenUp, l)
 	group, home := s.group.paths()
 	o := order{Do: doStart, Plan: &plan{
 		Path: []byte(c.Path),
@@ -200,10 +200,10 @@ func (s *staged) startWorker(l *launch) (pid int, err error) {
 }
 
 // startGroup makes the group of the worker, or says what its limit of memory leaves out.
-func (s *staged) startGroup(l *launch) {
+func (s *staged) startGroup(ctx context.Context, l *launch) {
 	var err error
 	limits := l.command.Limits
-	if s.group, err = newGroup(s.tree.root, l.tag, limits, l.command.Services); s.group == nil {
+	if s.group, err = newGroup(ctx, s.tree.root, l.tag, limits, l.command.Services); s.group == nil {
 		l.uncounted = uncounted(l.command, err)
 	} else if s.sandbox != nil && limits.Memory > 0 && limits.Disk == 0 { // what its own limits refuse is an error of the language
 		s.sandbox.Shared, s.sandbox.Objects = limits.Memory, limits.Memory
