@@ -295,10 +295,9 @@ func (zeros) Read(b []byte) (int, error) {
 func TestAsk_AProgramInBetweenIsRefused(t *testing.T) {
 	t.Parallel()
 	k := keys(t)
-	var at string // as clients of the relay name it
-	daemon := serve(t, func(conn net.Conn, _ string) { _ = Answer(conn, at, k) })
-	socket := daemon + ".relay"
-	at = Address(socket)
+	const relay = ".relay"
+	daemon := serve(t, func(conn net.Conn, socket string) { _ = Answer(conn, Address(socket+relay), k) }) // as clients of the relay name it
+	socket := daemon + relay
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), relayRole+"="+socket+":"+daemon)
 	out, err := cmd.StdoutPipe()
