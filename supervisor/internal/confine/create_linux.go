@@ -670,12 +670,14 @@ func (b *Box) bind(n *notification, args *[6]uint64) error {
 		if s.kind() != 0 {
 			return unix.EADDRINUSE
 		}
-		err := b.masked(n, func() error { return bindTo(socket, address) })
-		if err == nil && s.kind() != unix.S_IFSOCK {
-			b.removeSocket(file)
-			err = unix.EAGAIN
-		}
-		return err
+		return b.admitted(s, func(s spot) error {
+			err := b.masked(n, func() error { return bindTo(socket, address) })
+			if err == nil && s.kind() != unix.S_IFSOCK {
+				b.removeSocket(file)
+				err = unix.EAGAIN
+			}
+			return err
+		})
 	})
 }
 

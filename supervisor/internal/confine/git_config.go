@@ -95,7 +95,7 @@ func (o gitOwner) staysOnce(section, name string) bool {
 
 // mayBe reports whether a setting may have a value.
 func (o gitOwner) mayBe(section, name, value string) bool {
-	switch {
+	switch value = strings.TrimSpace(value); { // as git does
 	case strings.Contains(value, "::"), strings.HasPrefix(value, "-"): // a transport that is a program, or an option
 		return false
 	case section == "submodule" && name == "update":

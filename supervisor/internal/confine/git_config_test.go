@@ -81,7 +81,7 @@ func TestMayBecome_InARepositoryOfItsOwn(t *testing.T) {
 	}
 	for _, now := range []string{
 		settingsBefore, "[core]\n\tfsmonitor = x\n", "[core]\n\tworktree = ../other\n", "[core]\n\thooksPath = x\n", "[submodule \"s\"]\n\tupdate = !x\n", "[include]\n\tpath = x\n", "[alias]\n\tx = y\n", "[remote \"o\"]\n\turl = ext::x\n",
-		"[remote \"o\"]\n\tpushurl = -x\n", "[core]\n\tbare = true # \\\n\tfsmonitor = x\n", "# a comment\\\n[core]\n\tbare = true\n", "[core]\n\teditor = x\n", "[uploadpack]\n\tpackObjectsHook = x\n", "[gpg]\n\tprogram = x\n", "[user]\n\tname = \"A\"\n",
+		"[remote \"o\"]\n\tpushurl = -x\n", "[remote \"o\"]\n\turl =  -x\n", "[core]\n\tbare = true # \\\n\tfsmonitor = x\n", "# a comment\\\n[core]\n\tbare = true\n", "[core]\n\teditor = x\n", "[uploadpack]\n\tpackObjectsHook = x\n", "[gpg]\n\tprogram = x\n", "[user]\n\tname = \"A\"\n",
 	} {
 		if _, refused := refusedIn(nil, []byte(now), own); !refused {
 			t.Errorf("%q is let through", now)

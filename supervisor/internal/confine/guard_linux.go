@@ -108,8 +108,8 @@ func (b *Box) freedomOf(full string) freedom {
 		part, after, _ := strings.Cut(rest, "/")
 		above, name := at, strings.ToLower(part)
 		at += "/" + part
-		if name == ".git" {
-			return b.freedomInTree(above, at, after)
+		if name == ".git" && (after == "" || protectsInGit(strings.ToLower(after))) {
+			return b.freedomOfTree(at, after)
 		}
 		if b.protectsName(above, at, name, base) {
 			return nothing
@@ -146,19 +146,16 @@ func (b *Box) protectsName(above, at, name, base string) bool {
 	return false
 }
 
-// freedomInTree judges .git in a directory, and what is below it.
-func (b *Box) freedomInTree(above, git, below string) freedom {
-	if below == "" { // a file that names the repository
-		var st unix.Stat_t
-		if unix.Lstat(git, &st) == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR && !b.isOwn(git) {
-			return nothing
-		}
-		return anything
+// freedomOfTree judges .git in a directory, and a name that matters below it.
+func (b *Box) freedomOfTree(git, below string) freedom {
+	if below != "" {
+		return b.freedomInGit(git, below)
 	}
-	if !protectsInGit(strings.ToLower(below)) {
-		return anything
+	var st unix.Stat_t // a file names the repository
+	if unix.Lstat(git, &st) == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR && !b.isOwn(git) {
+		return nothing
 	}
-	return b.freedomInGit(git, below)
+	return anything
 }
 
 // freedomInGit judges a name that matters in the directory of a repository.
@@ -315,17 +312,16 @@ func (b *Box) gitAround(full string) (git, below string) {
 	if base == "" {
 		return "", ""
 	}
-	git, below = path.Split(full)
-	git = strings.TrimSuffix(git, "/")
-	if i := strings.Index(strings.ToLower(full), "/.git/"); i >= len(base) {
+	if i := strings.LastIndex(strings.ToLower(full), "/.git/"); i >= len(base) {
 		git, below = full[:i+len("/.git")], full[i+len("/.git/"):]
-	} else if !inBare[strings.ToLower(below)] || !isGitDir(git) {
-		return "", ""
+		if first, _, _ := strings.Cut(below, "/"); !slices.Contains(database, first) {
+			return git, below
+		}
 	}
-	if first, _, _ := strings.Cut(below, "/"); slices.Contains(database, first) {
-		return "", ""
+	if git, below = path.Dir(full), path.Base(full); inBare[strings.ToLower(below)] && isGitDir(git) {
+		return git, below
 	}
-	return git, below
+	return "", ""
 }
 
 // isInForeignGit reports whether a path is in the directory of a repository, where git moves no

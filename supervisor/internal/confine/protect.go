@@ -259,8 +259,11 @@ func isGitDir(dir string) bool {
 	if exists(dir + "/objects") {
 		return isHead(dir+"/HEAD") || exists(dir+"/worktrees")
 	}
-	return exists(dir+"/commondir") && isHead(dir+"/HEAD")
+	return isLinked(dir)
 }
+
+// isLinked reports whether a directory is that of a linked work tree.
+func isLinked(git string) bool { return exists(git+"/commondir") && isHead(git+"/HEAD") }
 
 func isHead(file string) bool {
 	st, err := os.Lstat(file)

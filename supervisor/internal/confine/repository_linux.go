@@ -4,7 +4,7 @@ import (
 	"io"
 	"os"
 	"path"
-	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -19,17 +19,14 @@ const linkedTo = "../.."
 // isWorkTree reports whether a directory has its place among the work trees of a repository.
 func isWorkTree(git string) bool { return path.Base(path.Dir(git)) == "worktrees" }
 
-// holdsWorkTree reports whether a directory is that of a linked work tree, or has some: it would belong to
-// another repository elsewhere.
+// holdsWorkTree reports whether a directory is that of a linked work tree, or has some: elsewhere they would
+// be another repository's.
 func holdsWorkTree(full string) bool {
-	if exists(full + "/commondir") {
-		return true
-	}
 	if path.Base(full) != "worktrees" {
-		return false
+		return isLinked(full)
 	}
-	trees, _ := filepath.Glob(full + "/*/commondir")
-	return len(trees) > 0
+	entries, _ := os.ReadDir(full)
+	return slices.ContainsFunc(entries, func(e os.DirEntry) bool { return isLinked(full + "/" + e.Name()) })
 }
 
 // admit judges what a call has made. It is asked also for names that are free: somebody else may have made a
@@ -221,7 +218,10 @@ func putSettings(dir int, name string, text []byte, mode uint32) error {
 	}
 	defer unix.Close(fd)
 	if err = unix.Fchmod(fd, mode); err == nil {
-		_, err = unix.Write(fd, text)
+		var n int
+		if n, err = unix.Write(fd, text); err == nil && n < len(text) {
+			err = unix.ENOSPC
+		}
 	}
 	if err == nil {
 		err = unix.Renameat(dir, checkedSettings, dir, name)
