@@ -52,6 +52,9 @@ func TestSecretVariables_AreKnownByNameOrByTheFormOfTheValue(t *testing.T) {
 	for _, secret := range []string{
 		"GH_PAT=x", "JWT=x", "SIGNING_KEY=x", "SMTP_PASS=x", "SENTRY_DSN=x", "DB_PW=x", "DB_PWD=x", "OPENAI_KEY=x", "NPM_CONFIG__AUTH=x", "PGPASSWORD=x", "MYSQL_PWD=x", "AUTHTOKEN=x", "TOKEN2=x",
 		"AZURE_STORAGE_CONNECTION_STRING=x", "SESSION_COOKIE=x", "DATABASE_URL=x",
+		"SSHPASS=x", "HTTP_AUTHORIZATION=x", "PLAIN=Bearer abc", "PLAIN=Server=h;User Id=sa;Password=x;", "PLAIN=DefaultEndpointsProtocol=https;AccountName=a;AccountKey=b==", "PLAIN=https://h/c?sv=1&sig=a%3D", "PLAIN=https://h/x?api_key=a",
+		"PLAIN=https://hooks.slack.com/services/T0/B0/x", "PLAIN=sk_live_" + strings.Repeat("a", 24), "PLAIN=hvs." + strings.Repeat("a", 24), "PLAIN=dapi" + strings.Repeat("0", 32), "PLAIN=tskey-auth-a-b", "PLAIN=AGE-SECRET-KEY-1ABC",
+		"PLAIN=2kD8fYx91LmQ0aZr7TtBv4Wn6Ue3", "PLAIN=x_2kD8fYx91LmQ0aZr7TtBv4Wn6Ue3",
 		"PLAIN=ghp_" + strings.Repeat("a", 36), "PLAIN=eyJhbGciOiJI.eyJzdWIiOiIx.abc", "PLAIN=-----BEGIN OPENSSH PRIVATE KEY-----\nx", "ARGS=--key=sk-proj-" + strings.Repeat("a", 30),
 	} {
 		if got := workers.SecretVariables([]string{secret}); len(got) != 1 {
@@ -61,6 +64,8 @@ func TestSecretVariables_AreKnownByNameOrByTheFormOfTheValue(t *testing.T) {
 	for _, plain := range []string{
 		"PWD=/home/u", "OLDPWD=/x", "COMPASS_HOME=/opt/c", "KEYBOARD=us", "PATTERN=x", "PYTHONHASHSEED=0", "HTTPS_PROXY=http://proxy:8080", "PASSENGER_APP_ENV=p", "R_PROFILE_USER=/x",
 		"TOKENIZERS_PARALLELISM=false", "SSH_ASKPASS=/usr/bin/x", "GIT_AUTHOR_NAME=a", "XDG_SESSION_PATH=/x", "MONKEYPATCH=1", "PIP_INDEX_URL=https://h/simple", "SAS_HOME=/opt/sas", "KEYMAP=us",
+		"GITHUB_SHA=0123456789abcdef0123456789abcdef01234567", "INVOCATION_ID=0123456789ABCDEF0123456789ABCDEF", "SESSION=w0t0p0:3F2504E0-4F89-11D3-9A0C-0305E82C3301", "NAME=MyCompanyProjectWithALongName2024Release", "ARCH=Linux-x86_64-with-glibc2.36",
+		"CONFIG=a=1;b=2", "SSH=ssh://git@h/x", "BYPASS=1", "STORE=/nix/store/2kD8fYx91LmQ0aZr7TtBv4Wn6Ue3-x", "CLASS=UserAccountControllerFactory", "QUERY=https://h/x?page=1&signed=no",
 		"PATH=/opt/sk-" + strings.Repeat("a", 30) + "/bin",
 	} {
 		if got := workers.SecretVariables([]string{plain}); len(got) != 0 {
@@ -73,9 +78,9 @@ func TestLoginVariables_KeepTheAddressWithoutTheLogin(t *testing.T) {
 	t.Parallel()
 	got := workers.LoginVariables([]string{
 		"PIP_INDEX_URL=https://u:p@h/simple", "UV_INDEX=a=https://u:p@h/a b=https://h/b", "MONGODB_URI=mongodb+srv://u:p@ss@h/d", "HTTPS_PROXY=http://u:p@proxy:8080",
-		"GIT=ssh://git@h/x", "URL=http://h:80/a@b", "DATABASE_URL=postgres://u:p@h/d",
+		"TOKEN_ALONE=https://abc@h/x", "INDEX=https://abc@h/simple", "GIT=ssh://git@h/x", "URL=http://h:80/a@b", "DATABASE_URL=postgres://u:p@h/d",
 	})
-	if want := []string{"PIP_INDEX_URL=https://h/simple", "UV_INDEX=a=https://h/a b=https://h/b", "MONGODB_URI=mongodb+srv://h/d", "HTTPS_PROXY=http://proxy:8080"}; !slices.Equal(got, want) {
+	if want := []string{"PIP_INDEX_URL=https://h/simple", "UV_INDEX=a=https://h/a b=https://h/b", "MONGODB_URI=mongodb+srv://h/d", "HTTPS_PROXY=http://proxy:8080", "INDEX=https://h/simple"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -19,15 +19,23 @@ var (
 	// secretName matches what the names of keys have in them. TOKENIZERS_PARALLELISM has no token.
 	secretName = regexp.MustCompile(`TOKEN([^I]|I[^Z]|$)|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|` +
 		`(API|PRIVATE|ACCESS|SIGNING|ENCRYPTION|MASTER)_?KEY|CONNECTION_?STRING|` +
-		`(^|_)(PASS|PW|PAT|JWT|COOKIES?|DSN)[0-9]*(_|$)|_(PWD|AUTH|SAS|KEYS?)[0-9]*$`)
+		`(^|_)(PASS|PW|PAT|JWT|COOKIES?|DSN|AUTHORIZATION|BEARER)[0-9]*(_|$)|_(PWD|AUTH|SAS|KEYS?)[0-9]*$|(SSH|DB|PG|SQL|USER|MAIL|SMTP|LDAP|ROOT|ADMIN)PASS$`)
 
-	// secretValue matches keys in the forms that their makers gave them, to be found by programs.
-	secretValue = regexp.MustCompile(`(^|[^A-Za-z0-9])(gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|sk-[\w-]{20,}|xox[abprs]-[\w-]{10,}|` +
-		`A(KI|SI)A[A-Z0-9]{16}|AIza[\w-]{30,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}|pypi-AgE[\w-]{20,}|dop_v1_[a-f0-9]{40,}|` +
-		`eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+)|-----BEGIN [A-Z ]*PRIVATE KEY-----`)
+	// secretValue matches keys in the forms that their makers gave them, to be found by programs, and values
+	// that say that they are one.
+	secretValue = regexp.MustCompile(`(^|[^A-Za-z0-9])(gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|gl[a-z]{1,4}-[\w-]{16,}|sk-[\w-]{20,}|xox[a-z]-[\w-]{10,}|` +
+		`A(KI|SI)A[A-Z0-9]{16}|AIza[\w-]{30,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}|pypi-A[\w-]{20,}|do[oprt]_v1_[a-f0-9]{40,}|[prsw]k_(live|test)_[A-Za-z0-9]{16,}|` +
+		`hv[bs]\.[\w-]{20,}|SG\.[\w-]{16,}\.[\w-]{16,}|dckr_[a-z]+_[\w-]{20,}|gsk_[A-Za-z0-9]{20,}|r8_[A-Za-z0-9]{20,}|pplx-[A-Za-z0-9]{20,}|tskey-[a-z]+-[\w-]+|dapi[a-f0-9]{32}|figd_[\w-]{20,}|` +
+		`shp[a-z]{2}_[A-Za-z0-9]{20,}|pscale_[a-z]+_[\w-]{20,}|lin_api_[A-Za-z0-9]{20,}|dp\.[a-z]+\.[A-Za-z0-9]{20,}|key-[a-f0-9]{32}|nvapi-[\w-]{20,}|sntry[su]_[\w=+/-]{20,}|glsa_\w{20,}|` +
+		`eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+)|-----BEGIN [A-Z ]*PRIVATE KEY-----|AGE-SECRET-KEY-1|hooks\.slack\.com/services/|discord(app)?\.com/api/webhooks/|` +
+		`(?i:^(bearer|basic) +\S|(^|[;?& ])(password|pwd|accountkey|sharedaccesskey|access_token|api_?key|sig)=[^;&\s])`)
 
-	// loginInURL matches a user and a password before the host of a URL.
-	loginInURL = regexp.MustCompile(`(://)[^/@\s:]*:[^/\s]*@`)
+	// longWord matches where a key can be that has no form of its own.
+	longWord = regexp.MustCompile(`^[\w-]*[A-Za-z0-9]{28,}[\w-]*$`)
+	numbers  = regexp.MustCompile(`[0-9]+`)
+
+	// loginInURL matches a user and a password before the host of a URL. On the web a user alone is a key.
+	loginInURL = regexp.MustCompile(`(://)[^/@\s:]*:[^/\s]*@|(https?://)[^/@\s]+@`)
 )
 
 // SecretVariables are the names in an environment whose values are keys, or lead to programs that hold
@@ -50,7 +58,7 @@ func LoginVariables(env []string) []string {
 	for _, entry := range env {
 		name, value, _ := strings.Cut(entry, "=")
 		if loginInURL.MatchString(value) && !isSecretVariable(strings.ToUpper(name), value) {
-			without = append(without, name+"="+loginInURL.ReplaceAllString(value, "$1"))
+			without = append(without, name+"="+loginInURL.ReplaceAllString(value, "$1$2"))
 		}
 	}
 	return without
@@ -63,5 +71,11 @@ func isSecretVariable(name, value string) bool {
 	case slices.Contains(waysToKeys, name):
 		return true
 	}
-	return secretName.MatchString(name) || secretValue.MatchString(value)
+	return secretName.MatchString(name) || secretValue.MatchString(value) || isRandom(value)
+}
+
+// isRandom reports whether a value is one long word with letters in both cases and digits all over, as no
+// person writes it. Hashes and identifiers have one case.
+func isRandom(value string) bool {
+	return longWord.MatchString(value) && value != strings.ToLower(value) && value != strings.ToUpper(value) && len(numbers.FindAllString(value, 3)) == 3
 }
