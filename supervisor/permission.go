@@ -264,7 +264,7 @@ func (m *machine) tellPrivate(e *ipc.RuntimeError) {
 	named := m.private.named
 	m.private.named = ""
 	switch {
-	case named == "":
+	case named == "", slices.ContainsFunc(m.told, func(d timeline.Denied) bool { return d.Path == named }): // it was to be made, and not shown
 	case m.private.home != "" && within(named, m.private.home):
 		m.tellUnshown(named, ", if it is there")
 	default:

@@ -247,6 +247,7 @@ func TestShown_WhatIsMissedIsToldOnceWithACommand(t *testing.T) {
 		{"import os; os.listdir('" + in(".config/known") + "')", told(".config/known", "")},
 		{"open('" + in("later.csv") + "')", told("later.csv", ", if it is there")},
 		{"open('" + in("later.csv") + "')", ""},
+		{"import os; os.system('echo x > " + in("made.csv") + "')", ""}, // the refusal says it
 		{"open('" + in(".ssh/id_ed25519") + "')", "the sandbox hides " + in(".ssh") + " from every session, and nobody can allow it"},
 		{"open('" + in(".docker/config.json") + "')", "the sandbox hides " + in(".docker") + " from every session, and nobody can allow it"}, // it is not there
 		{"open('" + in("project/typo.csv") + "')", ""},
