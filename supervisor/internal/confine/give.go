@@ -79,18 +79,32 @@ func Itself(path, found string) string {
 	return found
 }
 
+// systemPlaces are where the programs of a machine are, and what they read. A session of root could write
+// them.
+var systemPlaces = []string{
+	"/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/opt", "/sbin", "/snap", "/usr", "/var/lib", "/var/spool",
+	"/Applications", "/Library", "/System", "/private/etc",
+}
+
 // runs says why programs outside would run or read what is written into a file or directory, or "".
 func (p *planner) runs(path string, o Origin) string {
 	meets := func(dir string) bool {
 		found := real(dir)
 		return found != "" && filepath.IsAbs(dir) && (inside(path, found) || inside(found, path))
 	}
+	above := filesAbove(path)
+	isTool := func(name string) bool { // which may be a link to elsewhere
+		at := p.at(name)
+		return p.home != "" && (inside(path, at) || inside(at, path) || isOneOf(above, at))
+	}
 	switch {
+	case (p.home == "" || !inside(path, p.home)) && slices.ContainsFunc(systemPlaces, func(dir string) bool { return inside(path, dir) || inside(dir, path) }):
+		return "has programs and settings of the whole machine"
 	case slices.ContainsFunc(filepath.SplitList(o.Path), meets):
 		return "has programs of your PATH"
 	case p.isSettings(path):
 		return "is where programs keep what they run and read when they start"
-	case slices.ContainsFunc(slices.Concat(layeredNames, readableNames, placesOfTools), func(name string) bool { return meets(p.at(name)) }):
+	case slices.ContainsFunc(slices.Concat(layeredNames, readableNames, placesOfTools), isTool):
 		return "has programs, or packages that your programs import"
 	case slices.ContainsFunc(librariesIn(o.Env), meets), isLibrary(path):
 		return "has packages that your programs import"

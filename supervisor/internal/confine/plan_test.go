@@ -4,6 +4,7 @@ package confine
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -687,14 +688,16 @@ func TestNewPlan_PlacesOfProgramsAreNamedTwice(t *testing.T) {
 	for _, file := range []string{top + "/env/pyvenv.cfg", top + "/lib/pkg/Meta/package.rds", w.home + "/.profile"} {
 		touch(t, file, "")
 	}
-	if err := os.Symlink(top+"/commands", top+"/linked"); err != nil {
+	mkdir(t, top+"/nvm")
+	if err := errors.Join(os.Symlink(top+"/commands", top+"/linked"), os.Symlink(top+"/nvm", w.home+"/.nvm")); err != nil {
 		t.Fatal(err)
 	}
 	o := w.origin()
 	o.Path = top + "/commands:relative:" + w.work + "/bin"
 	for path, why := range map[string]string{
 		top + "/commands": "PATH", top + "/commands/deep": "PATH", top + "/linked": "PATH", top + "/env": "packages", top + "/env/lib": "packages", top + "/mods/node_modules/x": "packages", top + "/lib/pkg": "packages",
-		w.home + "/.vim": "run and read", w.home + "/bin": "run and read", w.home + "/.profile": "run and read", w.home + "/R/lib": "packages", w.home + "/.cache/pre-commit": "packages", w.home + "/.cache": "packages", top + "/p/.vscode": "run or believe",
+		w.home + "/.vim": "run and read", w.home + "/bin": "run and read", w.home + "/.profile": "run and read", w.home + "/R/lib": "packages", top + "/nvm": "packages", w.home + "/.cache/pre-commit": "packages", w.home + "/.cache": "packages", top + "/p/.vscode": "run or believe",
+		"/etc": "whole machine", "/usr/lib": "whole machine", "/var": "whole machine",
 		top + "/data": "", w.home + "/.cache/own": "", w.work + "/bin": "", w.work + "/.config": "",
 	} {
 		for accept, want := range map[string]string{"": why, path + "/": why, real(path): ""} {
