@@ -5,9 +5,9 @@ import "golang.org/x/sys/unix"
 // mostMoves bounds how often a call is judged again because somebody outside moves what it is about.
 const mostMoves = 16
 
-// judged decides about a name by its path. What a path means is asked of the filesystem, and a program
-// outside may move the directory meanwhile: the open directory would then be judged by what is not there
-// any more. So it is decided again by the path that the directory has then. EBUSY if that does not end.
+// judged decides about a name by its path. The decision asks the filesystem about that path, and a program
+// outside may move the directory in the meantime: the open directory would then be judged by a path that
+// leads nowhere. So it is decided again if the path has changed. EBUSY if that does not end.
 func (b *Box) judged(s spot, decide func(spot) error) error {
 	for range mostMoves {
 		err := decide(s)
