@@ -222,29 +222,41 @@ func TestDoctor_EndsAtCtrlC(t *testing.T) {
 	alone(t).endsDoctorAtCtrlC(t, "full")
 }
 
-// endsDoctorAtCtrlC ends it while it tries a runtime, at a level of the sandbox.
+// endsDoctorAtCtrlC ends it while it tries a runtime, and while it tries the server with that, at a level of
+// the sandbox.
 func (h home) endsDoctorAtCtrlC(t *testing.T, level string) {
 	t.Helper()
-	started := filepath.Join(h.dir, "started")
+	started, works := filepath.Join(h.dir, "started"), filepath.Join(h.dir, "works")
 	fake := filepath.Join(h.dir, "python")
-	script := "#!/bin/sh\ntouch " + started + "\nexec sleep 60\n" // never ready
+	script := `#!/bin/sh
+if [ -e ` + works + ` ]; then rm ` + works + `; exec python3 "$@"; fi
+touch ` + started + `
+exec sleep 60 # never ready
+`
 	if err := programs.Write(fake, []byte(script)); err != nil {
 		t.Fatal(err)
 	}
-	cmd := h.command(t, "doctor", "--sandbox", level, "--python", fake)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	for _, firstWorks := range []bool{false, true} {
+		if firstWorks {
+			if err := errors.Join(os.Remove(started), os.WriteFile(works, nil, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cmd := h.command(t, "doctor", "--sandbox", level, "--python", fake)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "something is tried", func() bool {
+			_, err := os.Stat(started)
+			return err == nil
+		})
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		if got := status(t, cmd); got != 128+int(syscall.SIGINT) {
+			t.Errorf("got status %d, want 130", got)
+		}
+		h.leavesNothing(t)
 	}
-	eventually(t, "something is tried", func() bool {
-		_, err := os.Stat(started)
-		return err == nil || cmd.ProcessState != nil
-	})
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait()
-	if got := status(t, cmd); got != 128+int(syscall.SIGINT) {
-		t.Errorf("got status %d, want 130", got)
-	}
-	h.leavesNothing(t)
 }

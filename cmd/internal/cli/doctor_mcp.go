@@ -95,8 +95,8 @@ func probeMCP(ctx context.Context, dir string, args []string, code string, meta 
 	}
 	var complaints strings.Builder
 	server.Stderr = &complaints
-	server.Cancel = in.Close // end of input ends the server and everything it started
-	server.WaitDelay = 2 * time.Second
+	server.Cancel = in.Close     // end of input ends the server and everything it started
+	server.WaitDelay = probeTime // one that is killed leaves the files of its sessions
 	began := time.Now()
 	if err := server.Start(); err != nil {
 		return "", err
