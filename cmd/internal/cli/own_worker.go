@@ -117,7 +117,7 @@ func resolveCommand(command []string) (path string, args []string, err error) {
 		words[i] = fromHome(word)
 	}
 	if strings.ContainsAny(words[0], `/\`) && !filepath.IsAbs(words[0]) {
-		return "", nil, fmt.Errorf("the command %q is no absolute path", words[0])
+		return "", nil, fmt.Errorf("the command %q is not an absolute path", words[0])
 	}
 	if path, err = findProgram(words[0]); err != nil {
 		return "", nil, fmt.Errorf("cannot run the worker: %w", err)

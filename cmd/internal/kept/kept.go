@@ -86,7 +86,7 @@ func (f File) Read() (Settings, error) {
 	}
 	for _, path := range paths {
 		if !filepath.IsAbs(path) {
-			return Settings{}, fmt.Errorf("%s, line %d: %q is no absolute path", f, lineOf(text, path), path)
+			return Settings{}, fmt.Errorf("%s, line %d: %q is not an absolute path", f, lineOf(text, path), path)
 		}
 	}
 	return s, nil
