@@ -183,7 +183,7 @@ func TestImports_DependenciesStayWhereTheyAreWrapped(t *testing.T) {
 		"github.com/rivo/uniseg":                 "cmd/internal/edit",
 		"github.com/tailscale/hujson":            "cmd/internal/install",
 		"github.com/pelletier/go-toml":           "cmd/internal/install cmd/internal/kept",
-		"github.com/kballard/go-shellquote":      "cmd/internal/cli internal/prefix",
+		"github.com/kballard/go-shellquote":      "cmd/internal/cli internal/prefix supervisor/internal/confine",
 		"github.com/goreleaser/nfpm":             "release",
 		"github.com/CycloneDX/cyclonedx-go":      "release",
 	}

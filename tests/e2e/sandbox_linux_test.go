@@ -396,7 +396,7 @@ func TestSandbox_APersonShowsMoreOfTheHomeDirectory(t *testing.T) {
 	}
 }
 
-// What programs outside run or read is written by a session only after a person has named its real path twice.
+// A session writes a place that programs outside run or read only after a person has named its real path twice.
 func TestSandbox_APersonInsistsOnAPlaceOfPrograms(t *testing.T) {
 	t.Parallel()
 	h, _ := confinedHome(t)

@@ -303,7 +303,7 @@ func TestGrant_NamesTheRealDirectoryAndNoneOfPrograms(t *testing.T) {
 	}
 }
 
-// What a person was shown is what is given.
+// A grant gives the thing that the person was shown.
 func TestGrant_IsOfWhatWasThereWhenAPersonWasAsked(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -363,8 +363,8 @@ func TestHold_ADirectoryThatWasReplacedSinceTheQuestionIsNotGiven(t *testing.T) 
 	}
 }
 
-// A yes may be about one file. What a program outside puts in its place is not written, which the next turn
-// says, and is what the session has after a reset, unless it is something else.
+// A yes may be about one file. If a program outside puts another in its place, the session does not write that,
+// and its next turn says so. After a reset it has the new one, unless that is not a file.
 func TestGrant_OfOneFileIsOfThatFile(t *testing.T) {
 	t.Parallel()
 	for name, give := range map[string]func(t *testing.T, r *drive.REPL, path string){

@@ -120,8 +120,8 @@ func hides(t *testing.T) (m *machine, box *workers.Sandbox, code string) {
 	return m, box, "seen(" + strings.Join(paths, ", ") + ")"
 }
 
-// What is hidden in a directory that a session writes, or anywhere on the machine, is never readable, whatever
-// programs outside do with it.
+// Hidden names in a directory that a session writes, or anywhere on the machine, stay unreadable, whatever
+// programs outside do with them.
 func TestHidden_WhatProgramsOutsideReplaceStaysHidden(t *testing.T) {
 	t.Parallel()
 	t.Run("when a turn begins", func(t *testing.T) {

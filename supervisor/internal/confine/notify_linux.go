@@ -177,7 +177,7 @@ const maxUnsent = 64
 
 // answerMaking makes a call, and tells or asks if the sandbox refuses it.
 func (b *Box) answerMaking(n *notification, f *fileCall, names *[2]name) {
-	b.settle()
+	b.judgeClosed()
 	if b.wasMade(n, f) {
 		b.answer(n, f, -1, nil)
 		return

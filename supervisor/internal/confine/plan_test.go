@@ -223,8 +223,8 @@ func TestNewPlan_WhatIsHiddenIsNotWritten(t *testing.T) {
 	}
 }
 
-// What is hidden next to files of the machine is decided by its name, also where it comes later; what is in a
-// directory of the session's own is not there.
+// Hidden names next to files of the machine are decided by name, also those that come later. In a directory of
+// the session's own they are not there.
 func TestNewPlan_DecidesByNameWhereAMountCouldEnd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -484,7 +484,7 @@ func TestNewPlan_OfToolsHasNoDocuments(t *testing.T) {
 	}
 }
 
-// What programs keep in a home directory under names without a dot, and keys that were saved there, are not
+// Programs' own data under names without a dot, and keys that were saved in the home directory, are not
 // documents. A person can show them.
 func TestNewPlan_KeysAndLettersAreNotDocuments(t *testing.T) {
 	t.Parallel()
@@ -677,7 +677,7 @@ func TestPlan_GrantsWhatTheHomeDirectoryLacks(t *testing.T) {
 	}
 }
 
-// What programs outside would run or read is written only by who names it once more, without links.
+// A place that programs outside run or read is writable only if it is named twice, without links.
 func TestNewPlan_PlacesOfProgramsAreNamedTwice(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

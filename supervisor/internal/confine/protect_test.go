@@ -33,7 +33,7 @@ func TestPrograms_InEveryFormOfASetting(t *testing.T) {
 		{"filter.l.clean", "perl -I./lib -MClean", "lib"},
 		{"filter.l.clean", "./t/*.sh", "t"},
 		{"filter.l.clean", "python3 ./t", "t"},
-		{"filter.l.clean", `"$HOME/elsewhere/work/t/x"`, "t/x"},
+		{"filter.l.clean", `"$HOME/elsewhere/job/t/x"`, "t/x"},
 		{"filter.l.clean", "`git rev-parse --show-toplevel`/t/x", "t/x"},
 		{"filter.l.clean", "./t/later", "t/later"},
 		{"pager.status", "./t/later", "t/later"},

@@ -30,8 +30,8 @@ const (
 	leafName = "supervisor"
 
 	busctl       = "/usr/bin/busctl" // not by PATH, where code may have put another program
-	managerLimit = 3 * time.Second // each start waits so long for one that hangs
-	maxMoves     = 100             // of processes that others start meanwhile
+	managerLimit = 3 * time.Second   // each start waits so long for one that hangs
+	maxMoves     = 100               // of processes that others start meanwhile
 )
 
 var (
