@@ -65,7 +65,7 @@ func newMachine(t testing.TB) *machine {
 func (m *machine) files(t testing.TB) {
 	for name, text := range map[string]string{
 		"home/.ssh/id_ed25519": secret, "home/.aws/credentials": secret, "home/.netrc": secret, "home/.config/gh/hosts.yml": secret,
-		"home/mine/private.txt": secret, "home/note.txt": "a note", "home/.bashrc": "", "home/.local/bin/tool": "", "home/.cache/pip/existing": "cached ",
+		"home/mine/private.txt": secret, "home/note.txt": "a note", "home/.bashrc": "", "home/.local/bin/tool": "", "home/.cache/ruff/existing": "cached ",
 		"home/.cache/turnstone/python/worker-cpython-311-kept": "kept", "home/.cache/turnstone/r/kept.so": "kept", "home/.config/turnstone/sandbox.toml": "",
 		"home/.config/git/config": "", "home/.config/systemd/user/kept.service": "", "home/.cargo/bin/cargo": "", "home/go/bin/gopls": "", "home/.R/Makevars": "",
 		"home/.profile": "", "home/.Rprofile": "", "home/.gitconfig": "", "home/.ssh/authorized_keys": "", "system/run/xauth_cookie": secret,

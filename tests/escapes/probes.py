@@ -1823,8 +1823,8 @@ def read_home(): assert "note" in read(home("note.txt"))
 def write_cache():
     os.makedirs(home(".cache/tool"), exist_ok=True)
     with open(home(".cache/tool/x"), "w") as f: f.write("x")
-    with open(home(".cache/pip/existing"), "a") as f: f.write("more")
-    assert read(home(".cache/pip/existing")).startswith("cached")
+    with open(home(".cache/ruff/existing"), "a") as f: f.write("more")
+    assert read(home(".cache/ruff/existing")).startswith("cached")
 @ordinary
 def write_config():
     with open(home(".config/tool.toml"), "w") as f: f.write("x")

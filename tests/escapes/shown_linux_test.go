@@ -291,8 +291,8 @@ func TestShown_IsListedWithItsReasons(t *testing.T) {
 		why[name] = place.Why
 	}
 	for name, want := range map[string]string{
-		"note.txt": "document", ".pyenv": "toolchain or library", ".cache/pip": "cache", ".foreign/bin": "on PATH, or next to it", ".gitconfig": "settings, written without logins",
-		".Rprofile": "plain settings", ".data": "named or allowed", ".notes": "named or allowed", "project": "workspace", ".ssh": "", ".config": "", "mine": "",
+		"note.txt": "document", ".pyenv": "toolchain or library", ".cache/ruff": "cache", ".foreign/bin": "on PATH, or next to it", ".gitconfig": "settings, written without logins",
+		".R/Makevars": "plain settings", ".data": "named or allowed", ".notes": "named or allowed", "project": "workspace", ".ssh": "", ".config": "", "mine": "",
 	} {
 		if why[name] != want {
 			t.Errorf("%s: got %q, want %q", name, why[name], want)

@@ -150,22 +150,22 @@ func TestTurn_CopiesTheDirectoryThatIsThereNow(t *testing.T) {
 	m := newMachine(t)
 	confined.NeedsLayers(t, m.base)
 	r := open(t, m, workspace(m))
-	r.Run(t, atHome+"print(puts('.cache/pip/before'))")
+	r.Run(t, atHome+"print(puts('.cache/ruff/before'))")
 	m.takes(t, r, []step{
-		{"a directory that was replaced", "mv .cache/pip old && mkdir .cache/pip && echo new > .cache/pip/fresh", "print(readable('.cache/pip/fresh'), readable('.cache/pip/before'), os.path.exists('.cache/pip/existing'))", "open: new\n open: from inside False"},
-		{"is written as a copy", "true", "print(puts('.cache/pip/mine'), puts('.cache/pip/fresh'), readable('.cache/pip/fresh'))", "written written open: from inside"},
-		{"and not outside", "test ! -e .cache/pip/mine && grep -q new .cache/pip/fresh", "print()", ""},
-		{"once more", "rm -r .cache/pip && mkdir .cache/pip && echo newer > .cache/pip/other", "print(readable('.cache/pip/other'), readable('.cache/pip/mine'))", "open: newer\n open: from inside"},
+		{"a directory that was replaced", "mv .cache/ruff old && mkdir .cache/ruff && echo new > .cache/ruff/fresh", "print(readable('.cache/ruff/fresh'), readable('.cache/ruff/before'), os.path.exists('.cache/ruff/existing'))", "open: new\n open: from inside False"},
+		{"is written as a copy", "true", "print(puts('.cache/ruff/mine'), puts('.cache/ruff/fresh'), readable('.cache/ruff/fresh'))", "written written open: from inside"},
+		{"and not outside", "test ! -e .cache/ruff/mine && grep -q new .cache/ruff/fresh", "print()", ""},
+		{"once more", "rm -r .cache/ruff && mkdir .cache/ruff && echo newer > .cache/ruff/other", "print(readable('.cache/ruff/other'), readable('.cache/ruff/mine'))", "open: newer\n open: from inside"},
 		{"one that comes", "mkdir -p .cache/uv && echo x > .cache/uv/x", "print(readable('.cache/uv/x'), puts('.cache/uv/y'))", "open: x\n written"},
 		{"one that goes", "rm -r .cache/uv", "print(os.path.exists('.cache/uv'))", "False"},
 		{"is then the session's own", "true", "os.mkdir('.cache/uv'); print(puts('.cache/uv/own'))", "written"},
 		{"and stays that", "mkdir .cache/uv && echo x > .cache/uv/x", "print(os.listdir('.cache/uv'))", "['own']"},
-		{"a link in its place", "rm -r .cache/pip && mkdir elsewhere && ln -s ~/.ssh .cache/pip", "print(os.path.exists('.cache/pip/id_ed25519'))", "False"},
-		{"no mounts add up", "rm .cache/pip && mkdir .cache/pip", "print(mounts() - before)", "0"},
+		{"a link in its place", "rm -r .cache/ruff && mkdir elsewhere && ln -s ~/.ssh .cache/ruff", "print(os.path.exists('.cache/ruff/id_ed25519'))", "False"},
+		{"no mounts add up", "rm .cache/ruff && mkdir .cache/ruff", "print(mounts() - before)", "0"},
 	})
 	begins(t, r)
 	m.takes(t, r, []step{
-		{"after a reset", "true", "print(readable('.cache/uv/x'), readable('.cache/pip/mine'))", "open: x\n open: from inside"},
+		{"after a reset", "true", "print(readable('.cache/uv/x'), readable('.cache/ruff/mine'))", "open: x\n open: from inside"},
 	})
 }
 
@@ -377,12 +377,12 @@ func TestTurn_ShowsCachesWhereThereAreNoLayers(t *testing.T) {
 	r := open(t, m, workspace(m))
 	r.Run(t, atHome)
 	m.takes(t, r, []step{
-		{"at first", "true", "print(readable('.cache/pip/existing'), puts('.cache/pip/existing'))", "open: cached  Read-only file system"},
-		{"one that was replaced", "mv .cache/pip old && mkdir .cache/pip && echo new > .cache/pip/fresh", "print(readable('.cache/pip/fresh'), puts('.cache/pip/fresh'))", "open: new\n Read-only file system"},
+		{"at first", "true", "print(readable('.cache/ruff/existing'), puts('.cache/ruff/existing'))", "open: cached  Read-only file system"},
+		{"one that was replaced", "mv .cache/ruff old && mkdir .cache/ruff && echo new > .cache/ruff/fresh", "print(readable('.cache/ruff/fresh'), puts('.cache/ruff/fresh'))", "open: new\n Read-only file system"},
 		{"one that comes", "mkdir -p .cache/uv && echo x > .cache/uv/x", "print(readable('.cache/uv/x'))", "open: x"},
 	})
 	begins(t, r)
-	m.takes(t, r, []step{{"after a reset", "true", "print(readable('.cache/pip/fresh'), readable('.cache/uv/x'))", "open: new\n open: x"}})
+	m.takes(t, r, []step{{"after a reset", "true", "print(readable('.cache/ruff/fresh'), readable('.cache/uv/x'))", "open: new\n open: x"}})
 }
 
 // A session whose disk is bounded has its copies in memory, also those of a directory that was replaced.
@@ -394,11 +394,11 @@ func TestTurn_CopiesWithinABoundOfTheDisk(t *testing.T) {
 	spec.Dir, spec.Sandbox, spec.Limits.Disk = m.work, workspace(m), 32<<20
 	r := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: m.env, Remedy: remedy}, spec)
 	r.WaitUntilReady(t)
-	r.Run(t, atHome+"print(puts('.cache/pip/before'))")
+	r.Run(t, atHome+"print(puts('.cache/ruff/before'))")
 	m.takes(t, r, []step{
-		{"a directory that was replaced", "mv .cache/pip old && mkdir .cache/pip && echo new > .cache/pip/fresh", "print(readable('.cache/pip/fresh'), readable('.cache/pip/before'), puts('.cache/pip/fresh'))", "open: new\n open: from inside written"},
+		{"a directory that was replaced", "mv .cache/ruff old && mkdir .cache/ruff && echo new > .cache/ruff/fresh", "print(readable('.cache/ruff/fresh'), readable('.cache/ruff/before'), puts('.cache/ruff/fresh'))", "open: new\n open: from inside written"},
 		{"a directory that comes", "mkdir -p .cargo/bin && echo x > .cargo/bin/x", "print(readable('.cargo/bin/x'), puts('.cargo/bin/y'), puts('.cargo/own'))", "open: x\n written written"},
-		{"it is bounded", "true", "\ntry: open('.cache/pip/large', 'wb').write(bytes(64 << 20))\nexcept OSError as e: print(type(e).__name__)", "OSError"},
+		{"it is bounded", "true", "\ntry: open('.cache/ruff/large', 'wb').write(bytes(64 << 20))\nexcept OSError as e: print(type(e).__name__)", "OSError"},
 	})
 	if _, err := os.Stat(filepath.Join(m.home, ".cargo/bin/y")); err == nil {
 		t.Error("a copy is outside")

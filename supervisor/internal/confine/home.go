@@ -24,7 +24,7 @@ var builtNames = []string{
 const expectedNames = 9
 
 // Caches, libraries and toolchains, of which the session writes a copy. A cache that is not listed
-// costs time, and never a result.
+// costs time, and never a result. Those of answers from servers keep what was sent to them, also logins.
 var layeredNames = []string{
 	"R", "go", ".keras", ".matplotlib", ".TinyTeX", ".virtualenvs",
 	".bun/install", ".bundle/cache", ".cabal/packages", ".cabal/store", ".cargo/bin", ".cargo/git", ".cargo/registry", ".conda/envs", ".conda/pkgs",
@@ -37,7 +37,7 @@ var layeredNames = []string{
 	".local/share/uv/python", ".local/share/virtualenv", ".local/share/virtualenvs",
 	".cache/R/R.cache", ".cache/R/pkgcache", ".cache/R/renv", ".cache/ccache", ".cache/deno/deps", ".cache/deno/gen", ".cache/deno/npm", ".cache/deno/remote", ".cache/fontconfig", ".cache/go-build",
 	".cache/huggingface/datasets", ".cache/huggingface/hub", ".cache/huggingface/modules", ".cache/matplotlib", ".cache/ms-playwright/chromium*-[0-9]*", ".cache/ms-playwright/ffmpeg-*", ".cache/ms-playwright/firefox-*", ".cache/ms-playwright/webkit-*", ".cache/mypy", ".cache/node-gyp", ".cache/numba",
-	".cache/pip", ".cache/pre-commit", ".cache/pypoetry", ".cache/ruff", ".cache/torch", ".cache/typst", ".cache/uv", ".cache/yarn",
+	".cache/pip/wheels", ".cache/pre-commit", ".cache/pypoetry/artifacts", ".cache/pypoetry/virtualenvs", ".cache/ruff", ".cache/torch", ".cache/typst", ".cache/uv", ".cache/yarn",
 	".config/fontconfig", ".config/matplotlib", ".config/mypy", ".config/ruff",
 	".local/pipx/py", ".local/pipx/shared", ".local/share/pipx/py", ".local/share/pipx/shared",
 }
@@ -52,7 +52,7 @@ var readableNames = []string{
 var placesOfTools = []string{".local/pipx/venvs", ".local/share/pipx/venvs", ".local/share/uv/tools"}
 
 // Settings that hold no logins.
-var plainSettings = []string{".R/Makevars", ".Rprofile", ".cargo/env", ".config/git/attributes", ".config/git/ignore", ".fonts", ".inputrc", ".terminfo"}
+var plainSettings = []string{".R/Makevars", ".cargo/env", ".config/git/attributes", ".config/git/ignore", ".fonts", ".inputrc", ".terminfo"}
 
 // partsOfTools are directories next to a directory of programs that those need.
 var partsOfTools = []string{"include", "lib", "lib64", "libexec", "share"}
@@ -166,26 +166,26 @@ func (p *planner) at(name string) string {
 	return filepath.Join(p.home, name)
 }
 
-// found returns the paths of a name below the home directory. A name may be a pattern.
-func (h *homeBuilder) found(name string) (paths []string) {
-	dir, pattern := name, ""
+// matching returns the names below the home directory that have a form.
+func (p *planner) matching(form string) (names []string) {
+	dir, pattern := form, ""
 	for strings.Contains(dir, "*") {
 		dir, pattern = filepath.Dir(dir), filepath.Join(filepath.Base(dir), pattern)
 	}
 	if pattern == "" {
-		return []string{h.at(name)}
+		return []string{form}
 	}
-	names, _ := fs.Glob(os.DirFS(h.at(dir)), pattern)
-	for _, rest := range names {
-		paths = append(paths, filepath.Join(h.at(dir), rest))
+	found, _ := fs.Glob(os.DirFS(p.at(dir)), pattern)
+	for _, rest := range found {
+		names = append(names, filepath.Join(dir, rest))
 	}
-	return paths
+	return names
 }
 
 // showAll adds what has a name below the home directory.
 func (h *homeBuilder) showAll(name string, k Kind) {
-	for _, path := range h.found(name) {
-		h.show(path, k)
+	for _, name := range h.matching(name) {
+		h.show(h.at(name), k)
 	}
 }
 
@@ -322,7 +322,12 @@ func (h *homeBuilder) documents(dir string) {
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		switch {
-		case (dir == h.home || slices.Contains(h.others, dir)) && isOwnData(e), !h.first && !h.known[path]:
+		case (dir == h.home || slices.Contains(h.others, dir)) && isOwnData(e), slices.Contains(h.apart, path):
+			continue
+		case h.why != Document: // a toolchain, in which a name is shown when it comes
+			h.show(path, readable)
+			continue
+		case !h.first && !h.known[path]:
 			continue
 		case h.first && len(h.known) == maxDocuments:
 			h.notice("%s has more than %d names, and this session sees the first %d only: show others with --readable", h.home, maxDocuments, maxDocuments)
@@ -337,13 +342,24 @@ func (h *homeBuilder) documents(dir string) {
 	}
 }
 
-// write shows a file that was written for the session.
-func (p *planner) write(name, file string) {
+// pathOf returns the path of a name below the home directory, of which only the last part may be a link.
+func (p *planner) pathOf(name string) string {
 	path := p.at(name)
 	if above := real(filepath.Dir(path)); above != "" {
 		path = filepath.Join(above, filepath.Base(path))
 	}
-	if p.isEmptyAt(path) && p.kinds[path].Why != Named {
+	return path
+}
+
+// isToolFile reports whether a name is of a file in something else that the session sees.
+func isToolFile(name string) bool {
+	return !slices.ContainsFunc(settingsFiles, func(f settingsFile) bool { return f.name == name }) && name != ".gitconfig"
+}
+
+// write shows a file that was written for the session.
+func (p *planner) write(name, file string) {
+	path := p.pathOf(name)
+	if p.isEmptyAt(path) != isToolFile(name) && p.kinds[path].Why != Named && p.above(path) != writable {
 		p.kinds[path] = Place{Path: Path(path), Kind: replaced, From: Path(file), Why: Written}
 	}
 }

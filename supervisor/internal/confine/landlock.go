@@ -35,7 +35,7 @@ func (p *Plan) byLandlock(s *workers.Sandbox) (notices []string, err error) {
 	r.closed = append(r.closed, machineShares...)
 	for _, place := range p.Places {
 		switch place.Kind {
-		case hidden, private, covered, built:
+		case hidden, replaced, private, covered, built:
 			r.closed = append(r.closed, string(place.Path))
 		case writable, protected, readable, layer:
 			open = append(open, place)

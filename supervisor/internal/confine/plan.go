@@ -220,6 +220,11 @@ func (p *planner) lay(s *workers.Sandbox, o Origin, work []string, written *sett
 			p.apart = append(p.apart, h.name, realOrAbsent(h.name))
 		}
 	}
+	for name := range written.files {
+		if isToolFile(name) && isIn(name, readableNames) { // a mount there could end
+			p.apart = append(p.apart, p.pathOf(name))
+		}
+	}
 	p.buildHome(s, o, work)
 	p.layers(s, o, work)
 	if err := p.reveal(slices.Concat(s.Readable, p.added), o, work); err != nil {
@@ -445,6 +450,11 @@ func (p *planner) layers(s *workers.Sandbox, o Origin, work []string) {
 				why = Interpreter
 			}
 			p.because(why, func() { p.layer(dir, real(o.State)) })
+		}
+		if p.kinds[dir].Kind == layer && d == root { // it is whole: what has a login in it gets a place of its own
+			maps.DeleteFunc(p.kinds, func(path string, place Place) bool {
+				return path != dir && inside(path, dir) && (place.Kind == readable || place.Kind == covered)
+			})
 		}
 	}
 	// A layer inside another layer is part of it.

@@ -72,11 +72,11 @@ func workspace() *workers.Sandbox {
 func TestNewPlan_WritesTheWorkspaceAndBuildsTheHomeDirectory(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	mkdir(t, w.home+"/.cache/pip")
+	mkdir(t, w.home+"/.cache/ruff")
 	mkdir(t, w.home+"/data")
 	kinds, notices := w.plan(t, workspace())
 	for path, want := range map[string]Kind{
-		w.work: writable, w.home: covered, w.home + "/data": readable, w.home + "/.config": built, w.home + "/.cache": built, w.home + "/.cache/pip": layer,
+		w.work: writable, w.home: covered, w.home + "/data": readable, w.home + "/.config": built, w.home + "/.cache": built, w.home + "/.cache/ruff": layer,
 		w.home + "/.ssh": "", w.home + "/.config/gh": "", w.sessions: covered, w.tmp: private,
 	} {
 		if got := kinds[path]; got != want {
@@ -465,7 +465,7 @@ func TestNewPlan_OfToolsHasNoDocuments(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	mkdir(t, w.home+"/data")
-	mkdir(t, w.home+"/.cache/pip")
+	mkdir(t, w.home+"/.cache/ruff")
 	s := workspace()
 	s.Home = workers.HomeTools
 	places, err := w.allowed(s)
@@ -475,7 +475,7 @@ func TestNewPlan_OfToolsHasNoDocuments(t *testing.T) {
 	if got := places[w.home+"/data"].Kind; got != "" {
 		t.Errorf("a document is %q", got)
 	}
-	if places[w.work].Kind != writable || places[w.home+"/.cache/pip"].Why != Cache {
+	if places[w.work].Kind != writable || places[w.home+"/.cache/ruff"].Why != Cache {
 		t.Errorf("got %+v", places)
 	}
 	s.Readable = []string{w.home + "/data"}

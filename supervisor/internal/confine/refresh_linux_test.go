@@ -39,7 +39,7 @@ func (w world) changes(p *Plan) (what []string) {
 func TestChanged_NamesWhatIsAnother(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for _, name := range []string{"note", "data/file", ".cache/pip/x", ".gitconfig", ".condarc"} {
+	for _, name := range []string{"note", "data/file", ".cache/ruff/x", ".gitconfig", ".condarc"} {
 		touch(t, w.home+"/"+name, "old")
 	}
 	if err := os.Symlink("data", w.home+"/link"); err != nil {
@@ -72,8 +72,8 @@ func TestChanged_NamesWhatIsAnother(t *testing.T) {
 		{"a removal", func() { remove("note") }, []string{"gone note"}},
 		{"a directory there", func() { mkdir(t, w.home+"/note") }, []string{"readable note"}},
 		{"a directory", func() { move("data", "d"); mkdir(t, w.home+"/data") }, []string{"readable data"}},
-		{"a cache", func() { move(".cache/pip", ".cache/p"); mkdir(t, w.home+"/.cache/pip") }, []string{"layer .cache/pip"}},
-		{"the directory around a cache", func() { move(".cache", ".c"); mkdir(t, w.home+"/.cache/pip") }, []string{"layer .cache/pip"}},
+		{"a cache", func() { move(".cache/ruff", ".cache/p"); mkdir(t, w.home+"/.cache/ruff") }, []string{"layer .cache/ruff"}},
+		{"the directory around a cache", func() { move(".cache", ".c"); mkdir(t, w.home+"/.cache/ruff") }, []string{"layer .cache/ruff"}},
 		{"a cache that comes", func() { mkdir(t, w.home+"/.cache/uv") }, []string{"layer .cache/uv"}},
 		{"a toolchain that comes", func() { mkdir(t, w.home+"/.ghcup/bin") }, []string{"built .ghcup", "layer .ghcup/bin"}},
 		{"a link", func() { remove("link"); _ = os.Symlink("note", w.home+"/link") }, []string{"linked link"}},
@@ -195,7 +195,7 @@ func TestNewPlan_ShowsWhatInterpretersName(t *testing.T) {
 			got = append(got, rest)
 		}
 	}
-	if want := []string{"Rprofile", "python/a", "rlibs/profile", "rlibs/site", "rlibs/user/4.5"}; !slices.Equal(got, want) {
+	if want := []string{"python/a", "rlibs/profile", "rlibs/site", "rlibs/user/4.5"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -78,7 +78,7 @@ func (p *Plan) seatbeltFiles(b *profile) {
 	}
 	for _, place := range p.Places {
 		switch place.Kind {
-		case hidden:
+		case hidden, replaced:
 			if !slices.Contains(p.Closed, place.Path) {
 				b.say("(deny file-read* file-write* (subpath %s))", b.path("HIDE", place.Path))
 			}

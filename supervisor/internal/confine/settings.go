@@ -3,7 +3,9 @@ package confine
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -27,8 +29,26 @@ type settingsFile struct {
 }
 
 var settingsFiles = []settingsFile{
-	{".Renviron", plainVariables},
+	{".Renviron", plainVariables}, {".Rprofile", plainProfile},
 	{".condarc", withoutLogins}, {".config/pip/pip.conf", withoutLogins}, {".pip/pip.conf", withoutLogins}, {".config/uv/uv.toml", withoutLogins},
+}
+
+// toolFiles are files that may hold logins in other shown places: addresses of repositories with a password in them,
+// settings of one installation, variables of an environment. It gets files without those that have one.
+var toolFiles = []settingsFile{
+	{".asdf/.git/config", withoutLogins}, {".asdf/plugins/*/.git/config", withoutLogins}, {".nvm/.git/config", withoutLogins}, {".pyenv/.git/config", withoutLogins}, {".pyenv/plugins/*/.git/config", withoutLogins},
+	{".rbenv/.git/config", withoutLogins}, {".rbenv/plugins/*/.git/config", withoutLogins}, {".opam/config", withoutLogins}, {".opam/repo/repos-config", withoutLogins},
+	{".cache/pre-commit/*/.git/config", withoutLogins}, {".cache/uv/git-v*/db/*/config", withoutLogins}, {".cache/uv/git-v*/db/*/FETCH_HEAD", withoutLogins},
+	{".cargo/git/db/*/config", withoutLogins}, {".cargo/git/db/*/FETCH_HEAD", withoutLogins}, {".julia/clones/*/config", withoutLogins}, {".julia/clones/*/FETCH_HEAD", withoutLogins},
+	{"go/pkg/mod/cache/vcs/*/config", withoutLogins}, {"go/pkg/mod/cache/vcs/*/FETCH_HEAD", withoutLogins}, {"go/pkg/mod/cache/vcs/*.info", withoutLogins},
+	{".conda/pkgs/urls", withoutLogins}, {".conda/pkgs/urls.txt", withoutLogins}, {"*conda*/pkgs/urls.txt", withoutLogins}, {"*forge*/pkgs/urls.txt", withoutLogins}, {".local/share/r-miniconda/pkgs/urls.txt", withoutLogins},
+	{"*conda*/.condarc", withoutLogins}, {"*forge*/.condarc", withoutLogins}, {".local/share/r-miniconda/.condarc", withoutLogins},
+	{".conda/envs/*/pip.conf", withoutLogins}, {".virtualenvs/*/pip.conf", withoutLogins}, {".local/share/virtualenvs/*/pip.conf", withoutLogins}, {".cache/pypoetry/virtualenvs/*/pip.conf", withoutLogins},
+	{".asdf/installs/python/*/pip.conf", withoutLogins}, {".pyenv/versions/*/pip.conf", withoutLogins}, {".local/share/uv/python/*/pip.conf", withoutLogins}, {".local/share/mise/installs/python/*/pip.conf", withoutLogins},
+	{".asdf/installs/nodejs/*/etc/npmrc", plainRegistries}, {".nvm/versions/node/*/etc/npmrc", plainRegistries}, {".volta/tools/image/node/*/etc/npmrc", plainRegistries}, {".local/share/mise/installs/node/*/etc/npmrc", plainRegistries}, {".local/share/pnpm/nodejs/*/etc/npmrc", plainRegistries},
+	{".conda/envs/*/conda-meta/state", plainState}, {"*conda*/conda-meta/state", plainState}, {"*conda*/envs/*/conda-meta/state", plainState}, {"*forge*/conda-meta/state", plainState}, {"*forge*/envs/*/conda-meta/state", plainState}, {".local/share/r-miniconda/envs/*/conda-meta/state", plainState},
+	{".conda/envs/*/etc/conda/activate.d/env_vars.sh", plainVariables}, {"*conda*/envs/*/etc/conda/activate.d/env_vars.sh", plainVariables}, {"*forge*/envs/*/etc/conda/activate.d/env_vars.sh", plainVariables},
+	{".virtualenvs/*/bin/postactivate", plainVariables}, {".virtualenvs/*/bin/activate", plainVariables}, {".virtualenvs/postactivate", plainVariables}, {".local/share/virtualenvs/*/bin/activate", plainVariables},
 }
 
 // settings are the files that are written for a session, and their sources.
@@ -62,6 +82,20 @@ func (s *settings) write() error {
 		sources.note(source)
 		texts[f.name] = f.plain(settingsOf(source))
 	}
+	for _, f := range toolFiles {
+		for _, name := range p.candidates(f.name) {
+			source := p.at(name)
+			if len(sources) < maxSources {
+				sources.note(source)
+			}
+			if st, err := os.Stat(source); err != nil || !st.Mode().IsRegular() {
+				continue
+			}
+			if text := settingsOf(source); text == nil || !bytes.Equal(f.plain(text), text) {
+				texts[name] = append(f.plain(text), '\n') // of one that is too large, nothing
+			}
+		}
+	}
 	for name, text := range texts {
 		file := SettingsIn(s.dir, name)
 		switch {
@@ -78,6 +112,19 @@ func (s *settings) write() error {
 	}
 	s.files, s.sources = files, sources
 	return nil
+}
+
+// candidates returns the names that have a form, there or not, in directories that are there.
+func (p *planner) candidates(form string) (names []string) {
+	if !strings.Contains(form, "*") {
+		return []string{form}
+	}
+	last := strings.LastIndexByte(form, '*')
+	end := last + strings.IndexByte(form[last:]+"/", '/')
+	for _, name := range p.matching(form[:end]) {
+		names = append(names, name+form[end:])
+	}
+	return names
 }
 
 // writeNew replaces a file, unless it has that text already. It follows no link: a worker may have made one
@@ -108,6 +155,71 @@ func plainVariables(text []byte) []byte {
 	}
 	return plain
 }
+
+// plainRegistries leaves out the lines of npm's settings that hold logins.
+func plainRegistries(text []byte) []byte {
+	var plain []byte
+	for line := range bytes.Lines(text) {
+		if key, _, _ := bytes.Cut(line, []byte("=")); !registryLogin.Match(key) {
+			plain = append(plain, withoutLogins(line)...)
+		}
+	}
+	return plain
+}
+
+var registryLogin = regexp.MustCompile(`(?i)_auth|token|password|username|email|_?otp\b|^\s*(cert|key)\b`)
+
+// plainState leaves out the variables of an environment of conda's that hold secrets.
+func plainState(text []byte) []byte {
+	state := map[string]any{}
+	if json.Unmarshal(text, &state) != nil {
+		return nil
+	}
+	variables, _ := state["env_vars"].(map[string]any)
+	whole := true
+	for name, value := range variables {
+		entry := fmt.Sprint(name, "=", value)
+		if len(workers.SecretVariables([]string{entry})) > 0 || len(workers.LoginVariables([]string{entry})) > 0 {
+			delete(variables, name)
+			whole = false
+		}
+	}
+	if whole {
+		return text
+	}
+	plain, err := json.Marshal(state)
+	if err != nil {
+		return nil
+	}
+	return plain
+}
+
+// plainProfile empties the texts in a profile of R that are secrets, by their names or their form. Lines that have
+// one all the same are left out.
+func plainProfile(text []byte) []byte {
+	var plain []byte
+	for line := range bytes.Lines(text) {
+		var kept []byte
+		from := 0
+		for _, at := range rText.FindAllIndex(line, -1) {
+			name, value := rName.FindSubmatch(line[:at[0]]), string(line[at[0]+1:at[1]-1])
+			kept = append(kept, line[from:at[0]]...)
+			if from = at[0]; name != nil && len(workers.SecretVariables([]string{string(name[1]) + "=" + value})) > 0 {
+				kept, from = append(kept, `""`...), at[1]
+			}
+		}
+		if kept = append(kept, line[from:]...); len(workers.SecretVariables([]string{"=" + string(kept)})) == 0 {
+			plain = append(plain, withoutLogins(kept)...)
+		}
+	}
+	return plain
+}
+
+// rText matches a text in R, rName what stands before one that is the value of a name.
+var (
+	rText = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'`)
+	rName = regexp.MustCompile("([A-Za-z.][\\w.]*)[\"'`]?\\s*(?:=|<-)\\s*$")
+)
 
 // login matches a login between the scheme and the host of a URL, and a token of conda's in its path.
 var login = regexp.MustCompile(`(://)[^/\s"']*@|(/t/)[^/\s"']+(/)`)
