@@ -391,12 +391,16 @@ func (b *Box) fills(full string, moving bool) bool {
 		found, _ := b.holdsForeign(path.Dir(full))
 		return found
 	case moving:
-		return name == "hooks" && b.isInGit(full) || inBare[name] && b.isInForeignGit(full) || b.isAboveName(full)
+		return b.isHooks(full) || inBare[name] && b.isInForeignGit(full) || b.isAboveName(full)
 	}
 	return false
 }
 
-func (b *Box) isInGit(full string) bool {
+// isHooks reports whether a path is that of the hooks of a repository.
+func (b *Box) isHooks(full string) bool {
+	if !strings.EqualFold(path.Base(full), "hooks") {
+		return false
+	}
 	git, _ := b.gitAround(full)
 	return git != ""
 }

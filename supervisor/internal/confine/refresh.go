@@ -322,7 +322,7 @@ type records map[string]record
 
 func (r records) note(name string) {
 	st, err := os.Stat(name)
-	r[name] = record{st, err == nil && time.Since(st.ModTime()) < leastAge}
+	r[name] = record{st, err == nil && time.Since(changedAt(st)) < leastAge}
 }
 
 func (r records) changed(name string) bool {
@@ -334,7 +334,7 @@ func (r records) changed(name string) bool {
 	if err != nil || was.FileInfo == nil {
 		return err == nil || was.FileInfo != nil
 	}
-	return now.Size() != was.Size() || !now.ModTime().Equal(was.ModTime()) || !os.SameFile(now, was.FileInfo)
+	return now.Size() != was.Size() || !now.ModTime().Equal(was.ModTime()) || !changedAt(now).Equal(changedAt(was)) || !os.SameFile(now, was.FileInfo)
 }
 
 func (r records) isStale() bool {

@@ -355,3 +355,30 @@ func TestChanged_NamesWhatAUserHasShown(t *testing.T) {
 		}
 	}
 }
+
+// A session may set the times of a file that it may not write.
+func TestRecords_AnEditIsSeenWhoseTimeWasSetBack(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "config")
+	touch(t, file, "one")
+	was, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := records{file: record{FileInfo: was}}
+	if r.changed(file) {
+		t.Fatal("it has not changed")
+	}
+	for now := was; changedAt(now).Equal(changedAt(was)); { // the clock of some filesystems is coarse
+		touch(t, file, "two")
+		if err := os.Chtimes(file, time.Time{}, was.ModTime()); err != nil {
+			t.Fatal(err)
+		}
+		if now, err = os.Stat(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !r.changed(file) {
+		t.Error("the edit is not seen")
+	}
+}

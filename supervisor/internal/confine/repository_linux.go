@@ -36,8 +36,8 @@ func (b *Box) admit(s spot, moved bool) error {
 	if !moved && !partsOfGit[name] {
 		b.noteMade(s.full)
 	}
-	if err := b.mayMake(s, moved); err != nil {
-		return err
+	if b.isHeld(s.full) || moved && b.isHooks(s.full) {
+		return keptError{path: s.full}
 	}
 	switch {
 	case partsOfGit[name] && isGitDir(above) && (name != "worktrees" || !isHead(above+"/HEAD")): // else it was one before

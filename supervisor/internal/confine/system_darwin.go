@@ -3,7 +3,9 @@ package confine
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -12,6 +14,9 @@ import (
 
 // Trial is a program that does nothing, to be confined.
 const Trial = "/usr/bin/true"
+
+// changedAt returns when a file last changed.
+func changedAt(st fs.FileInfo) time.Time { return st.ModTime() }
 
 func sameFilesystem(a, b string) bool { return false }
 

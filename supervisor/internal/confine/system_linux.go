@@ -3,7 +3,10 @@ package confine
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strconv"
+	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -28,6 +31,12 @@ func Supported(by workers.Mechanism) error {
 
 // Trial is a program that does nothing, to be confined.
 const Trial = "/bin/true"
+
+// changedAt returns when a file last changed, which no program can set: a session may set the other times.
+func changedAt(st fs.FileInfo) time.Time {
+	of := st.Sys().(*syscall.Stat_t)
+	return time.Unix(of.Ctim.Unix())
+}
 
 func sameFilesystem(a, b string) bool {
 	var x, y unix.Stat_t

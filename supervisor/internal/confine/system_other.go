@@ -5,12 +5,17 @@ package confine
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"time"
 
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // Trial is a program that does nothing, to be confined.
 const Trial = ""
+
+// changedAt returns when a file last changed.
+func changedAt(st fs.FileInfo) time.Time { return st.ModTime() }
 
 func sameFilesystem(a, b string) bool { return false }
 
