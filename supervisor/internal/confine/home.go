@@ -47,6 +47,9 @@ var readableNames = []string{
 	"Library/Python", "Library/R", ".asdf", ".elan", ".juliaup", ".nvm", ".opam", ".pyenv", ".rbenv", ".rustup", ".volta", ".cache/turnstone",
 }
 
+// withheldNames are in toolchains, and hold logins.
+var withheldNames = []string{".opam/plugins/opam-publish"}
+
 // placesOfTools are directories of programs that were installed each on its own. Next to them lie the addresses
 // from which they came, with logins.
 var placesOfTools = []string{".local/pipx/venvs", ".local/share/pipx/venvs", ".local/share/uv/tools"}
@@ -70,7 +73,7 @@ var keyFiles = []string{
 	"id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*.pem", "*.key", "*.ppk", "*.p8", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.keytab", "*.agekey", "*secret*.asc", "*private*.asc",
 	"*.kdb", "*.kdbx", "*.psafe3", "*.ovpn", "wallet*.dat", "*.wallet", "*.publishsettings", "*.pgpass", "*kubeconfig*", "*.tfstate*", "ntuser*",
 	"client_secret*.json", "credentials*.json", "*credentials*.csv", "*accesskeys*.csv", "rootkey*.csv", "service-account*.json", "service_account*.json", "serviceaccount*.json", "*firebase-adminsdk*.json", "adminsdk*.json",
-	"*passwords*", "bitwarden_export*", "lastpass*", "*.1pux", "*recovery-codes*", "*recovery_codes*", "*backup-codes*", "*backup_codes*",
+	"_netrc", "secret.*", "secrets.*", "token.json", "token.pickle", "token.txt", "*api_key*", "*apikey*", "*passwords*", "bitwarden_export*", "lastpass*", "*.1pux", "*recovery-codes*", "*recovery_codes*", "*backup-codes*", "*backup_codes*",
 }
 
 // isOwnData reports whether a name in a home directory is not a document.

@@ -220,6 +220,9 @@ func (p *planner) lay(s *workers.Sandbox, o Origin, work []string, written *sett
 			p.apart = append(p.apart, h.name, realOrAbsent(h.name))
 		}
 	}
+	for _, name := range withheldNames {
+		p.apart = append(p.apart, p.at(name))
+	}
 	for name := range written.files {
 		if isToolFile(name) && isIn(name, readableNames) { // a mount there could end
 			p.apart = append(p.apart, p.pathOf(name))

@@ -39,7 +39,9 @@ var toolFiles = []settingsFile{
 	{".asdf/.git/config", withoutLogins}, {".asdf/plugins/*/.git/config", withoutLogins}, {".nvm/.git/config", withoutLogins}, {".pyenv/.git/config", withoutLogins}, {".pyenv/plugins/*/.git/config", withoutLogins},
 	{".rbenv/.git/config", withoutLogins}, {".rbenv/plugins/*/.git/config", withoutLogins}, {".opam/config", withoutLogins}, {".opam/repo/repos-config", withoutLogins},
 	{".cache/pre-commit/*/.git/config", withoutLogins}, {".cache/uv/git-v*/db/*/config", withoutLogins}, {".cache/uv/git-v*/db/*/FETCH_HEAD", withoutLogins},
-	{".cargo/git/db/*/config", withoutLogins}, {".cargo/git/db/*/FETCH_HEAD", withoutLogins}, {".julia/clones/*/config", withoutLogins}, {".julia/clones/*/FETCH_HEAD", withoutLogins},
+	{".cargo/git/db/*/config", withoutLogins}, {".cargo/git/db/*/FETCH_HEAD", withoutLogins}, {".cargo/registry/index/*/.git/config", withoutLogins}, {".cargo/registry/index/*/.git/FETCH_HEAD", withoutLogins},
+	{".julia/registries/*/.git/config", withoutLogins}, {".julia/environments/*/Manifest.toml", withoutLogins}, {".julia/environments/*/Project.toml", withoutLogins}, {".npm/_npx/*/package-lock.json", withoutLogins}, {".npm/_npx/*/node_modules/.package-lock.json", withoutLogins},
+	{".cache/pre-commit/db.db", nothingWithLogin}, {".julia/clones/*/config", withoutLogins}, {".julia/clones/*/FETCH_HEAD", withoutLogins},
 	{"go/pkg/mod/cache/vcs/*/config", withoutLogins}, {"go/pkg/mod/cache/vcs/*/FETCH_HEAD", withoutLogins}, {"go/pkg/mod/cache/vcs/*.info", withoutLogins},
 	{".conda/pkgs/urls", withoutLogins}, {".conda/pkgs/urls.txt", withoutLogins}, {"*conda*/pkgs/urls.txt", withoutLogins}, {"*forge*/pkgs/urls.txt", withoutLogins}, {".local/share/r-miniconda/pkgs/urls.txt", withoutLogins},
 	{"*conda*/.condarc", withoutLogins}, {"*forge*/.condarc", withoutLogins}, {".local/share/r-miniconda/.condarc", withoutLogins},
@@ -154,6 +156,14 @@ func plainVariables(text []byte) []byte {
 		}
 	}
 	return plain
+}
+
+// nothingWithLogin returns what has no login in it, and nothing of what has.
+func nothingWithLogin(text []byte) []byte {
+	if len(workers.LoginVariables([]string{"=" + string(text)})) > 0 {
+		return nil
+	}
+	return text
 }
 
 // plainRegistries leaves out the lines of npm's settings that hold logins.
