@@ -129,8 +129,8 @@ func (a *allowing) path(name, path string) (string, error) {
 	return filepath.Join(here, path), err
 }
 
-// meant gives a right, and once more as a person has confirmed it if that is needed. What is given then is
-// what the person was shown.
+// meant gives a right, and once more as a person has confirmed it if that is needed. The session then gets
+// the thing that the person was shown.
 func meant(s streams, g session.Grant, give func(session.Grant) error) error {
 	err := give(g)
 	asks, ok := errors.AsType[*session.Error](err)

@@ -52,8 +52,8 @@ func (l language) needing(spec workers.Spec, names []string) workers.Spec {
 	return spec
 }
 
-// ofSessions returns the directories that sessions in a sandbox write, or that came with their project. What
-// runs outside of the sandbox runs nothing of them. Sessions do not write a home directory.
+// ofSessions returns the directories that sessions in a sandbox write, or that came with their project. Programs
+// outside of the sandbox run nothing of them. Sessions do not write a home directory.
 func ofSessions(spec workers.Spec) (dirs []string) {
 	if !spec.Sandbox.Confines() {
 		return nil

@@ -29,7 +29,7 @@ func TestPlainProfile_EmptiesSecretsAlone(t *testing.T) {
 	}
 }
 
-// What a session sees of tools and caches has no login: files that have one are there without it, or not at all.
+// The tools and caches that a session sees have no logins: a file with one is there without it, or not at all.
 func TestNewPlan_LoginsInToolsAndCachesAreLeftOut(t *testing.T) {
 	t.Parallel()
 	const secret = "s3cretpassword"
