@@ -201,6 +201,24 @@ func TestGuard_ReadsGitsSettingsAsGitDoes(t *testing.T) {
 	}
 }
 
+// What programs outside name in git's settings is protected in a turn, too, while the session writes.
+func TestGuard_LooksAtGitsSettingsWhileCodeRuns(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	r := open(t, m, workspace(m))
+	r.Run(t, tryToChange)
+	turn := r.Begin(t, `
+import time
+for _ in range(6000):
+    if changes("puts('scripts/watch')") != 'open': print('held'); break
+    time.sleep(0.01)
+`)
+	m.outsideDoes(t, m.work, "until test -e scripts/watch; do sleep 0.01; done; git config core.fsmonitor ./scripts/watch")
+	if said := r.Finish(t, turn).Text(timeline.Stdout, timeline.Stderr); said != "held\n" {
+		t.Errorf("got %q, want it held", said)
+	}
+}
+
 // Threads exchange a directory and the text of a path while calls are read.
 func TestGuard_AnExchangeDuringACallGainsNothing(t *testing.T) {
 	t.Parallel()

@@ -54,6 +54,8 @@ const (
 // A service answers the calls that the filter reports.
 type service struct {
 	tell       func(Denial)
+	lookAgain  func()        // looks at git's settings
+	looked     time.Time     // when it did
 	worker     atomic.Int64  // its pid, in the session's pid namespace; 0 until it is known
 	slots      chan struct{} // maxWaiting
 	connecting chan struct{} // maxConnecting
@@ -81,14 +83,15 @@ type service struct {
 }
 
 // Serve answers the session's calls until the process ends. tell is told what is refused; it may
-// be called by several goroutines. Serve must run on the thread that entered the sandbox.
+// be called by several goroutines. look is called while calls change files, but seldom: git's settings may
+// lead to others by now. Serve must run on the thread that entered the sandbox.
 //
 // A connect is made in the worker's place: if the kernel went on with the worker's own call, a
 // second thread could change the address after the check. The same holds for calls that change names,
 // because some must not change. Opening a device goes on if its driver looks at the program that
 // opens it.
-func (b *Box) Serve(tell func(Denial)) {
-	b.tell = tell
+func (b *Box) Serve(tell func(Denial), look func()) {
+	b.tell, b.lookAgain, b.looked = tell, look, time.Now()
 	b.slots, b.connecting = make(chan struct{}, maxWaiting), make(chan struct{}, maxConnecting)
 	b.open = map[Denial]*question{}
 	b.buffers.New = func() any { return new(name) }
@@ -172,12 +175,19 @@ type making struct {
 	args   [6]uint64
 }
 
+// betweenLooks is how long what git's settings lead to is believed while calls change files.
+const betweenLooks = 250 * time.Millisecond
+
 // maxUnsent bounds the calls that were made and whose programs do not know it.
 const maxUnsent = 64
 
 // answerMaking makes a call, and tells or asks if the sandbox refuses it.
 func (b *Box) answerMaking(n *notification, f *fileCall, names *[2]name) {
 	b.judgeClosed()
+	if now := time.Now(); now.Sub(b.looked) >= betweenLooks {
+		b.looked = now
+		b.lookAgain()
+	}
 	if b.wasMade(n, f) {
 		b.answer(n, f, -1, nil)
 		return

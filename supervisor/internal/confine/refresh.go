@@ -13,7 +13,8 @@ import (
 )
 
 // A watch knows what a session sees of the machine by mounts, and what decided that, so that it can tell
-// what programs outside have replaced. It looks when a turn begins, and never in between.
+// what programs outside have replaced. It looks when a turn begins, and in between only at what git's settings
+// lead to, while the session changes names.
 type watch struct {
 	mu     sync.Mutex
 	home   string
@@ -105,6 +106,29 @@ func (p *Plan) Changed() (g *Grant, notices []string) {
 	if w.isStale() {
 		notices = w.compare(g)
 	}
+	p.reached(g)
+	notices = append(notices, p.close(g, w.closed)...)
+	if len(g.Places)+len(g.Gone)+len(g.Reach)+len(g.Closed) == 0 {
+		return nil, notices
+	}
+	return g, notices
+}
+
+// Reached returns what programs outside have made git's settings lead to since it was last asked, or Changed;
+// nil if there is nothing.
+func (p *Plan) Reached() *Grant {
+	p.watch.mu.Lock()
+	defer p.watch.mu.Unlock()
+	g := &Grant{}
+	if p.reached(g); len(g.Reach) == 0 {
+		return nil
+	}
+	return g
+}
+
+// reached adds to a grant what git's settings lead to now.
+func (p *Plan) reached(g *Grant) {
+	w := p.watch
 	for _, v := range w.views {
 		if v.isStale() {
 			w.unsent = append(w.unsent, v.read(p.home)...)
@@ -116,11 +140,6 @@ func (p *Plan) Changed() (g *Grant, notices []string) {
 		}
 		w.unsent = w.unsent[1:]
 	}
-	notices = append(notices, p.close(g, w.closed)...)
-	if len(g.Places)+len(g.Gone)+len(g.Reach)+len(g.Closed) == 0 {
-		return nil, notices
-	}
-	return g, notices
 }
 
 // close adds to a grant what is hidden now next to what the session sees. Of a session that had nothing such

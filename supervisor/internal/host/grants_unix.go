@@ -72,6 +72,13 @@ func (s *staged) refresh() (notices []string, err error) {
 	return notices, s.counted(func() error { return s.order(order{Do: doRefresh, Grant: changed}) })
 }
 
+// look protects what git's settings lead to since a turn has begun.
+func (s *staged) look() {
+	if changed := s.sandbox.Reached(); changed != nil {
+		_ = s.counted(func() error { return s.order(order{Do: doRefresh, Grant: changed}) }) // the stage is gone if it fails
+	}
+}
+
 func (s *staged) grant(path string, read bool, is string) error {
 	if !s.confined {
 		return errUnconfined

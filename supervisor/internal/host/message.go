@@ -86,6 +86,7 @@ const (
 	whatForeground = "foreground" // the answer to that order
 	whatRestored   = "restored"   // the answer to that order
 	whatDenied     = "denied"     // the sandbox refused something, or holds it
+	whatLook       = "look"       // calls change files: git's settings may lead to others by now
 	whatGranted    = "granted"    // the answer to a grant; it failed if there is a Step
 	whatExited     = "exited"     // the worker was reaped
 	whatEmpty      = "empty"      // nothing is left but Remains; the stage has ended

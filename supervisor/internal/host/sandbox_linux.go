@@ -25,7 +25,7 @@ func (s *stage) confine(plan *plan) {
 		s.mustConfine(err)
 		if box != nil {
 			s.must("sandbox: outlet", "", box.OpenOutlet(os.NewFile(fdOutlet, "outlet")))
-			box.Serve(func(confine.Denial) {}) // it reports connects only, which the supervisor refuses
+			box.Serve(func(confine.Denial) {}, func() {}) // it reports connects only, which the supervisor refuses
 		}
 		return
 	}
@@ -37,7 +37,7 @@ func (s *stage) confine(plan *plan) {
 	if plan.Sandbox.Outlet { // otherwise that descriptor is another one, which a collection would close with the file
 		s.must("sandbox: outlet", "", box.OpenOutlet(os.NewFile(fdOutlet, "outlet")))
 	}
-	box.Serve(func(d confine.Denial) { s.report(report{What: whatDenied, Denied: deniedOf(d)}) })
+	box.Serve(func(d confine.Denial) { s.report(report{What: whatDenied, Denied: deniedOf(d)}) }, func() { s.report(report{What: whatLook}) })
 	s.box = box
 	s.notices = bytesOf(box.Notices())
 }

@@ -176,6 +176,9 @@ func (s *staged) startWorker(l *launch) (pid int, err error) {
 				s.early = append(s.early, next)
 				return len(s.early) < maxEarly
 			}
+			if next.What == whatLook { // the plan is new
+				return true
+			}
 			r = next
 			return false
 		})
@@ -334,6 +337,8 @@ func (s *staged) take(r report) (more bool) {
 		if s.denied != nil && r.Denied != nil {
 			s.denied(r.Denied.denial())
 		}
+	case whatLook:
+		go s.look() // it may ask git
 	case whatGranted:
 		s.grants.answered(&r)
 	case whatExited:
