@@ -56,16 +56,19 @@ func TestGrant_GivesALiveSessionADirectory(t *testing.T) {
 	t.Logf("the grant took %v", time.Since(begin))
 	says(t, r, "puts('"+project+"/new'); print(x + 1, pid == os.getpid())", "written\n42 True")
 	says(t, r, "_ = child.stdin.write('go\\n'); child.stdin.flush()\nwhile not os.path.exists('"+project+"/deep/child') or not os.path.getsize('"+project+"/deep/child'): pass\nchild.kill()", "")
-	for _, name := range []string{".git/hooks/pre-commit", ".git/hooks/post-commit", ".git/config", ".vscode/tasks.json", ".envrc", ".git/config.worktree"} {
+	for _, name := range []string{".git/hooks/pre-commit", ".git/hooks/post-commit", ".vscode/tasks.json", ".envrc", ".git/config.worktree"} {
 		says(t, r, "puts('"+filepath.Join(project, name)+"')", "Read-only file system")
 	}
+	says(t, r, "puts('"+project+"/.git/config')", "written") // in a file of its own, which is refused when it is closed
 	says(t, r, `
+try: open('`+project+`/.git/config', 'a')
+except OSError as e: print(e.strerror)
 try: os.rename('`+project+`/.git', '`+project+`/x')
 except OSError as e: print(e.strerror)
 try: print(open('`+hidden+`/key').read())
 except OSError as e: print(e.strerror)
-`, "Read-only file system\nPermission denied")
-	for path, want := range map[string]string{"new": "from inside", "deep/child": "by a child\n", "deep/file": "kept", ".git/hooks/pre-commit": ""} {
+`, "Read-only file system\nRead-only file system\nPermission denied")
+	for path, want := range map[string]string{"new": "from inside", ".git/config": "", "deep/child": "by a child\n", "deep/file": "kept", ".git/hooks/pre-commit": ""} {
 		if got := readText(filepath.Join(project, path)); got != want {
 			t.Errorf("outside, %s is %q, want %q", path, got, want)
 		}
