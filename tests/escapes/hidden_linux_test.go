@@ -198,6 +198,38 @@ def tries(f, *a):
 	m.unchanged(t, before)
 }
 
+// Threads exchange the path in memory, and what a link leads to, while the call is made.
+func TestHidden_AnExchangeDuringACallGainsNothing(t *testing.T) {
+	t.Parallel()
+	m, box, _ := hides(t)
+	r := open(t, m, box)
+	m.outsideDoes(t, m.work, `printf '%s' "$SECRET" > .n && mv .n .env`)
+	r.Run(t, `
+import ctypes, os, threading
+libc = ctypes.CDLL(None, use_errno=True)
+path, over = ctypes.create_string_buffer(b'docs/open', 16), False
+def in_memory():
+    while not over: path.value = b'.env'; path.value = b'docs/open'
+def on_disk():
+    while not over:
+        for to in '.env', 'docs/open': os.symlink(to, 'next'); os.rename('next', 'led')
+def found(name):
+    got = {}
+    for _ in range(500):
+        f = libc.open(name, 0)
+        what = os.read(f, 99) if f >= 0 else ctypes.get_errno()
+        got[what] = got.get(what, 0) + 1
+        if f >= 0: os.close(f)
+    return got
+threads = [threading.Thread(target=f) for f in (in_memory, on_disk)]
+for t in threads: t.start()
+got = [found(path), found(b'led')]
+over = True
+for t in threads: t.join()
+`)
+	says(t, r, "print([b'open' in g for g in got], [w for g in got for w in g if b'secret' in str(w).encode()])", "[True, True] []")
+}
+
 // A session with something hidden in its workspace reads everything else as before.
 func TestHidden_LeavesReadingWorking(t *testing.T) {
 	t.Parallel()

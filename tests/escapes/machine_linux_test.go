@@ -55,10 +55,6 @@ func newMachine(t testing.TB) *machine {
 	m.repositories(t)
 	m.servers(t)
 	m.process(t)
-	if err := os.Chmod(filepath.Dir(m.runtime()), 0o555); err != nil { // as the directory of all users' ones is
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.Chmod(filepath.Dir(m.runtime()), 0o755) })
 	return m
 }
 
@@ -68,7 +64,7 @@ func (m *machine) files(t testing.TB) {
 		"home/mine/private.txt": secret, "home/note.txt": "a note", "home/.bashrc": "", "home/.local/bin/tool": "", "home/.cache/ruff/existing": "cached ",
 		"home/.cache/turnstone/python/worker-cpython-311-kept": "kept", "home/.cache/turnstone/r/kept.so": "kept", "home/.config/turnstone/sandbox.toml": "",
 		"home/.config/git/config": "", "home/.config/systemd/user/kept.service": "", "home/.cargo/bin/cargo": "", "home/go/bin/gopls": "", "home/.R/Makevars": "",
-		"home/.profile": "", "home/.Rprofile": "", "home/.gitconfig": "", "home/.ssh/authorized_keys": "", "system/run/xauth_cookie": secret,
+		"home/.profile": "", "home/.Rprofile": "", "home/.gitconfig": "", "home/.ssh/authorized_keys": "", "home/.run/xauth_cookie": secret,
 		"home/project/.pre-commit-config.yaml": "", "home/project/tools/clean.sh": "#!/bin/sh\ncat\n",
 		"outside/file": "outside", "named/file": "named", "sessions/other-session/transcript": secret,
 		"home/project/.vscode/settings.json": "{}", "home/project/.mcp.json": "{}", "home/project/.husky/pre-commit": "", "home/project/.husky/_/pre-commit": "", "home/project/README": "read me",
@@ -199,7 +195,7 @@ func (m *machine) servers(t testing.TB) {
 }
 
 // runtime is the directory of the user's own services.
-func (m *machine) runtime() string { return filepath.Join(m.base, "system/run") }
+func (m *machine) runtime() string { return filepath.Join(m.home, ".run") }
 
 // queues makes a message queue and a semaphore by that key, a queue of POSIX and a key of the user
 // by that name.
