@@ -7,7 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
 // logins are files below a home directory in which programs keep logins, or what the user said to
@@ -196,4 +199,21 @@ func TestHome_AFileThatCameLaterIsExplained(t *testing.T) {
 			t.Errorf("%s: it is said %d times, want %d", c.code, got, c.want)
 		}
 	}
+}
+
+// A virtual environment of the workspace may lead to its interpreter by links that the home directory does not
+// show. They are shown to the session that it runs, and nothing next to them.
+func TestHome_ShowsTheWayToTheInterpreter(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	write(t, filepath.Join(m.home, ".pythons/one/bin/key"), secret)
+	write(t, filepath.Join(m.home, ".alias/key"), secret)
+	m.outsideDoes(t, m.home, "ln -s "+interpreter+" .pythons/one/bin/python3 && ln -s .pythons/one .current && ln -s ../.current/bin/python3 .alias/python && mkdir -p project/.venv/bin && ln -s "+m.home+"/.alias/python project/.venv/bin/python && ln -s python project/.venv/bin/python3")
+	spec := python.Spec(python.Options{Path: filepath.Join(m.work, ".venv/bin/python")})
+	spec.Dir, spec.Sandbox = m.work, workspace(m)
+	r := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: m.env}, spec)
+	r.WaitUntilReady(t)
+	says(t, r, "import subprocess, sys; print(subprocess.run([sys.executable, '-c', 'print(6 * 7)'], capture_output=True, text=True).stdout)", "42")
+	says(t, r, "import os; print([os.listdir(os.environ['HOME'] + d) for d in ('/.alias', '/.pythons', '/.pythons/one/bin')])", "[['python'], ['one'], ['python3']]")
+	says(t, r, "try: os.symlink('/tmp/other', os.environ['HOME'] + '/.alias/more')\nexcept OSError as e: print(e.strerror)", "Read-only file system")
 }

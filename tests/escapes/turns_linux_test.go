@@ -229,13 +229,17 @@ func TestTurn_ShowsWhatTheInterpreterNames(t *testing.T) {
 	site := filepath.Join(m.home, ".local/lib/python3.99/site-packages")
 	own := filepath.Join(m.work, ".venv/lib/python3.99/site-packages")
 	write(t, filepath.Join(m.work, ".venv/bin/python"), "")
-	for _, name := range []string{"named", "edited", "listed", "later", "mine", "mine2", "unnamed"} {
+	for _, name := range []string{"named", "edited", "listed", "later", "mine", "mine2", "mine3", "mapped", "single", "first", "unnamed"} {
 		write(t, filepath.Join(m.home, ".src", name, "code.py"), name)
 	}
 	write(t, filepath.Join(site, "listed.pth"), "# a comment\nimport os\n"+m.home+"/.src/listed\n"+m.home+"/.config\n"+m.home+"/.ssh\n"+m.home+"\n")
 	editable := func(site, name string) {
 		write(t, filepath.Join(site, name+"-1.0.dist-info/direct_url.json"), `{"url": "file://`+m.home+`/.src/`+name+`", "dir_info": {"editable": true}}`)
 	}
+	src := m.home + "/.src/" // as setuptools and hatchling name a package, a module and a package's first file
+	write(t, filepath.Join(site, "__editable___mapped_1_finder.py"), "MAPPING = {'mapped': '"+src+"mapped', 'code': '"+src+"single/code', 'gone': '/gone/x'}\nNAMESPACES = {}\nHOME = '"+m.home+"'\n")
+	write(t, filepath.Join(site, "_editable_impl_first.py"), "map_module(\"first\", \""+src+"first/code.py\")\n")
+	write(t, filepath.Join(own, "__editable___mine3_1_finder.py"), "MAPPING = {'mine3': '"+src+"mine3'}\n")
 	editable(site, "edited")
 	editable(own, "mine")
 	write(t, filepath.Join(own, "x.pth"), m.home+"/.src/mine2\n")
@@ -243,15 +247,15 @@ func TestTurn_ShowsWhatTheInterpreterNames(t *testing.T) {
 	m.outsideDoes(t, m.work, "ln -s ../.src/unnamed linked")
 	r := open(t, m, workspace(m))
 	r.Run(t, atHome)
-	shown := "print([n for n in ('named', 'edited', 'listed', 'later', 'mine', 'mine2', 'unnamed') if os.path.exists('.src/' + n + '/code.py')])"
-	says(t, r, shown, "['named', 'edited', 'listed']")
+	shown := "print([n for n in ('named', 'edited', 'listed', 'mapped', 'single', 'first', 'later', 'mine', 'mine2', 'mine3', 'unnamed') if os.path.exists('.src/' + n + '/code.py')])"
+	says(t, r, shown, "['named', 'edited', 'listed', 'mapped', 'single', 'first']")
 	says(t, r, "print(os.path.exists('.ssh'), os.listdir('.config'), puts('.src/named/code.py'))", "False [] Read-only file system")
 	editable(site, "later")
-	says(t, r, shown, "['named', 'edited', 'listed', 'later']")
+	says(t, r, shown, "['named', 'edited', 'listed', 'mapped', 'single', 'first', 'later']")
 	says(t, r, "import shutil; shutil.rmtree('project/.venv'); os.symlink('../.src/unnamed', 'project/.venv')", "")
 	write(t, filepath.Join(m.home, ".src/unnamed/bin/tool"), "")
 	begins(t, r)
-	says(t, r, shown, "['named', 'edited', 'listed', 'later']")
+	says(t, r, shown, "['named', 'edited', 'listed', 'mapped', 'single', 'first', 'later']")
 }
 
 // A directory that a running session was given has the same protection as its workspace.

@@ -136,6 +136,7 @@ func (p *planner) buildHome(s *workers.Sandbox, o Origin, work []string) {
 	for _, dir := range h.libraries(o) {
 		p.because(Interpreter, func() { h.library(dir) })
 	}
+	p.because(Interpreter, func() { h.linksTo(o.Program) })
 	for _, dir := range h.others {
 		h.set(dir, covered)
 	}
@@ -221,6 +222,31 @@ func (h *homeBuilder) within(path string) string {
 func (h *homeBuilder) link(path, to string) {
 	if h.isEmptyAt(path) && h.kinds[path].Kind == "" && !isIn(path, h.work) {
 		h.kinds[path] = Place{Path: Path(path), Kind: linked, From: Path(to), Why: h.why}
+	}
+}
+
+// mostLinks bounds the links in one path, as the kernel does.
+const mostLinks = 40
+
+// linksTo shows the links through which the runtime is found, such as those of one virtual environment that
+// was made from another. It may be found by a link in the workspace: what it leads to at last is what runs.
+func (h *homeBuilder) linksTo(program string) {
+	left := mostLinks
+	at, rest := "/", filepath.Clean(program)
+	for rest != "" && left > 0 {
+		part, after, _ := strings.Cut(strings.TrimPrefix(rest, "/"), "/")
+		path := filepath.Join(at, part)
+		to, err := os.Readlink(path)
+		if at, rest = path, after; err != nil {
+			continue
+		}
+		left--
+		h.looked = append(h.looked, path)
+		h.link(path, to)
+		if at = filepath.Dir(path); filepath.IsAbs(to) {
+			at = "/"
+		}
+		rest = filepath.Join(to, after)
 	}
 }
 

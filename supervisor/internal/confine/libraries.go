@@ -158,6 +158,7 @@ func installed(site string, read records) (dirs []string) {
 			dirs = append(dirs, line)
 		}
 	}
+	dirs = append(dirs, foundByFinders(site, read)...)
 	origins := glob(site, "*.dist-info/direct_url.json")
 	for _, origin := range origins[:min(len(origins), maxInstalled)] {
 		var from struct {
@@ -174,6 +175,31 @@ func installed(site string, read records) (dirs []string) {
 		}
 	}
 	return dirs
+}
+
+// absoluteText matches a string with an absolute path, in Python.
+var absoluteText = regexp.MustCompile(`"/[^"\\\n]+"|'/[^'\\\n]+'`)
+
+// foundByFinders returns the paths that are named by the code that finds packages installed to be edited: setuptools
+// writes it as __editable___NAME_finder.py, and other builders under names like that.
+func foundByFinders(site string, read records) (found []string) {
+	finders := glob(site, "*editable*.py")
+	for _, finder := range finders[:min(len(finders), maxLibraries)] {
+		for _, text := range absoluteText.FindAllString(string(settingsOf(finder)), maxLibraries) {
+			path := text[1 : len(text)-1]
+			st, err := os.Stat(path)
+			switch {
+			case err == nil && st.IsDir():
+			case err == nil:
+				path = filepath.Dir(path) // of a package's first file
+			default:
+				path += ".py" // a module is named without that
+			}
+			read.note(finder)
+			found = append(found, path)
+		}
+	}
+	return found
 }
 
 // library shows a directory that an interpreter was told of, unless something in it has rules of its own.
