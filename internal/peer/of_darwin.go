@@ -18,6 +18,9 @@ func of(fd int) (uid uint32, pid int, err error) {
 	return c.Uid, pid, nil
 }
 
+// lives has no answer here.
+func lives(int) error { return nil }
+
 // processName names a process as it would itself.
 func processName(pid int) string { return strconv.Itoa(pid) + "@" }
 

@@ -1,6 +1,8 @@
 package peer
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -15,6 +17,27 @@ func of(fd int) (uid uint32, pid int, err error) {
 		return 0, 0, err
 	}
 	return c.Uid, int(c.Pid), nil
+}
+
+// lives returns an error if the process that has made a connection has ended: its number may be another's now.
+// Linux before 6.5 does not know.
+func lives(fd int) error {
+	process, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD)
+	if errors.Is(err, unix.ENOPROTOOPT) {
+		return nil
+	}
+	if err == nil {
+		defer unix.Close(process)
+		ended := []unix.PollFd{{Fd: int32(process), Events: unix.POLLIN}}
+		var n int
+		if n, err = unix.Poll(ended, 0); err == nil && n > 0 {
+			err = unix.ESRCH
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("the process that has connected has ended: %w", err)
+	}
+	return nil
 }
 
 // processName names a process as the process names itself: by its number and the namespace of that

@@ -27,10 +27,24 @@ const patience = time.Minute
 // relayRole makes this program one that passes on to a socket what comes at another one.
 const relayRole = "PEER_TEST_RELAY"
 
+// connectRole makes this program one that connects a socket, its third file, and ends.
+const connectRole = "PEER_TEST_CONNECT"
+
+func connectForAnother() {
+	if to := os.Getenv(connectRole); to != "" {
+		if err := syscall.Connect(3, &syscall.SockaddrUnix{Name: to}); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+}
+
 func TestMain(m *testing.M) {
 	if from, to, ok := strings.Cut(os.Getenv(relayRole), ":"); ok {
 		relay(from, to)
 	}
+	connectForAnother()
 	os.Exit(m.Run())
 }
 

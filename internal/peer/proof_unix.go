@@ -58,19 +58,27 @@ func (e *UnprovenError) Error() string {
 // Of returns the user and the process at the other end of a connection. The process of a daemon is
 // the one that has begun to listen.
 func Of(conn any) (uid uint32, pid int, err error) {
+	err = withSocket(conn, func(fd int) (err error) {
+		uid, pid, err = of(fd)
+		return err
+	})
+	return uid, pid, err
+}
+
+func withSocket(conn any, do func(fd int) error) error {
 	c, ok := conn.(*net.UnixConn)
 	if !ok {
-		return 0, 0, errors.New("the connection is not one of a unix socket")
+		return errors.New("the connection is not one of a unix socket")
 	}
 	raw, err := c.SyscallConn()
 	if err != nil {
-		return 0, 0, err
+		return err
 	}
 	var failed error
-	if err := raw.Control(func(fd uintptr) { uid, pid, failed = of(int(fd)) }); err != nil {
-		return 0, 0, err
+	if err := raw.Control(func(fd uintptr) { failed = do(int(fd)) }); err != nil {
+		return err
 	}
-	return uid, pid, failed
+	return failed
 }
 
 // Address is the path of a socket as both ends write it: absolute, and without links to its
@@ -108,6 +116,9 @@ func Prove(conn any, nonce, address string, keys Keys) (p Proof, err error) {
 		return p, err
 	}
 	p = Proof{Address: address, Client: processName(pid)}
+	if err := withSocket(conn, lives); err != nil { // now the name is that of no later process
+		return Proof{}, err
+	}
 	p.MAC = p.mac(key, nonce)
 	return p, nil
 }

@@ -1,0 +1,44 @@
+package peer
+
+import (
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// The number of a process that has ended may be that of the next client: a connection that waits for it
+// must not be proved to be that client's.
+func TestProve_NothingIsProvedForAProcessThatHasEnded(t *testing.T) {
+	t.Parallel()
+	k := keys(t)
+	socket := serve(t, func(conn net.Conn, socket string) { _ = Answer(conn, Address(socket), k) })
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD); errors.Is(err, unix.ENOPROTOOPT) {
+		return // this kernel cannot tell
+	}
+	file := os.NewFile(uintptr(fd), "socket")
+	defer file.Close()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env, cmd.ExtraFiles = append(os.Environ(), connectRole+"="+socket), []*os.File{file}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	conn, err := net.FileConn(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	err = Ask(t.Context(), conn, Address(socket), k)
+	if e, ok := errors.AsType[*UnprovenError](err); !ok || !strings.Contains(e.Why, "has ended") {
+		t.Errorf("got %v, want that nothing is proved", err)
+	}
+}
