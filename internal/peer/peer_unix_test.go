@@ -267,6 +267,7 @@ func TestAsk_WhatProvesNothingIsRefused(t *testing.T) {
 		"the proof of another time": {func() func(net.Conn, string) {
 			old := Proof{Client: ownName()}
 			return func(conn net.Conn, socket string) {
+				_, _ = readLine(conn)
 				key, _ := k.Load()
 				old.Address = Address(socket)
 				old.MAC = old.mac(key, "an-earlier-nonce-of-ours")
