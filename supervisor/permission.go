@@ -681,19 +681,29 @@ func (o *Options) CheckPath(spec *workers.Spec, g session.Grant) (session.Grant,
 	if programs != "" {
 		meant.Accept = found
 	}
-	isNamed := g.Accept == found
-	switch {
-	case programs != "" && !isNamed:
-		return g, &session.Error{Kind: session.KindUnconfirmed, Grant: &meant, Message: fmt.Sprintf("%s was not allowed: %s %s; a person who means that names it once more", path, confine.Itself(path, found), programs)}
-	case found != filepath.Clean(path) && !isNamed: // a link may be the session's own
-		return g, &session.Error{Kind: session.KindUnconfirmed, Grant: &meant, Message: fmt.Sprintf("%s was not allowed: it leads to %s; name that one if you mean it", path, found)}
+	if isLink := found != filepath.Clean(path); g.Accept != found && (programs != "" || isLink) { // a link may be the session's own
+		return g, &session.Error{Kind: session.KindUnconfirmed, Grant: &meant, Message: leads(path, found, programs) + ": a person has to confirm that"}
 	}
 	return meant, nil
+}
+
+// leads says where a path leads, and what programs do there.
+func leads(path, found, programs string) string {
+	switch {
+	case filepath.Clean(path) == found:
+		return found + " " + programs
+	case programs == "":
+		return path + " leads to " + found
+	}
+	return path + " leads to " + found + ", which " + programs
 }
 
 // lookAt returns the real path and the identity of a directory or regular file.
 func lookAt(path string) (found, id string, err error) {
 	if found, err = filepath.EvalSymlinks(path); err != nil {
+		if named, ok := errors.AsType[*fs.PathError](err); ok {
+			err = named.Err // the path is said already
+		}
 		return "", "", err
 	}
 	if !isPlain(found) {

@@ -222,7 +222,7 @@ func TestSandbox_WhatIsAllowedAlwaysHoldsInLaterSessions(t *testing.T) {
 	if got := h.run(t, "", "exec", "main", "--sandbox", "workspace", "--dir", h.dir, "-e", writes); !strings.HasSuffix(got.stdout, "written written None\n") {
 		t.Errorf("got %v", got)
 	}
-	if got := h.run(t, "", "sandbox", "main"); got.status != 0 || !strings.Contains(got.stdout, "sandbox workspace\ngiven: write "+timeline.Unmistakable(outside)+"\n") {
+	if got := h.run(t, "", "sandbox", "main"); got.status != 0 || !strings.Contains(got.stdout, "sandbox workspace\ndirectory: "+timeline.Unmistakable(h.dir)+"\ngiven: write "+timeline.Unmistakable(outside)+"\n") {
 		t.Errorf("got %v", got)
 	}
 	if got := h.run(t, "", "exec", "main", "--sandbox", "workspace", "-e", "1"); got.status != 0 {
@@ -457,7 +457,7 @@ func TestSandbox_APersonInsistsOnAPlaceOfPrograms(t *testing.T) {
 	}
 
 	h.settings(t, "")
-	types("y", "results was not allowed: "+bin+" is where programs keep", 1, "--always", "--write", "results")
+	types("y", "results leads to "+bin+", which is where programs keep", 1, "--always", "--write", "results")
 	types("results", "", 1, "--always", "--write", "results")
 	writes("false false", confined...)
 	types(bin, "", 0, "--always", "--write", "results")
@@ -467,7 +467,7 @@ func TestSandbox_APersonInsistsOnAPlaceOfPrograms(t *testing.T) {
 	h.serve(t)
 	running := []string{"exec", "main"}
 	writes("false false", append(running, "--sandbox", "workspace", "--ask", "no", "--dir", h.dir)...)
-	types("yes", profile+" was not allowed: it is where programs keep", 1, "main", "--write", profile)
+	types("yes", profile+" is where programs keep", 1, "main", "--write", profile)
 	types(profile, "", 0, "main", "--write", profile)
 	writes("false true", running...)
 	types("", "", 0, "main", "--write", bin, "--accept", bin)

@@ -287,6 +287,7 @@ func showSandbox(f *flag.FlagSet) action {
 type account struct {
 	Session string            `json:"session"`
 	Sandbox string            `json:"sandbox"` // full without one
+	Dir     string            `json:"dir"`     // its directory, which is the workspace
 	Given   []session.Grant   `json:"given"`
 	Reached []session.Reached `json:"reached"`
 	Shown   session.Shown     `json:"shown"`
@@ -303,7 +304,7 @@ func accountOf(ctx context.Context, c *client.Client, name string) (account, err
 	if err != nil {
 		return account{}, err
 	}
-	a := account{Session: now.Name, Sandbox: now.Confinement(), Given: now.Given, Denied: []session.Denial{}}
+	a := account{Session: now.Name, Sandbox: now.Confinement(), Dir: now.Dir, Given: now.Given, Denied: []session.Denial{}}
 	if a.Given == nil {
 		a.Given = []session.Grant{}
 	}
@@ -339,7 +340,7 @@ func accountOf(ctx context.Context, c *client.Client, name string) (account, err
 }
 
 func (a account) print(w io.Writer) {
-	fmt.Fprintf(w, "sandbox %s\n", a.Sandbox)
+	fmt.Fprintf(w, "sandbox %s\ndirectory: %s\n", a.Sandbox, timeline.Unmistakable(a.Dir))
 	for _, g := range a.Given {
 		fmt.Fprintf(w, "given: %s\n", timeline.Granted{Read: g.Read, Write: g.Write, Host: g.Host, Call: g.Call})
 	}

@@ -68,15 +68,10 @@ func (p *planner) isMeant(s *workers.Sandbox, o Origin, path, found string, work
 	if why == "" {
 		return nil
 	}
-	return fmt.Errorf("the sandbox does not make %s writable: %s %s; if you mean that, name it once more: --accept %s", path, Itself(path, found), why, found)
-}
-
-// Itself is how an error about a path names where that leads.
-func Itself(path, found string) string {
-	if filepath.Clean(path) == found {
-		return "it"
+	if filepath.Clean(path) != found {
+		why = "leads to " + found + ", which " + why
 	}
-	return found
+	return fmt.Errorf("the sandbox does not make %s writable: it %s; if you mean that, name it once more: --accept %s", path, why, found)
 }
 
 // systemPlaces are where the programs of a machine are, and what they read. A session of root could write
