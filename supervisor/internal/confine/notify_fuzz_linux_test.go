@@ -71,11 +71,11 @@ func FuzzNotification(f *testing.F) {
 		n.Data.Number = numbers[int(call)%len(numbers)]
 		file := calls[n.Data.Number]
 		if file.name == "creat" && (strings.Contains(string(first), "proc") || strings.Contains(string(first), "dev")) {
-			t.Skip() // it would truncate a file that this process has open
+			return // it would truncate a file that this process has open
 		}
 		if file.op == "change" {
 			if len(file.paths) == 0 || strings.Contains(string(first), "proc") || strings.Contains(string(first), "dev") {
-				t.Skip() // it would change a file that this process has open
+				return // it would change a file that this process has open
 			}
 			mode |= 0o700 // else the files could not be removed
 		}
