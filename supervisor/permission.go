@@ -285,7 +285,8 @@ func (m *machine) tellHidden(e *ipc.RuntimeError) {
 	if hidden != "" {
 		m.tellClosed(hidden)
 	}
-	if unshown != "" {
+	isRefused := slices.ContainsFunc(m.told, func(d timeline.Denied) bool { return d.Path == unshown })
+	if unshown != "" && !isRefused { // else to see it would not help
 		m.tellUnshown(unshown, "")
 	}
 }

@@ -251,6 +251,7 @@ func TestShown_WhatIsMissedIsToldOnceWithACommand(t *testing.T) {
 		{"open('" + in(".ssh/id_ed25519") + "')", "the sandbox hides " + in(".ssh") + " from every session, and nobody can allow it"},
 		{"open('" + in(".docker/config.json") + "')", "the sandbox hides " + in(".docker") + " from every session, and nobody can allow it"}, // it is not there
 		{"open('" + in("project/typo.csv") + "')", ""},
+		{"open('" + in(".bashrc") + "', 'a')", ""}, // to see it would not help
 	} {
 		got := ""
 		for _, e := range r.Run(t, c.code).Events {
