@@ -346,9 +346,9 @@ func (m *machine) finishTurn(outcome timeline.Outcome, e *ipc.RuntimeError, prom
 	m.endScreen()
 	m.dropWaits()
 	m.dropInput()
-	m.countDenied()
 	m.tellHidden(e)
 	m.tellPrivate(e)
+	m.countDenied() // last: what was refused needs no other explanation
 	m.recordCalls()
 	t.elapsed = time.Since(t.started)
 	if t.id > 0 {
