@@ -20,8 +20,8 @@ func TestPage_CopiesAreSeenByOneSessionAndGoWithIt(t *testing.T) {
 	one, other := open(t, m, workspace(m)), open(t, m, workspace(m))
 	one.Run(t, atHome)
 	other.Run(t, atHome)
-	says(t, one, "print(puts('.cache/pip/copy'), puts('.config/made'), puts('/tmp/made'))", "written written written")
-	seen := "print([os.path.exists(p) for p in ('.cache/pip/copy', '.config/made', '/tmp/made')])"
+	says(t, one, "print(puts('go/copy'), puts('.config/made'), puts('/tmp/made'))", "written written written")
+	seen := "print([os.path.exists(p) for p in ('go/copy', '.config/made', '/tmp/made')])"
 	says(t, one, seen, "[True, True, True]")
 	says(t, other, seen, "[False, False, False]")
 	if err := one.Session.Close(t.Context()); err != nil {

@@ -73,7 +73,7 @@ func commands() []command {
 		{group: agents, name: "install", args: "[CLIENT ...]", says: "make a client start repl mcp", text: installText(), define: installInto, words: clientNames},
 		{group: agents, name: "jupyter", args: "install|list|remove|kernel [KERNEL ...]", says: "sessions in JupyterLab, VS Code, nbclient and papermill", text: jupyterText, define: jupyterCommand},
 		{group: more, name: "doctor", says: "the runtimes, why they are used, and what works here", text: "Without --lang it checks all languages.", define: doctor},
-		{group: more, name: "sandbox", args: "[SESSION]", says: "what a session may do, sees, was given and was refused; or whether one can be had here", text: "Without SESSION it starts a program in a sandbox here, and says what holds or\nwhich step this system refuses.", define: showSandbox},
+		{group: more, name: "sandbox", args: "[SESSION]", says: "what a session sees, was given and was refused; or what holds here", text: "Without SESSION it starts a program in a sandbox here, and says what holds or\nwhich step this system refuses.", define: showSandbox},
 		{group: more, name: "worker", args: "check COMMAND [ARG ...]|new TEMPLATE DIR", says: "check that a program follows the worker protocol, or begin one", text: workerText(), define: worker},
 		{group: more, name: "completion", args: strings.Join(shellNames(), "|"), says: "let a shell complete this command", text: completionText, define: completion},
 		{group: more, name: "version", says: "version and origin of this program", define: version},
