@@ -455,7 +455,7 @@ func (s *search) programsIn(key, value, work string) (paths []string) {
 			}
 			st, err := os.Stat(path)
 			switch {
-			case err != nil && (!alone || !named || dir != work || strings.Contains(value, "$")):
+			case err != nil && (!alone || !named || dir != work):
 			case err == nil && st.IsDir() && (!alone || !named || strings.HasPrefix(key, "core.")):
 			default:
 				paths = append(paths, path)
