@@ -52,7 +52,9 @@ def calls(n):
     return n
 calls(10_000)`, "10000")
 	before := kilobytes(t, stage)
-	says(t, r, "calls(90_000)", "90000")
+	for range 9 {
+		says(t, r, "calls(10_000)", "10000")
+	}
 	if now := kilobytes(t, stage); now > before+8<<10 {
 		t.Errorf("the stage has %d KiB of its own, and had %d after a tenth of the calls", now, before)
 	}
