@@ -198,6 +198,7 @@ func TestSandbox_OwnCachesStayAsTheyAreWhereTheyCanBeWritten(t *testing.T) {
 	m := newMachine(t)
 	box := workspace(m)
 	box.Writable = append(box.Writable, filepath.Join(m.home, ".cache"))
+	box.AcceptPaths = box.Writable
 	own := filepath.Join(m.work, ".caches") // as a variable of the user's has it
 	m.env = append(m.env, "XDG_STATE_HOME="+filepath.Join(m.work, ".state"))
 	write(t, filepath.Join(m.work, ".state/turnstone/history-python"), secret)

@@ -2,6 +2,7 @@ package confine
 
 import (
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -382,7 +383,8 @@ func (p *planner) pathOf(name string) string {
 
 // isToolFile reports whether a name is of a file in something else that the session sees.
 func isToolFile(name string) bool {
-	return !slices.ContainsFunc(settingsFiles, func(f settingsFile) bool { return f.name == name }) && name != ".gitconfig"
+	isSetting := slices.ContainsFunc(settingsFiles, func(f settingsFile) bool { return f.name == name })
+	return !isSetting && name != ".gitconfig" && !slices.Contains(slices.Collect(maps.Values(listsOfGit)), name)
 }
 
 // write shows a file that was written for the session.
