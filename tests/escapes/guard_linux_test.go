@@ -201,7 +201,7 @@ func TestGuard_ReadsGitsSettingsAsGitDoes(t *testing.T) {
 	}
 }
 
-// What programs outside name in git's settings is protected in a turn, too, while the session writes.
+// A program that is named in git's settings outside is protected in the same turn, while the session writes.
 func TestGuard_LooksAtGitsSettingsWhileCodeRuns(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

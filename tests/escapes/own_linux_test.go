@@ -154,7 +154,7 @@ done < ../dirs > /dev/null 2>&1; true`)
 	says(t, r, "init('y', '--bare'); put('.git/.git', 'gitdir: ../y\\n'); print(sh('git -C y config core.worktree ../.git; git -C y config core.worktree '+os.path.dirname(top)+'; git -C y config core.worktree').stdout)", "")
 }
 
-// People and agents can do their usual things with repositories that a session makes.
+// Git and other programs work in the repositories that a session makes.
 func TestOwn_OrdinaryThingsWork(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -225,7 +225,7 @@ func TestOwn_SettingsAreWrittenInPlace(t *testing.T) {
 		if got := res.Text(timeline.Stdout, timeline.Stderr); got != "plain\n" || len(denials(res)) > 0 {
 			t.Errorf("%s: got %q and %v", git, got, denials(res))
 		}
-		// The next write judges the text that was written before.
+		// The next call of the session finds what was written before.
 		res = r.Run(t, "ran = 'x'; was = reads('"+git+"/config'); put('"+git+"/config', was + evil()); put('next'); print(reads('"+git+"/config') == was)")
 		if got := res.Text(timeline.Stdout, timeline.Stderr); got != "True\n" {
 			t.Errorf("%s: got %q, want that it stays", git, got)
@@ -234,7 +234,7 @@ func TestOwn_SettingsAreWrittenInPlace(t *testing.T) {
 	}
 }
 
-// Settings that many programs keep open are bounded, and go with the programs.
+// Files that many programs keep open are bounded, and end with them.
 func TestOwn_SettingsThatNobodyClosesAreBounded(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

@@ -183,7 +183,7 @@ const maxUnsent = 64
 
 // answerMaking makes a call, and tells or asks if the sandbox refuses it.
 func (b *Box) answerMaking(n *notification, f *fileCall, names *[2]name) {
-	b.judgeClosed()
+	b.takeWritten()
 	if now := time.Now(); now.Sub(b.looked) >= betweenLooks {
 		b.looked = now
 		b.lookAgain()

@@ -142,7 +142,7 @@ func (b *Box) startWatching() error {
 	b.sinks.file, b.sinks.fd = file, fd
 	b.apart(func() {
 		_ = conn.Read(func(uintptr) bool {
-			b.judgeClosed()
+			b.takeWritten()
 			b.sinks.mu.Lock()
 			defer b.sinks.mu.Unlock()
 			return b.sinks.file != file
@@ -160,8 +160,8 @@ func (b *Box) endWatching() {
 	}
 }
 
-// judgeClosed judges the settings that programs have written.
-func (b *Box) judgeClosed() {
+// takeWritten judges the settings that programs have written.
+func (b *Box) takeWritten() {
 	if b.sinks.count.Load() == 0 {
 		return
 	}
