@@ -109,6 +109,7 @@ func TestGuard_LeavesGitWorking(t *testing.T) {
 		{"a submodule of its own", "git -c protocol.file.allow=always submodule --quiet add \"$PWD/mine\" added && git -C added config user.name T && git commit -q -m submodule && git rm -q -f added && git commit -q -m none"},
 		{"no program in settings", "! git config core.fsmonitor x && ! git config --global core.pager x && ! git config remote.other.url ext::x && test -z \"$(git config core.fsmonitor)\""},
 		{"a remote that the session made", "git init -q --bare mine2.git && git remote add own ./mine2.git && git push -q own HEAD && git fetch -q own"},
+		{"a repository is moved from another filesystem", "git clone -q mine /tmp/apart && mv /tmp/apart . && git -C apart status -s && rm -rf apart"},
 		{"a push to a bare repository", "git -C mine push -q ../other.git HEAD:refs/heads/main"},
 		{"a repository of its own is moved and removed", "mv copy moved && git -C moved config user.name U && rm -rf moved"},
 		{"a commit, a branch, a tag and a merge", "echo x >> README && git commit -q -am x && git checkout -q -b side && git commit -q --allow-empty -m y && git checkout -q - && git merge -q side && git tag t && git branch -d -q side"},

@@ -327,6 +327,8 @@ func (b *Box) rename(f *fileCall, args *[6]uint64, paths [2]string) error {
 	})
 	if kept, isKept := err.(keptError); isKept && !tried && !exchanges { // nothing is in the place of something of another kind, whatever is protected
 		switch isDir, onDir := from.kind() == unix.S_IFDIR, isDirectoryAt(unix.AT_FDCWD, kept.path); {
+		case areApart(from.dir, path.Dir(kept.path)):
+			return unix.EXDEV // mv copies then, and what it makes is judged
 		case onDir && !isDir:
 			return unix.EISDIR
 		case isDir && !onDir && exists(kept.path):
@@ -334,6 +336,13 @@ func (b *Box) rename(f *fileCall, args *[6]uint64, paths [2]string) error {
 		}
 	}
 	return err
+}
+
+// areApart reports whether two directories are on different mounts, between which nothing is renamed.
+func areApart(dir int, other string) bool {
+	var a, b unix.Statx_t
+	return unix.Statx(dir, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &a) == nil &&
+		unix.Statx(unix.AT_FDCWD, other, 0, unix.STATX_MNT_ID, &b) == nil && a.Mnt_id != b.Mnt_id
 }
 
 // move renames, and renames back if what has become of it must not be. Where a file takes the place of
