@@ -32,6 +32,7 @@ type staged struct {
 	tree    tree
 
 	sending
+	ordering     sync.Mutex // held while an order is written
 	log          stageLog
 	group        *group // nil without one
 	limits       Limits
@@ -227,19 +228,29 @@ func (s *staged) expectEnd() {
 	})
 }
 
+// orderLimit bounds the time in which the stage takes a whole order.
+const orderLimit = 2 * time.Second
+
+// order sends an order. Small ones fit into the pipe at once or not at all. A grant may be larger than the
+// pipe, which is small where the user has many: then it is written as the stage reads.
 func (s *staged) order(o order) error {
 	line, err := json.Marshal(o)
 	if err != nil {
 		return err
 	}
+	s.ordering.Lock()
+	defer s.ordering.Unlock()
 	s.log.order(o)
-	// An order is small enough that a pipe takes all of it or nothing.
 	line = append(line, '\n')
 	n, err := s.down.TryWrite(line)
+	if err == nil && n < len(line) && (n > 0 || len(line) > atOnce) {
+		_, err = s.down.writeWithin(orderLimit, line[n:])
+		n = len(line) // or err says why not
+	}
 	switch {
 	case errors.Is(err, syscall.EPIPE), errors.Is(err, os.ErrClosed):
 		return ErrEnded
-	case err == nil && n < len(line):
+	case errors.Is(err, os.ErrDeadlineExceeded), err == nil && n < len(line):
 		return errors.New("host: the stage does not take orders: it is stopped or stuck")
 	}
 	return err
@@ -378,6 +389,18 @@ func systemSignal(s Signal) syscall.Signal {
 	return [...]syscall.Signal{
 		Interrupt: syscall.SIGINT, Hangup: syscall.SIGHUP, Terminate: syscall.SIGTERM, Kill: syscall.SIGKILL,
 	}[s]
+}
+
+// atOnce is the size up to which Linux writes into a pipe all or nothing, in bytes (PIPE_BUF in pipe(7)).
+const atOnce = 4096
+
+// writeWithin is Write with a bound on its time.
+func (c *Channel) writeWithin(limit time.Duration, b []byte) (int, error) {
+	if err := c.out.SetWriteDeadline(time.Now().Add(limit)); err != nil {
+		return 0, err
+	}
+	defer func() { _ = c.out.SetWriteDeadline(time.Time{}) }()
+	return c.out.Write(b)
 }
 
 // TryWrite writes as much as fits into the pipe now, without waiting; 0 and no error
