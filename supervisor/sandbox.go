@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -154,7 +155,7 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, own, fi
 		plan, notices, err := confine.NewPlan(&policy, confine.Origin{
 			Home: home, Path: variable(o.Env, "PATH"), Env: o.Env, Directories: directories, Dir: dir, Program: spec.Path,
 			State: state, Sessions: o.Dir, Files: []string{files, homes},
-			Replaced: replaced, Settings: settings,
+			Replaced: replaced, Settings: settings, Account: accountHome(),
 		})
 		if err != nil {
 			return nil, err
@@ -359,4 +360,13 @@ func (s *Supervisor) tryIn(ctx context.Context, sandbox *workers.Sandbox, by wor
 		return nil, cmp.Or(ctx.Err(), err)
 	}
 	return notices, nil
+}
+
+// accountHome returns the home directory of the user's account, whatever HOME is; "" if it is not known.
+func accountHome() string {
+	account, err := user.Current()
+	if err != nil {
+		return ""
+	}
+	return account.HomeDir
 }

@@ -130,6 +130,10 @@ type Origin struct {
 	// OtherHomes are home directories that the user has besides; nil means those of Windows.
 	OtherHomes []string
 
+	// Account is the home directory of the user's account, where Home is another. The session sees it as a part
+	// of the machine, but for what is there of DefaultHidden.
+	Account string
+
 	// Temporary are the directories that each session gets an own version of; nil means the
 	// usual ones.
 	Temporary []string
@@ -258,6 +262,7 @@ func (p *planner) lay(s *workers.Sandbox, o Origin, work []string, written *sett
 	}
 	p.looked = append(p.looked, filepath.Clean(o.Home))
 	p.hideOthers(slices.Concat(work, []string{sessions, real(o.Dir), real(o.State), real(o.Program)}))
+	p.hideAccount(o.Account)
 	return p.hide(append(slices.Clone(work), sessions))
 }
 
@@ -538,6 +543,20 @@ func (p *planner) defaultHidden() []string {
 		}
 	}
 	return dirs
+}
+
+// hideAccount hides the logins in the home directory of the account by mounts: each of these ends when a program
+// outside replaces the file.
+func (p *planner) hideAccount(home string) {
+	home = real(home)
+	if home == "" || inside(home, p.home) {
+		return
+	}
+	for _, path := range workers.DefaultHidden(home) {
+		if found := real(path); found != "" && !isIn(found, []string{p.home}) && !p.isEmptyAt(found) && p.kinds[found].Kind == "" {
+			p.set(found, hidden)
+		}
+	}
 }
 
 // hide adds the paths that nobody may open. Where the session sees a directory of its own, they are

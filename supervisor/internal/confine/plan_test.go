@@ -484,6 +484,29 @@ func TestNewPlan_OfToolsHasNoDocuments(t *testing.T) {
 	}
 }
 
+// HOME may name another directory than that of the account, as under sudo -E.
+func TestNewPlan_LoginsOfTheAccountAreHiddenWhereHomeIsAnother(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	account := filepath.Dir(w.home) + "/account"
+	touch(t, account+"/.ssh/id_rsa", "")
+	touch(t, account+"/.pyenv/version", "")
+	o := w.origin()
+	o.Account = account
+	p, _, err := NewPlan(workspace(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, place := range p.Places {
+		if path := string(place.Path); inside(path, account) != (path == account+"/.ssh" && place.Kind == hidden) {
+			t.Errorf("%s is %s", path, place.Kind)
+		}
+	}
+	if len(p.Closed) > 0 {
+		t.Errorf("opens to read of %q are decided, want none", p.Closed)
+	}
+}
+
 // Programs' own data under names without a dot, and keys that were saved in the home directory, are not
 // documents. A person can show them.
 func TestNewPlan_KeysAndLettersAreNotDocuments(t *testing.T) {
