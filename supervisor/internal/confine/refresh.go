@@ -3,9 +3,7 @@ package confine
 import (
 	"cmp"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -161,7 +159,7 @@ func (p *Plan) close(g *Grant, closed []Path) (notices []string) {
 // isStale looks at some directories and files, and at the names in those directories that have changed:
 // in a home directory there are always programs that make other names.
 func (w *watch) isStale() bool {
-	stale := w.files.isStale() || w.own.sources.isStale()
+	stale := w.files.isStale()
 	for dir := range w.dirs {
 		if !w.dirs.changed(dir) {
 			continue
@@ -181,16 +179,31 @@ func (w *watch) look(p *planner) {
 		w.name(path)
 	}
 	for path := range w.seen {
-		w.name(path)
+		if !slices.Contains(hiddenOfSystem, path) {
+			w.name(path)
+		}
 	}
 	for _, file := range p.sources {
 		w.files.note(file)
+		w.absent(file)
+	}
+	for file, read := range w.own.sources {
+		w.files[file] = read
+		w.absent(file)
+	}
+}
+
+// absent follows a file that is not there by the directory where it would be, which many of them have in common.
+func (w *watch) absent(file string) {
+	if w.files[file] == (record{}) && filepath.IsAbs(file) && !exists(file) {
+		delete(w.files, file)
+		w.name(file)
 	}
 }
 
 // name notes a name, and in the home directory those of the directories above it.
 func (w *watch) name(path string) {
-	if _, known := w.names[path]; known {
+	if _, known := w.names[path]; known || !filepath.IsAbs(path) {
 		return
 	}
 	w.names[path] = ""
@@ -330,9 +343,16 @@ func (w *watch) hold(places []Place) {
 	}
 }
 
-// A record is what a file was when it was looked at; without one it was not there.
+// A stamp tells whether a file has changed.
+type stamp struct {
+	device, inode     uint64
+	size              int64
+	modified, changed int64 // in nanoseconds; no program can set the second
+}
+
+// A record is what a file was when it was looked at; nothing if it was not there.
 type record struct {
-	fs.FileInfo
+	stamp
 	young bool // it had changed a moment ago, and is looked at again
 }
 
@@ -340,20 +360,13 @@ type record struct {
 type records map[string]record
 
 func (r records) note(name string) {
-	st, err := os.Stat(name)
-	r[name] = record{st, err == nil && time.Since(changedAt(st)) < leastAge}
+	now := stampOf(name)
+	r[name] = record{now, now != stamp{} && time.Since(time.Unix(0, now.changed)) < leastAge}
 }
 
 func (r records) changed(name string) bool {
 	was := r[name]
-	if was.young {
-		return true
-	}
-	now, err := os.Stat(name)
-	if err != nil || was.FileInfo == nil {
-		return err == nil || was.FileInfo != nil
-	}
-	return now.Size() != was.Size() || !now.ModTime().Equal(was.ModTime()) || !changedAt(now).Equal(changedAt(was)) || !os.SameFile(now, was.FileInfo)
+	return was.young || stampOf(name) != was.stamp
 }
 
 func (r records) isStale() bool {

@@ -3,10 +3,7 @@ package confine
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"strconv"
-	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -32,10 +29,13 @@ func Supported(by workers.Mechanism) error {
 // Trial is a program that does nothing, to be confined.
 const Trial = "/bin/true"
 
-// changedAt returns when a file last changed, which no program can set: a session may set the other times.
-func changedAt(st fs.FileInfo) time.Time {
-	of := st.Sys().(*syscall.Stat_t)
-	return time.Unix(of.Ctim.Unix())
+// stampOf returns what tells whether a file has changed; nothing for one that is not there.
+func stampOf(name string) stamp {
+	var st unix.Stat_t
+	if unix.Stat(name, &st) != nil {
+		return stamp{}
+	}
+	return stamp{uint64(st.Dev), st.Ino, st.Size, st.Mtim.Nano(), st.Ctim.Nano()}
 }
 
 func sameFilesystem(a, b string) bool {

@@ -5,8 +5,7 @@ package confine
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"time"
+	"os"
 
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -14,8 +13,14 @@ import (
 // Trial is a program that does nothing, to be confined.
 const Trial = ""
 
-// changedAt returns when a file last changed.
-func changedAt(st fs.FileInfo) time.Time { return st.ModTime() }
+// stampOf returns what tells whether a file has changed; nothing for one that is not there.
+func stampOf(name string) stamp {
+	st, err := os.Stat(name)
+	if err != nil {
+		return stamp{}
+	}
+	return stamp{size: st.Size(), modified: st.ModTime().UnixNano(), changed: st.ModTime().UnixNano()}
+}
 
 func sameFilesystem(a, b string) bool { return false }
 
