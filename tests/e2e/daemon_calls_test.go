@@ -36,13 +36,13 @@ func newSession(name string) string { return "repl: " + name + " is a new sessio
 // serve runs a daemon until the test ends.
 func (h home) serve(t *testing.T, flags ...string) *exec.Cmd {
 	t.Helper()
-	return h.awaitDaemon(t, h.command(t, append([]string{"serve"}, flags...)...))
+	return h.awaitDaemon(t, h.commandWithin(t.Context(), append([]string{"serve"}, flags...)...)) // sub-tests may have to wait for their turn
 }
 
 // serveThrough runs a daemon from a shell that has run a command.
 func (h home) serveThrough(t *testing.T, command string, flags ...string) *exec.Cmd {
 	t.Helper()
-	cmd := h.command(t, append([]string{"serve"}, flags...)...)
+	cmd := h.commandWithin(t.Context(), append([]string{"serve"}, flags...)...)
 	cmd.Args = append([]string{"sh", "-c", command + ` && exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = "/bin/sh"
 	return h.awaitDaemon(t, cmd)

@@ -18,7 +18,7 @@ func (h home) serveApart(t *testing.T) {
 	if out, err := exec.Command("unshare", "-rm", "mount", "-t", "tmpfs", "none", h.tmp).CombinedOutput(); err != nil {
 		t.Skipf("no mount namespace can be made here, which needs util-linux and user namespaces: %v, %s", err, out)
 	}
-	cmd := h.command(t, "serve")
+	cmd := h.commandWithin(t.Context(), "serve")
 	cmd.Args = append([]string{"unshare", "-rm", "sh", "-c", `mount -t tmpfs none "$TMPDIR" && exec "$0" "$@"`}, cmd.Args...)
 	path, err := exec.LookPath("unshare")
 	if err != nil {

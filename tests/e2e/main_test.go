@@ -32,6 +32,11 @@ func (h home) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	t.Cleanup(cancel)
+	return h.commandWithin(ctx, args...)
+}
+
+// commandWithin is repl with args. It is killed at the end of a context.
+func (h home) commandWithin(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, binary(), args...)
 	cmd.Dir, cmd.Env = h.dir, h.env
 	return cmd
