@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"sync"
 
 	"golang.org/x/term"
@@ -43,15 +44,16 @@ type editor struct {
 
 	mu      sync.Mutex
 	screen  *screen
-	painter *edit.Painter // guarded by mu
-	view    edit.View     // guarded by mu: what is drawn
-	editing bool          // guarded by mu
-	wait    timeline.Seq  // guarded by mu: the wait that is being answered; 0 when none is
-	dropped bool          // guarded by mu: that wait is over
-	open    timeline.Seq  // guarded by mu: the wait that has no answer yet; 0 when there is none
-	coding  bool          // guarded by mu: code is being edited
-	given   bool          // guarded by mu: a program has the keys
-	refused bool          // guarded by mu: the person has taken them back, until the next prompt
+	painter *edit.Painter  // guarded by mu
+	view    edit.View      // guarded by mu: what is drawn
+	editing bool           // guarded by mu
+	wait    timeline.Seq   // guarded by mu: the wait that is being answered; 0 when none is
+	dropped bool           // guarded by mu: that wait is over
+	over    []timeline.Seq // guarded by mu: the last mostOver waits that are over
+	open    timeline.Seq   // guarded by mu: the wait that has no answer yet; 0 when there is none
+	coding  bool           // guarded by mu: code is being edited
+	given   bool           // guarded by mu: a program has the keys
+	refused bool           // guarded by mu: the person has taken them back, until the next prompt
 
 	// The rest belongs to the goroutine that edits.
 	line  edit.Editor
@@ -249,6 +251,7 @@ func (e *editor) code(o edit.Options) (string, error) {
 // prompt. An answer never gets into the file of the history; a secret one is not shown either.
 func (e *editor) answer(w session.Wait, prompt string) (string, error) {
 	e.mu.Lock()
+	isOver := slices.Contains(e.over, w.ID) // since it was found
 	e.wait, e.dropped = w.ID, false
 	e.mu.Unlock()
 	defer func() {
@@ -256,6 +259,9 @@ func (e *editor) answer(w session.Wait, prompt string) (string, error) {
 		e.wait = 0
 		e.mu.Unlock()
 	}()
+	if isOver {
+		return "", errCancelled
+	}
 	o := edit.Options{Vi: e.options.Vi, Prompt: prompt, Secret: w.Secret}
 	if w.Kind != timeline.WaitDebugger {
 		return e.edit(o, nil)
@@ -277,10 +283,14 @@ func (e *editor) asked(wait timeline.Seq) {
 	}
 }
 
+// mostOver bounds the waits that are known to be over. Few end between a look at the session and its answer.
+const mostOver = 8
+
 // cancel ends the editing of the answer to wait, which is over.
 func (e *editor) cancel(wait timeline.Seq) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.over = append(e.over[max(len(e.over)+1-mostOver, 0):], wait)
 	if e.open == wait {
 		e.open = 0
 	}
