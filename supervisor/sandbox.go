@@ -155,7 +155,7 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, own, fi
 		plan, notices, err := confine.NewPlan(&policy, confine.Origin{
 			Home: home, Path: variable(o.Env, "PATH"), Env: o.Env, Directories: directories, Dir: dir, Program: spec.Path,
 			State: state, Sessions: o.Dir, Files: []string{files, homes},
-			Replaced: replaced, Settings: settings, Account: accountHome(),
+			Replaced: replaced, Settings: settings, Account: accountHome(), Events: o.events,
 		})
 		if err != nil {
 			return nil, err

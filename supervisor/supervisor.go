@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -115,6 +116,8 @@ type Options struct {
 	// of 120 columns; on Windows, where a console breaks longer lines, they are wider, and
 	// programs find 120 in COLUMNS.
 	Size session.Size
+
+	events *confine.FileEvents // of all sessions with a sandbox
 }
 
 // A Supervisor opens sessions and ends them all. It is safe for concurrent use.
@@ -137,6 +140,7 @@ func New(opts *Options) (*Supervisor, error) {
 	if opts != nil {
 		o = *opts
 	}
+	o.events = new(confine.FileEvents)
 	if o.StartTimeout == 0 {
 		o.StartTimeout = DefaultStartTimeout
 	}
@@ -494,6 +498,7 @@ func (v *Supervisor) Close() error {
 	}
 	wg.Wait()
 	v.opening.Wait() // each Open closes its session itself
+	v.o.events.Close()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, dir := range v.inUse {

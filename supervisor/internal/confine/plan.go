@@ -127,6 +127,9 @@ type Origin struct {
 	// Env is the environment of the user's programs, of which some variables name libraries.
 	Env []string
 
+	// Events spares the looks at files when a turn begins; nil looks each time.
+	Events *FileEvents
+
 	// OtherHomes are home directories that the user has besides; nil means those of Windows.
 	OtherHomes []string
 
@@ -191,7 +194,7 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 	}
 	slices.SortFunc(plan.Places, func(a, b Place) int { return cmp.Compare(a.Path, b.Path) }) // a parent is a prefix of its children, so it comes first
 	plan.closed = p.closed
-	plan.watch = newWatch(p, written, work, func(work, added []string) (*planner, error) {
+	plan.watch = newWatch(p, written, work, o.Events, func(work, added []string) (*planner, error) {
 		now := newPlanner(o)
 		now.known, now.named, now.own, now.workspaces, now.added = p.known, p.named, p.own, p.workspaces, added
 		now.close(s, o)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -29,6 +30,21 @@ type watch struct {
 	views  []*gitView
 	unsent []Path // of Reach, found since the start
 	closed []Path // what is hidden next to what the session sees
+
+	events *FileEvents
+	marks  *turnMarks
+}
+
+// turnMarks are of what was found unchanged, so that it is not looked at again before something happens to it.
+type turnMarks struct {
+	looked *fileMarks // of dirs and files
+	viewed *fileMarks // of what git has read
+}
+
+func (m *turnMarks) end() {
+	m.looked.end()
+	m.viewed.end()
+	*m = turnMarks{}
 }
 
 // A seen is a place, and the identity of what it shows.
@@ -46,8 +62,8 @@ const (
 	maxChanged, maxOrdered = 100, 20 << 10
 )
 
-func newWatch(p *planner, own *settings, work []string, again func(work, added []string) (*planner, error)) *watch {
-	w := &watch{home: p.home, work: slices.Clone(work), again: again, seen: map[string]seen{}, held: map[string]Place{}, own: own, views: p.views}
+func newWatch(p *planner, own *settings, work []string, events *FileEvents, again func(work, added []string) (*planner, error)) *watch {
+	w := &watch{events: events, marks: &turnMarks{}, home: p.home, work: slices.Clone(work), again: again, seen: map[string]seen{}, held: map[string]Place{}, own: own, views: p.views}
 	for path, place := range p.kinds {
 		if w.follows(p, place) {
 			w.seen[path] = seen{place, w.identity(place)}
@@ -59,6 +75,7 @@ func newWatch(p *planner, own *settings, work []string, again func(work, added [
 		w.seen[dir] = seen{Place{Path: Path(dir), Kind: writable}, identity(dir)}
 	}
 	w.look(p)
+	runtime.AddCleanup(w, (*turnMarks).end, w.marks)
 	return w
 }
 
@@ -127,16 +144,32 @@ func (p *Plan) Reached() *Grant {
 // reached adds to a grant what git's settings lead to now.
 func (p *Plan) reached(g *Grant) {
 	w := p.watch
-	for _, v := range w.views {
-		if v.isStale() {
-			w.unsent = append(w.unsent, v.read(p.home)...)
-		}
-	}
+	w.readViews(p.home)
 	for len(w.unsent) > 0 && len(g.Reach) < maxChanged {
 		if path := w.unsent[0]; !slices.Contains(p.Reach, path) {
 			p.Reach, g.Reach = append(p.Reach, path), append(g.Reach, path)
 		}
 		w.unsent = w.unsent[1:]
+	}
+}
+
+// readViews reads git's settings again that have changed.
+func (w *watch) readViews(home string) {
+	if w.marks.viewed.areQuiet() {
+		return
+	}
+	if w.marks.viewed = w.marks.viewed.renewed(); w.marks.viewed == nil { // before the look: what changes after it is told
+		var origins []string
+		for _, v := range w.views {
+			origins = slices.AppendSeq(origins, maps.Keys(v.origins))
+		}
+		w.marks.viewed = w.events.mark(origins)
+	}
+	for _, v := range w.views {
+		if v.isStale() {
+			w.unsent = append(w.unsent, v.read(home)...)
+			defer w.marks.end() // it may have read other files
+		}
 	}
 }
 
@@ -159,6 +192,12 @@ func (p *Plan) close(g *Grant, closed []Path) (notices []string) {
 // isStale looks at some directories and files, and at the names in those directories that have changed:
 // in a home directory there are always programs that make other names.
 func (w *watch) isStale() bool {
+	if w.marks.looked.areQuiet() {
+		return false
+	}
+	if w.marks.looked = w.marks.looked.renewed(); w.marks.looked == nil {
+		w.marks.looked = w.events.mark(slices.AppendSeq(slices.Collect(maps.Keys(w.dirs)), maps.Keys(w.files)))
+	}
 	stale := w.files.isStale()
 	for dir := range w.dirs {
 		if !w.dirs.changed(dir) {
@@ -169,16 +208,16 @@ func (w *watch) isStale() bool {
 			stale = stale || identity(name) != w.names[name]
 		}
 	}
+	if stale {
+		w.marks.end()
+	}
 	return stale
 }
 
 // look notes what decided about the places of a plan.
 func (w *watch) look(p *planner) {
 	w.dirs, w.files, w.names, w.within = records{}, records{}, map[string]string{}, map[string][]string{}
-	for _, path := range p.looked {
-		w.name(path)
-	}
-	for path := range w.seen {
+	for _, path := range slices.AppendSeq(slices.Clone(p.looked), maps.Keys(w.seen)) {
 		if !slices.Contains(hiddenOfSystem, path) {
 			w.name(path)
 		}
@@ -328,6 +367,7 @@ func (p *Plan) Granted(g *Grant) {
 	}
 	w.seen[dir] = seen{place, identity(dir)}
 	w.name(dir)
+	w.marks.end()
 	if room := maxViews - len(w.views); room > 0 {
 		w.views = append(w.views, g.views[:min(room, len(g.views))]...)
 	}

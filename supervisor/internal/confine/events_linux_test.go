@@ -1,0 +1,128 @@
+package confine
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A turn looks at files again after anything that could make them, or their paths, mean something else.
+func TestFileEvents(t *testing.T) {
+	t.Parallel()
+	rename := func(from, to string) func(dir string) error {
+		return func(dir string) error { return os.Rename(filepath.Join(dir, from), filepath.Join(dir, to)) }
+	}
+	for _, c := range []struct {
+		name   string
+		change func(dir string) error
+		quiet  bool
+	}{
+		{"nothing", func(string) error { return nil }, true},
+		{"another directory", func(dir string) error { return os.Mkdir(filepath.Join(dir, "other/new"), 0o700) }, true},
+		{"a file is written in place", func(dir string) error { return os.WriteFile(filepath.Join(dir, "a/b/file"), []byte("two"), 0o600) }, false},
+		{"by another name", func(dir string) error { return os.WriteFile(filepath.Join(dir, "other/linked"), []byte("two"), 0o600) }, false},
+		{"a file is replaced", rename("a/b/new", "a/b/file"), false},
+		{"a file is removed", func(dir string) error { return os.Remove(filepath.Join(dir, "a/b/file")) }, false},
+		{"a missing file comes", func(dir string) error { return os.WriteFile(filepath.Join(dir, "a/absent"), nil, 0o600) }, false},
+		{"a missing directory comes", func(dir string) error { return os.MkdirAll(filepath.Join(dir, "none/below"), 0o700) }, false},
+		{"a link comes", func(dir string) error { return os.Symlink("b", filepath.Join(dir, "a/absent")) }, false},
+		{"the directory is replaced", func(dir string) error {
+			return unix.Renameat2(unix.AT_FDCWD, filepath.Join(dir, "a/b"), unix.AT_FDCWD, filepath.Join(dir, "other"), unix.RENAME_EXCHANGE)
+		}, false},
+		{"one above it is moved away", rename("a", "x"), false},
+		{"a mode", func(dir string) error { return os.Chmod(filepath.Join(dir, "a"), 0o500) }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := real(t.TempDir())
+			for _, name := range []string{"a/b/file", "a/b/new", "other/x"} {
+				touch(t, filepath.Join(dir, name), "one")
+			}
+			if err := os.Link(filepath.Join(dir, "a/b/file"), filepath.Join(dir, "other/linked")); err != nil {
+				t.Fatal(err)
+			}
+			var e FileEvents
+			t.Cleanup(e.Close)
+			m := e.mark([]string{filepath.Join(dir, "a/b/file"), filepath.Join(dir, "a/absent"), filepath.Join(dir, "none/below/file"), filepath.Join(dir, "a/b")})
+			if m.events == nil {
+				return // the filesystem of temporary files does not tell all changes
+			}
+			if err := c.change(dir); err != nil {
+				t.Fatal(err)
+			}
+			quiet := m.areQuiet()
+			for tries := 0; c.quiet && !quiet && tries < 1000; tries++ { // other tests make names next to this directory
+				if m = m.renewed(); m == nil {
+					t.Fatal("a directory above is another one")
+				}
+				quiet = m.areQuiet()
+			}
+			if quiet != c.quiet {
+				t.Errorf("quiet: got %t, want %t", quiet, c.quiet)
+			}
+		})
+	}
+	t.Run("a path with a link is not watched", func(t *testing.T) {
+		t.Parallel()
+		dir := real(t.TempDir())
+		touch(t, dir+"/a/file", "")
+		if err := os.Symlink("a", dir+"/link"); err != nil {
+			t.Fatal(err)
+		}
+		var e FileEvents
+		t.Cleanup(e.Close)
+		if m := e.mark([]string{dir + "/link/file"}); m.events != nil {
+			t.Error("it is watched")
+		}
+		if len(e.users) > 0 {
+			t.Errorf("%d watches are left", len(e.users))
+		}
+	})
+	t.Run("more events than the kernel keeps", func(t *testing.T) {
+		t.Parallel()
+		dir := real(t.TempDir())
+		touch(t, dir+"/a/file", "")
+		text, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
+		most, _ := strconv.Atoi(string(text[:max(len(text)-1, 0)]))
+		if err != nil || most == 0 || most > 1<<17 {
+			return // it keeps too many for a test
+		}
+		var e FileEvents
+		t.Cleanup(e.Close)
+		m, other := e.mark([]string{dir + "/a/file"}), e.mark([]string{dir + "/b"})
+		if m.events == nil || other.events == nil {
+			return // the filesystem of temporary files does not tell all changes
+		}
+		for i := range most + 1 { // events that are alike and follow each other are one
+			if err := os.Chmod(dir+"/a/file", 0o600+os.FileMode(i&1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if other.areQuiet() {
+			t.Error("lost events are not told")
+		}
+	})
+	t.Run("watches end with their marks", func(t *testing.T) {
+		t.Parallel()
+		dir := real(t.TempDir())
+		touch(t, dir+"/file", "")
+		var e FileEvents
+		t.Cleanup(e.Close)
+		one, two := e.mark([]string{dir + "/file"}), e.mark([]string{dir + "/file"})
+		if one.events == nil || two.events == nil {
+			return // the filesystem of temporary files does not tell all changes
+		}
+		one.end()
+		touch(t, dir+"/file", "two")
+		if two.areQuiet() {
+			t.Error("a watch ended that another has")
+		}
+		two.end()
+		if len(e.users)+len(e.happened) > 0 {
+			t.Errorf("%d watches are left", len(e.users))
+		}
+	})
+}
