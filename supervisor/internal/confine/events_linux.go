@@ -2,6 +2,7 @@ package confine
 
 import (
 	"encoding/binary"
+	"iter"
 	"path/filepath"
 	"sync"
 
@@ -146,10 +147,7 @@ func (e *FileEvents) take() {
 		if err != nil || n <= 0 {
 			return
 		}
-		for at := 0; at+unix.SizeofInotifyEvent <= n; {
-			wd := int32(binary.NativeEndian.Uint32(buffer[at:]))
-			mask := binary.NativeEndian.Uint32(buffer[at+4:])
-			at += unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(buffer[at+12:]))
+		for wd, mask := range inotifyEvents(buffer[:n]) {
 			switch {
 			case mask&unix.IN_Q_OVERFLOW != 0:
 				e.lost++
@@ -158,6 +156,19 @@ func (e *FileEvents) take() {
 				if mask&(goneEvents|unix.IN_IGNORED|unix.IN_UNMOUNT) != 0 {
 					e.ended[wd] = true
 				}
+			}
+		}
+	}
+}
+
+// inotifyEvents returns the watches and masks of the events that a read has got.
+func inotifyEvents(read []byte) iter.Seq2[int32, uint32] {
+	return func(yield func(watch int32, mask uint32) bool) {
+		for at := 0; at+unix.SizeofInotifyEvent <= len(read); {
+			watch, mask := int32(binary.NativeEndian.Uint32(read[at:])), binary.NativeEndian.Uint32(read[at+4:])
+			at += unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(read[at+12:])) // with its name
+			if !yield(watch, mask) {
+				return
 			}
 		}
 	}

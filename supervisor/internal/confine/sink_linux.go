@@ -1,7 +1,6 @@
 package confine
 
 import (
-	"encoding/binary"
 	"os"
 	"strings"
 	"sync"
@@ -172,8 +171,7 @@ func (b *Box) takeWritten() {
 	}
 	var events [mostSinks * unix.SizeofInotifyEvent]byte // none has a name
 	n, _ := unix.Read(b.sinks.fd, events[:])
-	for at := 0; at+unix.SizeofInotifyEvent <= n; at += unix.SizeofInotifyEvent {
-		watch := int32(binary.NativeEndian.Uint32(events[at:]))
+	for watch := range inotifyEvents(events[:max(n, 0)]) {
 		k := b.sinks.open[watch]
 		if k == nil {
 			continue
