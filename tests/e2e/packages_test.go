@@ -46,7 +46,7 @@ func withTiny(t *testing.T, h home) home {
 	}
 	h.env = slices.Insert(h.env, len(h.env)-1, // the last is the socket
 		"PIP_NO_INDEX=1", "PIP_FIND_LINKS="+dir, "UV_NO_INDEX=1", "UV_OFFLINE=1", "UV_FIND_LINKS="+dir,
-		"XDG_CACHE_HOME="+t.TempDir())
+		"XDG_CACHE_HOME="+t.TempDir(), "PYTHONDONTWRITEBYTECODE=")
 	return h
 }
 

@@ -1,6 +1,7 @@
 package escapes
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -37,6 +38,9 @@ func wantDenials(t *testing.T, res drive.Result, want ...timeline.Body) {
 func TestSandbox_TellsEachDenialOfATurn(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
+	if err := os.WriteFile(filepath.Join(m.outside, "module.py"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	r := open(t, m, workspace(m))
 	r.Run(t, `
 import os
@@ -79,6 +83,7 @@ def tries(*calls):
 		{"moving what is protected", "tries(lambda: os.rename('.git', 'away'), lambda: os.rename('.vscode/', 'away'))",
 			[]timeline.Body{timeline.Denied{Op: "rename", Path: filepath.Join(m.work, ".git")}, timeline.Denied{Op: "rename", Path: filepath.Join(m.work, ".vscode")}}},
 		{"what fails for another reason", "open('plain', 'w').close(); tries(lambda: os.unlink('.vscode'), lambda: os.rmdir('.mcp.json'), lambda: os.mkdir('.vscode'), lambda: os.rename('plain', '.vscode'))", nil},
+		{"the cache of a module that is only read", "import sys; sys.dont_write_bytecode = False; sys.path.append('" + m.outside + "'); import module", nil},
 		{"what the user may not do either", "tries(lambda: open('/etc/passwd', 'a'), lambda: os.mkdir('/usr/new'), lambda: os.unlink('" + outside("nothing") + "'), lambda: os.mkdir('/proc/self/x'))", nil},
 		{"what works", "open('mine', 'w').close(); os.unlink('mine'); os.mkdir('d'); os.rename('d', 'e'); os.rmdir('e'); open('/dev/null', 'w').close()", nil},
 		{"more than five", "tries(*[lambda i=i: os.mkdir('" + m.outside + "/%d' % i) for i in range(100)])",

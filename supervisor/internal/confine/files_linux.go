@@ -155,6 +155,10 @@ func (b *Box) refusal(n *notification, f *fileCall, names *[2]name) (Denial, boo
 	return Denial{}, false
 }
 
+// isBytecode reports whether a path is in a cache of compiled code that Python tries to write beside each
+// module, and does without (PEP 3147): nobody has asked for it.
+func isBytecode(file string) bool { return strings.Contains(file+"/", "/__pycache__/") }
+
 // isKept reports whether a path is below a place that no grant makes writable.
 func (b *Box) isKept(file string) bool {
 	b.keeping.RLock()

@@ -212,7 +212,7 @@ func (b *Box) answerMaking(n *notification, f *fileCall, names *[2]name) {
 		}
 	case err == unix.EROFS, err == unix.EXDEV: // a rename fails so before the kernel looks at the mounts
 		d, refused := b.refusal(n, f, names)
-		if refused && !d.Kept && b.plan.Ask && b.later(*n, f, paths, func(n *notification) { b.hold(n, d) }) {
+		if refused && !d.Kept && !isBytecode(d.Path) && b.plan.Ask && b.later(*n, f, paths, func(n *notification) { b.hold(n, d) }) {
 			return
 		}
 		if refused {
@@ -360,6 +360,9 @@ func (b *Box) connected(n *notification) reply {
 
 // denied tells a denial once, and not more than maxTold of them.
 func (b *Box) denied(d Denial) {
+	if isBytecode(d.Path) {
+		return
+	}
 	b.mu.Lock()
 	tell := len(b.told) < maxTold && !b.told[d]
 	if tell {
