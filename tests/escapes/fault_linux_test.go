@@ -57,7 +57,7 @@ func refuse(text string) error {
 // and nothing is left of it.
 func TestSandbox_EachStepThatFailsRefusesTheSession(t *testing.T) {
 	t.Parallel()
-	const administrator, kernel = "an administrator can", "Linux 5.12 or newer"
+	const administrator, kernel = "an administrator can", "Linux 5.14 or newer"
 	for name, row := range map[string]struct {
 		fault        fault
 		step, remedy string

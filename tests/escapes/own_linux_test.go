@@ -13,7 +13,7 @@ import (
 // makesRepositories has what makes a repository by hand, with a hook and a program in its settings that
 // make the file ran.
 const makesRepositories = tryToChange + `
-import signal, threading
+import signal, threading, time
 def program(): return 'touch ' + ran + '-program;false'
 def evil(): return '[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tfsmonitor = "%s"\n\tpager = "%s"\n' % (program(), program())
 HOOK = '#!/bin/sh\ntouch %s-hook\nexit 0\n'
@@ -152,6 +152,28 @@ done < ../dirs > /dev/null 2>&1; true`)
 	}
 	// A checkout outside must not write where the session may not.
 	says(t, r, "init('y', '--bare'); put('.git/.git', 'gitdir: ../y\\n'); print(sh('git -C y config core.worktree ../.git; git -C y config core.worktree '+os.path.dirname(top)+'; git -C y config core.worktree').stdout)", "")
+}
+
+// A call that would make a repository is undone, whatever another thread does in the meantime.
+func TestOwn_ARefusedRepositoryIsGone(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	r := open(t, m, workspace(m))
+	r.Run(t, makesRepositories)
+	says(t, r, `
+ran = 'ran'; dirs('y/refs/heads', 'q'); head('y'); put('y/config', '[user]\n' + '\tname = x\n' * 90000 + evil())
+os.mkfifo('q/x'); os.symlink('q', 'l'); os.symlink('y/objects', 'm')
+def waits():
+    try: os.close(os.open('l/x', os.O_WRONLY | os.O_CREAT)) # is tried again until the pipe has a reader
+    except OSError: pass
+waiting = [threading.Thread(target=waits, daemon=True) for _ in range(200)]
+for t in waiting: t.start()
+time.sleep(0.3) # where they do not wait yet, the test tries less
+os.rename('m', 'l')
+attempt(lambda: os.mkdir('y/objects'))
+os.unlink('l'); os.symlink('q', 'l'); fd = os.open('q/x', os.O_RDONLY | os.O_NONBLOCK)
+for t in waiting: t.join()
+print(os.path.exists('y/objects'))`, "False")
 }
 
 // Git and other programs work in the repositories that a session makes.

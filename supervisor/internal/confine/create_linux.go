@@ -1,6 +1,7 @@
 package confine
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"path"
 	"runtime"
@@ -203,6 +204,12 @@ func (s spot) kind() uint32 {
 	return st.Mode & unix.S_IFMT
 }
 
+// isSame reports whether two names are of one file.
+func (s spot) isSame(as spot) bool {
+	var a, b unix.Stat_t
+	return unix.Fstatat(s.dir, s.name, &a, unix.AT_SYMLINK_NOFOLLOW) == nil && unix.Fstatat(as.dir, as.name, &b, unix.AT_SYMLINK_NOFOLLOW) == nil && a.Dev == b.Dev && a.Ino == b.Ino
+}
+
 // at opens the directory of a path, and calls do with it and the last name, unless that name must
 // not be made. moving is true when what gets the name may have something in it.
 func (b *Box) at(file string, moving bool, do func(spot) error) error {
@@ -227,10 +234,22 @@ func (b *Box) admitted(s spot, do func(spot) error) error {
 	if err != nil {
 		return err
 	}
-	if err = b.admit(s, false); err != nil && unix.Unlinkat(s.dir, s.name, 0) == unix.EISDIR {
-		_ = unix.Unlinkat(s.dir, s.name, unix.AT_REMOVEDIR)
+	if err = b.admit(s, false); err != nil {
+		s.takeAway()
 	}
 	return err
+}
+
+// takeAway removes a name that must not be there. A directory that has been filled in the meantime gets
+// another name.
+func (s spot) takeAway() {
+	err := unix.Unlinkat(s.dir, s.name, 0)
+	if err == unix.EISDIR {
+		err = unix.Unlinkat(s.dir, s.name, unix.AT_REMOVEDIR)
+	}
+	if err != nil {
+		_ = unix.Renameat2(s.dir, s.name, s.dir, "refused-"+rand.Text(), unix.RENAME_NOREPLACE)
+	}
 }
 
 // atNew is at for a call that fails where the name is there, whatever is protected.
@@ -348,7 +367,11 @@ func areApart(dir int, other string) bool {
 // move renames, and renames back if what has become of it must not be. Where a file takes the place of
 // another, its name was there before.
 func (b *Box) move(from, to spot, flags uint) error {
-	replaces := flags&unix.RENAME_EXCHANGE == 0 && to.kind() != 0
+	noReplace := uint(unix.RENAME_NOREPLACE)
+	if flags&unix.RENAME_EXCHANGE != 0 {
+		noReplace = 0 // the kernel does not take both
+	}
+	replaces := noReplace != 0 && to.kind() != 0
 	if err := unix.Renameat2(from.dir, from.name, to.dir, to.name, flags); err != nil || replaces {
 		return err
 	}
@@ -356,8 +379,8 @@ func (b *Box) move(from, to spot, flags uint) error {
 	if err == nil && flags&unix.RENAME_EXCHANGE != 0 {
 		err = b.admit(from, true)
 	}
-	if err != nil {
-		_ = unix.Renameat2(to.dir, to.name, from.dir, from.name, flags)
+	if err != nil && unix.Renameat2(to.dir, to.name, from.dir, from.name, flags|noReplace) != nil {
+		to.takeAway() // somebody has taken the old name
 	}
 	return err
 }
@@ -399,7 +422,7 @@ func (b *Box) link(n *notification, f *fileCall, args *[6]uint64, to string) err
 		}
 		if flags&unix.AT_SYMLINK_FOLLOW != 0 {
 			var isLink bool
-			if old, isLink = follow(from.dir, last, old); isLink {
+			if old, isLink = b.follow(from, old); isLink {
 				from.close()
 				continue
 			}
@@ -413,16 +436,17 @@ func (b *Box) link(n *notification, f *fileCall, args *[6]uint64, to string) err
 	return unix.ELOOP
 }
 
-// follow returns the path to which a symbolic link leads.
-func follow(dir int, name, file string) (string, bool) {
+// follow returns the path to which a symbolic link leads, or the file. A relative text begins where the link
+// really is: the directory of its path may be a link, too.
+func (b *Box) follow(link spot, file string) (string, bool) {
 	var text [unix.PathMax]byte
-	k, err := unix.Readlinkat(dir, name, text[:])
+	k, err := unix.Readlinkat(link.dir, link.name, text[:])
 	if err != nil {
 		return file, false
 	}
 	to := string(text[:k])
 	if !strings.HasPrefix(to, "/") {
-		to = path.Dir(strings.TrimRight(file, "/")) + "/" + to
+		to = path.Dir(link.full) + "/" + to
 	}
 	return to, true
 }
@@ -659,6 +683,9 @@ func (b *Box) bind(n *notification, args *[6]uint64) error {
 		return bindTo(socket, address)
 	}
 	file := string(cutAtNul(address[2:]))
+	if partsOfGit[strings.ToLower(path.Base(file))] { // it could get to another directory, and make that a repository
+		return unix.EACCES
+	}
 	cwd, err := unix.Openat(b.proc, strconv.Itoa(int(n.PID))+"/cwd", unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -756,13 +783,13 @@ func (b *Box) openOrMake(n *notification, file string, flags int, mode uint32) (
 		if err != unix.ELOOP || flags&unix.O_NOFOLLOW != 0 {
 			return opened(flags)(fd, err)
 		}
-		above, err := b.directory(dir)
+		link, err := b.spotOf(dir, last)
 		if err != nil {
 			return -1, err
 		}
 		var isLink bool
-		file, isLink = follow(above, last, file)
-		unix.Close(above)
+		file, isLink = b.follow(link, file)
+		link.close()
 		if !isLink {
 			continue
 		}
@@ -785,7 +812,7 @@ func (b *Box) openOnce(n *notification, dir, last string, flags, plain int, mode
 			return -1, unix.ELOOP // what it leads to is judged
 		}
 		if flags&unix.O_CREAT != 0 && b.isLinkOf(s) {
-			return b.openLink(s)
+			return b.openLink(n, s)
 		}
 		if b.takesInPlace(s, flags) {
 			return b.openSink(n, s, flags, mode)
@@ -906,12 +933,10 @@ func (b *Box) judgeMake(s spot, moving bool) error {
 	return nil
 }
 
-// apart runs f on a thread without rights, which ends with it.
-func (b *Box) apart(f func()) {
+// apart runs f on a thread without rights, which ends with it. If there can be no such thread, f gets the error.
+func (b *Box) apart(f func(error)) {
 	go func() {
 		runtime.LockOSThread()
-		if b.withoutRights() == nil {
-			f()
-		}
+		f(b.withoutRights())
 	}()
 }

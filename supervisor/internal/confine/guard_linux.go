@@ -114,7 +114,7 @@ func (b *Box) freedomOf(full string) freedom {
 		if b.protectsName(above, at, name, base) {
 			return nothing
 		}
-		if inBare[name] && protectsInGit(strings.ToLower(rest)) && isGitDir(above) {
+		if (inBare[name] || isChecked(name)) && protectsInGit(strings.ToLower(rest)) && isGitDir(above) {
 			return b.freedomInGit(above, rest)
 		}
 		if slices.ContainsFunc(slashedNames[name], func(n string) bool { return inside(strings.ToLower(rest), n) }) {
@@ -129,7 +129,10 @@ func (b *Box) freedomOf(full string) freedom {
 }
 
 // inBare are the names in the directory of a repository that matter.
-var inBare = map[string]bool{"hooks": true, "config": true, checkedSettings: true, "config.worktree": true, "commondir": true, "gitdir": true, "info": true, "modules": true, "worktrees": true}
+var inBare = map[string]bool{"hooks": true, "config": true, "config.worktree": true, "commondir": true, "gitdir": true, "info": true, "modules": true, "worktrees": true}
+
+// isChecked reports whether a name is one of settings that were checked, and do not have their place yet.
+func isChecked(name string) bool { return strings.HasPrefix(name, checkedSettings) }
 
 // protectsName judges a name that is not of git's own.
 func (b *Box) protectsName(above, at, name, base string) bool {
@@ -181,7 +184,7 @@ func protectsInGit(below string) bool {
 		return false
 	case slices.Contains(parts[:len(parts)-1], "hooks"):
 		return !strings.HasSuffix(last, ".sample") // git runs no sample
-	case slices.Contains([]string{"config", checkedSettings, "config.worktree", "commondir", "gitdir"}, last):
+	case slices.Contains([]string{"config", "config.worktree", "commondir", "gitdir"}, last), isChecked(last):
 		return true
 	}
 	return strings.HasSuffix("/"+below, "/info/attributes")

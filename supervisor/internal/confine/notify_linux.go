@@ -73,7 +73,7 @@ type service struct {
 	places    map[string]Kind // the mounts by path
 	placed    map[string]bool // their last names
 
-	unsent map[making]bool // guarded by mu
+	unsent map[making]time.Time // when each was made; guarded by mu
 
 	mu    sync.Mutex
 	told  map[Denial]bool // without IDs; at most maxTold
@@ -134,7 +134,7 @@ func (b *Box) receive() {
 			b.answerLimits(&n)
 		case !ok:
 			if !b.serve(n, b.connected) {
-				b.answer(&n, nil, -1, unix.EAGAIN)
+				b.answer(&n, nil, [2]string{}, -1, unix.EAGAIN)
 			}
 		case f.isMaking(&n):
 			b.answerMaking(&n, f, &names)
@@ -157,9 +157,9 @@ func (b *Box) letGoOn(n *notification) {
 func (b *Box) answerLimits(n *notification) {
 	switch leader, err := b.leader(int(int32(n.Data.Args[0]))); {
 	case err != nil:
-		b.answer(n, nil, -1, unix.ESRCH)
+		b.answer(n, nil, [2]string{}, -1, unix.ESRCH)
 	case leader == 1:
-		b.answer(n, nil, -1, unix.EPERM)
+		b.answer(n, nil, [2]string{}, -1, unix.EPERM)
 	default:
 		b.letGoOn(n)
 	}
@@ -173,13 +173,18 @@ type making struct {
 	thread uint32
 	number int32
 	args   [6]uint64
+	paths  [2]string
 }
 
 // betweenLooks is how long what git's settings lead to is believed while calls change files.
 const betweenLooks = 250 * time.Millisecond
 
-// maxUnsent bounds the calls that were made and whose programs do not know it.
-const maxUnsent = 64
+const (
+	// maxUnsent bounds the calls that were made and whose programs do not know it.
+	maxUnsent = 64
+	// untilSentAgain is how long a program may take to make such a call again, after its handler of the signal.
+	untilSentAgain = time.Second
+)
 
 // answerMaking makes a call, and tells or asks if the sandbox refuses it.
 func (b *Box) answerMaking(n *notification, f *fileCall, names *[2]name) {
@@ -188,11 +193,11 @@ func (b *Box) answerMaking(n *notification, f *fileCall, names *[2]name) {
 		b.looked = now
 		b.lookAgain()
 	}
-	if b.wasMade(n, f) {
-		b.answer(n, f, -1, nil)
+	paths, err := b.pathsOf(n, f)
+	if err == nil && b.wasMade(n, f, paths) {
+		b.answer(n, f, paths, -1, nil)
 		return
 	}
-	paths, err := b.pathsOf(n, f)
 	if err == nil && computes(n, f, paths[0]) {
 		b.letGoOn(n)
 		return
@@ -224,7 +229,7 @@ func (b *Box) answerMaking(n *notification, f *fileCall, names *[2]name) {
 		}
 		err = unix.EAGAIN
 	}
-	b.answer(n, f, fd, err)
+	b.answer(n, f, paths, fd, err)
 }
 
 // denial says what was refused to a program.
@@ -243,8 +248,12 @@ func (k keptError) denial(f *fileCall, by string) Denial {
 func (b *Box) later(n notification, f *fileCall, paths [2]string, wait func(*notification)) bool {
 	return b.slot(func(free func()) {
 		wait(&n)
-		b.apart(func() {
+		b.apart(func(err error) {
 			defer free()
+			if err != nil {
+				b.answer(&n, f, paths, -1, err)
+				return
+			}
 			if !b.isHere(n.ID) {
 				return
 			}
@@ -256,10 +265,11 @@ func (b *Box) later(n notification, f *fileCall, paths [2]string, wait func(*not
 				time.Sleep(readerPause)
 				fd, err = b.make(&n, f, paths)
 			}
-			if _, isKept := err.(keptError); isKept {
+			if kept, isKept := err.(keptError); isKept {
+				b.denied(kept.denial(f, b.program(int(n.PID))))
 				err = unix.EROFS
 			}
-			b.answer(&n, f, fd, err)
+			b.answer(&n, f, paths, fd, err)
 		})
 	})
 }
@@ -296,7 +306,7 @@ func (b *Box) isPipe(file string) bool {
 
 // answer answers a call that was made. If a signal has interrupted its program meanwhile, the
 // program makes the call again: it must not find what it made itself.
-func (b *Box) answer(n *notification, f *fileCall, fd int, err error) {
+func (b *Box) answer(n *notification, f *fileCall, paths [2]string, fd int, err error) {
 	r := reply{ID: n.ID}
 	sent := error(nil)
 	switch {
@@ -315,24 +325,31 @@ func (b *Box) answer(n *notification, f *fileCall, fd int, err error) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if b.unsent == nil || len(b.unsent) >= maxUnsent {
-			b.unsent = map[making]bool{}
+			b.unsent = map[making]time.Time{}
 		}
-		b.unsent[makingOf(n)] = true
+		b.unsent[makingOf(n, paths)] = time.Now()
 	}
 }
 
-func makingOf(n *notification) making { return making{n.PID, n.Data.Number, n.Data.Args} }
+func makingOf(n *notification, paths [2]string) making {
+	return making{n.PID, n.Data.Number, n.Data.Args, paths}
+}
 
 // wasMade reports whether a call was made already, and its program does not know it. An open is
-// made again, and may find its file.
-func (b *Box) wasMade(n *notification, f *fileCall) bool {
+// made again, and may find its file. A program that does not make its call again may make another with the
+// same arguments, for which it has written another path into its memory.
+func (b *Box) wasMade(n *notification, f *fileCall, paths [2]string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	m := makingOf(n)
-	if !b.unsent[m] {
+	if len(b.unsent) == 0 {
 		return false
 	}
+	m := makingOf(n, paths)
+	made, ok := b.unsent[m]
 	delete(b.unsent, m)
+	if !ok || time.Since(made) > untilSentAgain {
+		return false
+	}
 	if f.flags >= 0 {
 		n.Data.Args[f.flags] &^= unix.O_EXCL
 	}

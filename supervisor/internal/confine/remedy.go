@@ -16,7 +16,7 @@ func Remedy(step string, err error) string {
 	}
 	without = "; accepting landlock takes a weaker one where the kernel has it" + without
 	if errors.Is(err, syscall.ENOSYS) {
-		return "this system lacks what a sandbox needs: Linux 5.12 or newer, or a container that allows the calls of new mounts" + without
+		return "this system lacks what a sandbox needs: Linux 5.14 or newer, or a container that allows the calls of new mounts" + without
 	}
 	// No path forbids a call as such.
 	if !lacksSteps(step) && !errors.Is(err, syscall.EPERM) {

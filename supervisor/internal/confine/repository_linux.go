@@ -1,6 +1,7 @@
 package confine
 
 import (
+	"crypto/rand"
 	"io"
 	"os"
 	"path"
@@ -32,7 +33,13 @@ func holdsWorkTree(full string) bool {
 // admit judges what a call has made. It is asked also for names that are free: somebody else may have made a
 // repository around one in this moment.
 func (b *Box) admit(s spot, moved bool) error {
-	name, above := strings.ToLower(s.name), path.Dir(s.full)
+	return b.judged(s, func(s spot) error { return b.judgeMade(s, moved) })
+}
+
+// judgeMade is admit for one path. What is in the directory it asks the directory that is open: another may have
+// its path for a moment.
+func (b *Box) judgeMade(s spot, moved bool) error {
+	name, above := strings.ToLower(s.name), ownFile(s.dir)
 	if !moved && !partsOfGit[name] {
 		b.noteMade(s.full)
 	}
@@ -41,7 +48,7 @@ func (b *Box) admit(s spot, moved bool) error {
 	}
 	switch {
 	case partsOfGit[name] && isGitDir(above) && (name != "worktrees" || !isHead(above+"/HEAD")): // else it was one before
-		if err := b.judgeGit(s.dir, above); err != nil {
+		if err := b.judgeGit(s.dir, path.Dir(s.full)); err != nil {
 			return err
 		}
 		b.noteMade(s.full)
@@ -95,8 +102,12 @@ func (b *Box) judgeGit(dir int, git string) error {
 
 // openLink opens the file in which git says where the repository of a linked work tree is. There is one right
 // text, so that is written here, and the program gets a file without a name.
-func (b *Box) openLink(s spot) (int, error) {
-	fd, err := unix.Openat(s.dir, s.name, unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_WRONLY|unix.O_CLOEXEC, 0o644)
+func (b *Box) openLink(n *notification, s spot) (int, error) {
+	fd := -1
+	err := b.masked(n, func() (err error) {
+		fd, err = unix.Openat(s.dir, s.name, unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_WRONLY|unix.O_CLOEXEC, 0o644)
+		return err
+	})
 	if err == nil {
 		_, err = unix.Write(fd, []byte(linkedTo+"\n"))
 		unix.Close(fd)
@@ -163,6 +174,9 @@ func (b *Box) replaceSettings(from spot, file string, flags uint) (done bool, er
 	if !b.takesSettings(to) {
 		return false, nil
 	}
+	if from.isSame(to) { // the kernel does nothing then
+		return true, nil
+	}
 	now, mode, err := readSettings(from.dir, from.name)
 	if err != nil {
 		return false, err
@@ -205,14 +219,14 @@ func (b *Box) setSettings(to spot, now []byte, mode uint32) error {
 	return putSettings(to.dir, to.name, now, mode)
 }
 
-// checkedSettings is the name of settings that were checked, until they have their place. No program of
-// the session may open it.
+// checkedSettings is how the name of settings begins that were checked, until they have their place. No program
+// of the session may write them.
 const checkedSettings = "config.checked-by-turnstone"
 
 // putSettings puts a new file in the place of a settings file.
 func putSettings(dir int, name string, text []byte, mode uint32) error {
-	_ = unix.Unlinkat(dir, checkedSettings, 0)
-	fd, err := unix.Openat(dir, checkedSettings, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
+	checked := checkedSettings + "-" + rand.Text() // other sessions write there, too
+	fd, err := unix.Openat(dir, checked, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return err
 	}
@@ -224,10 +238,10 @@ func putSettings(dir int, name string, text []byte, mode uint32) error {
 		}
 	}
 	if err == nil {
-		err = unix.Renameat(dir, checkedSettings, dir, name)
+		err = unix.Renameat(dir, checked, dir, name)
 	}
 	if err != nil {
-		_ = unix.Unlinkat(dir, checkedSettings, 0)
+		_ = unix.Unlinkat(dir, checked, 0)
 	}
 	return err
 }

@@ -139,7 +139,10 @@ func (b *Box) startWatching() error {
 		return err
 	}
 	b.sinks.file, b.sinks.fd = file, fd
-	b.apart(func() {
+	b.apart(func(err error) {
+		if err != nil {
+			return // the next call that changes files takes what was written
+		}
 		_ = conn.Read(func(uintptr) bool {
 			b.takeWritten()
 			b.sinks.mu.Lock()
