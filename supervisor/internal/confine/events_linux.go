@@ -10,10 +10,10 @@ import (
 )
 
 // FileEvents tells whether files have changed since they were looked at, without a look at each. All sessions
-// of a program share one inotify instance, because a user has few (fs.inotify.max_user_instances). Nothing
-// waits for its events: a turn takes those that have queued, and an idle session costs nothing. The kernel
-// keeps at most 16 384 (max_queued_events) and says when there were more. The zero value is ready, and
-// nil watches nothing.
+// of a program share one inotify instance while there are any, because a user has few
+// (fs.inotify.max_user_instances). Nothing waits for its events: a turn takes those that have queued, and an
+// idle session costs nothing. The kernel keeps at most 16 384 (max_queued_events) and says when there were
+// more. The zero value is ready, and nil watches nothing.
 type FileEvents struct {
 	mu       sync.Mutex
 	opened   bool
@@ -182,7 +182,7 @@ func (e *FileEvents) catchUp(m *fileMarks) {
 	}
 }
 
-// release gives up the watches that only these marks have.
+// release gives up the watches that only these marks have, and the instance when none is left.
 func (e *FileEvents) release(m *fileMarks) {
 	for wd := range m.happened {
 		if e.users[wd]--; e.users[wd] <= 0 {
@@ -195,6 +195,10 @@ func (e *FileEvents) release(m *fileMarks) {
 		}
 	}
 	m.happened = nil
+	if len(e.users) == 0 && e.fd >= 0 {
+		unix.Close(e.fd)
+		e.fd, e.opened = -1, false
+	}
 }
 
 // areQuiet reports whether nothing has happened to the paths.
