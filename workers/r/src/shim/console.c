@@ -248,6 +248,8 @@ void console_take(const message *m) {
 		/* Only a wait after the acknowledgement counts. None can come before it, because
 		 * asking takes the lock. */
 		const char *result = interrupt(m);
+		if (ended)
+			break; /* R may take long to leave, and nothing follows the last word */
 		frame *f = send_begin("interrupt_ack", 3, false);
 		put_uint(f, "turn", m->turn);
 		put_uint(f, "seq", m->seq);
