@@ -117,10 +117,7 @@ func (b *Box) freedomOf(full string) freedom {
 		if (inBare[name] || isChecked(name)) && protectsInGit(strings.ToLower(rest)) && isGitDir(above) {
 			return b.freedomInGit(above, rest)
 		}
-		if slices.ContainsFunc(slashedNames[name], func(n string) bool { return inside(strings.ToLower(rest), n) }) {
-			if otherRepositories[name] && !b.isForeign(at) || !otherRepositories[name] && above != base && !b.isForeign(above+"/.git") {
-				return anything
-			}
+		if b.protectsSlashed(above, at, strings.ToLower(rest), base) {
 			return nothing
 		}
 		rest = after
@@ -147,6 +144,18 @@ func (b *Box) protectsName(above, at, name, base string) bool {
 		return b.isForeign(above+"/.git") && (len(b.reach) > 0 || hasHooks(above+"/.git/hooks"))
 	}
 	return false
+}
+
+// protectsSlashed judges names that have slashes, which begin in a directory.
+func (b *Box) protectsSlashed(above, at, rest, base string) bool {
+	first, _, _ := strings.Cut(rest, "/")
+	switch {
+	case !slices.ContainsFunc(slashedNames[first], func(n string) bool { return inside(rest, n) }):
+		return false
+	case otherRepositories[first]:
+		return b.isForeign(at)
+	}
+	return above == base || b.isForeign(above+"/.git")
 }
 
 // freedomOfTree judges .git in a directory, and a name that matters below it.
