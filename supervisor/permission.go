@@ -735,7 +735,7 @@ func (o *Options) mayGive(spec *workers.Spec, path string) (programs string, err
 
 // origin has what is known of the machine before a session starts.
 func (o *Options) origin() confine.Origin {
-	return confine.Origin{Home: variable(o.Env, "HOME"), Path: variable(o.Env, "PATH"), Env: o.Env, Sessions: o.Dir, Directories: homeDirectories(o.Env)}
+	return confine.Origin{Home: variable(o.Env, "HOME"), Path: variable(o.Env, "PATH"), Env: o.Env, Sessions: o.Dir, Directories: homeDirectories(o.Env), Account: accountHome()}
 }
 
 // workspace returns the directory for which rights are kept.

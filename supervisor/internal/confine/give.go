@@ -17,7 +17,7 @@ import (
 // mean it: programs outside would run or read what is written there. It only looks at the paths, and takes
 // less than a millisecond.
 func MayGive(s *workers.Sandbox, o Origin, dir string) (programs string, err error) {
-	p := &planner{home: cmp.Or(real(o.Home), o.Home), directories: o.Directories, temporary: []string{"/tmp", "/var/tmp"}}
+	p := &planner{home: cmp.Or(real(o.home()), o.home()), directories: o.Directories, temporary: []string{"/tmp", "/var/tmp"}}
 	refused := func(why string) error {
 		return fmt.Errorf("the sandbox never makes %s writable: it %s; name another place", dir, why)
 	}
@@ -30,8 +30,9 @@ func MayGive(s *workers.Sandbox, o Origin, dir string) (programs string, err err
 		}
 	}
 	above := filesAbove(dir)
-	for _, h := range append(p.defaultHidden(), s.Hidden...) {
-		if inside(dir, filepath.Clean(h)) || isOneOf(above, h) {
+	p.close(s, o)
+	for _, c := range p.closed {
+		if inside(dir, c.name) || isOneOf(above, c.name) {
 			return "", refused("is hidden from sessions")
 		}
 	}

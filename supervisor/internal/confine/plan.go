@@ -105,7 +105,7 @@ func (p *Path) UnmarshalJSON(text []byte) error {
 
 // An Origin has the facts that a plan needs besides the sandbox itself.
 type Origin struct {
-	Home     string   // the user's home; "" without one
+	Home     string   // the user's home; one that cannot be built counts as Account
 	Path     string   // the user's PATH
 	Dir      string   // the worker's working directory, absolute
 	Program  string   // the worker's executable
@@ -133,13 +133,31 @@ type Origin struct {
 	// OtherHomes are home directories that the user has besides; nil means those of Windows.
 	OtherHomes []string
 
-	// Account is the home directory of the user's account, where Home is another. The session sees it as a part
+	// Account is the home directory of the user's account. Where Home is another, the session sees it as a part
 	// of the machine, but for what is there of DefaultHidden.
 	Account string
 
 	// Temporary are the directories that each session gets an own version of; nil means the
 	// usual ones.
 	Temporary []string
+}
+
+// home returns the user's home directory. Where HOME names none, tools ask for that of the account.
+func (o *Origin) home() string {
+	if filepath.IsAbs(o.Home) && filepath.Clean(o.Home) != "/" {
+		return o.Home
+	}
+	return cmp.Or(o.Account, o.Home)
+}
+
+// otherHome returns what else tools take for it: the directory of the account, or what HOME says; "" for nothing.
+func (o *Origin) otherHome() string {
+	for _, dir := range []string{o.Home, o.Account} {
+		if dir = real(dir); filepath.IsAbs(dir) && dir != real(o.home()) {
+			return dir
+		}
+	}
+	return ""
 }
 
 // maxPlaces bounds the mounts of one plan. Each takes some ten microseconds.
@@ -204,7 +222,7 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 }
 
 func newPlanner(o Origin) *planner {
-	p := &planner{kinds: map[string]Place{}, named: map[string]*named{}, home: realOrAbsent(o.Home), directories: o.Directories, git: gitVariables(o.Env), own: ownRepositories(real(o.State))}
+	p := &planner{kinds: map[string]Place{}, named: map[string]*named{}, home: realOrAbsent(o.home()), directories: o.Directories, git: gitVariables(o.Env), own: ownRepositories(real(o.State))}
 	for _, d := range o.Temporary {
 		if d = real(d); d != "" && !slices.Contains(p.temporary, d) {
 			p.temporary = append(p.temporary, d)
@@ -263,9 +281,8 @@ func (p *planner) lay(s *workers.Sandbox, o Origin, work []string, written *sett
 			p.kinds[path] = Place{Path: Path(path), Kind: replaced, From: Path(by)}
 		}
 	}
-	p.looked = append(p.looked, filepath.Clean(o.Home))
+	p.looked = append(p.looked, filepath.Clean(o.home()))
 	p.hideOthers(slices.Concat(work, []string{sessions, real(o.Dir), real(o.State), real(o.Program)}))
-	p.hideAccount(o.Account)
 	return p.hide(append(slices.Clone(work), sessions))
 }
 
@@ -534,10 +551,10 @@ func (p *planner) show(o Origin) {
 // hiddenOfSystem are places that only root can replace: of secrets, letters and jobs.
 var hiddenOfSystem = []string{"/run/user", "/run/secrets", "/var/run/secrets", "/var/mail", "/var/spool/mail", "/var/spool/cron", "/var/spool/at"}
 
-func (p *planner) defaultHidden() []string {
-	dirs := slices.Clone(hiddenOfSystem)
+// defaultHidden are those in the home directory, also where a variable has moved them.
+func (p *planner) defaultHidden() (dirs []string) {
 	if p.home == "" {
-		return dirs
+		return nil
 	}
 	for _, path := range workers.DefaultHidden(p.home) {
 		dirs = append(dirs, path)
@@ -546,20 +563,6 @@ func (p *planner) defaultHidden() []string {
 		}
 	}
 	return dirs
-}
-
-// hideAccount hides the logins in the home directory of the account by mounts: each of these ends when a program
-// outside replaces the file.
-func (p *planner) hideAccount(home string) {
-	home = real(home)
-	if home == "" || inside(home, p.home) {
-		return
-	}
-	for _, path := range workers.DefaultHidden(home) {
-		if found := real(path); found != "" && !isIn(found, []string{p.home}) && !p.isEmptyAt(found) && p.kinds[found].Kind == "" {
-			p.set(found, hidden)
-		}
-	}
 }
 
 // hide adds the paths that nobody may open. Where the session sees a directory of its own, they are
@@ -612,7 +615,7 @@ func mayReplace(path string) bool {
 // a program outside replaces it.
 func (p *planner) beside() (paths []Path) {
 	for _, h := range p.closed {
-		if h.placed || slices.Contains(hiddenOfSystem, h.name) {
+		if h.placed || h.alone {
 			continue
 		}
 		for _, path := range []string{h.name, realOrAbsent(h.name)} {

@@ -507,6 +507,48 @@ func TestNewPlan_LoginsOfTheAccountAreHiddenWhereHomeIsAnother(t *testing.T) {
 	}
 }
 
+// HOME may name no home directory, or one that contains that of the account. Tools ask the account then.
+func TestNewPlan_LoginsOfTheAccountAreHiddenWhateverHomeSays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	account := filepath.Dir(w.home) + "/users/me"
+	touch(t, account+"/.ssh/id_rsa", "")
+	touch(t, account+"/.unlisted", "")
+	work := real(t.TempDir())
+	for _, c := range []struct {
+		what, home string
+		isBuilt    bool // the account's home directory is
+	}{
+		{"empty", "", true},
+		{"relative", "users", true},
+		{"the root directory", "/", true},
+		{"above it", filepath.Dir(account), false},
+	} {
+		o := w.origin()
+		o.Home, o.Account, o.Dir = c.home, account, work
+		p, _, err := NewPlan(workspace(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := planner{kinds: map[string]Place{}}
+		for _, place := range p.Places {
+			seen.kinds[string(place.Path)] = place
+		}
+		for path, want := range map[string]bool{account + "/.ssh/id_rsa": false, account + "/.unlisted": !c.isBuilt} {
+			k := seen.above(path + "/.")
+			if isOpen := k == "" || k == readable; isOpen != want {
+				t.Errorf("HOME is %s: %s is open: %v, want %v", c.what, path, isOpen, want)
+			}
+		}
+		if MayShow(workspace(), o, account+"/.ssh") == nil {
+			t.Errorf("HOME is %s: a user may show logins", c.what)
+		}
+		if _, err := MayGive(workspace(), o, account+"/.ssh"); err == nil {
+			t.Errorf("HOME is %s: a user may give logins", c.what)
+		}
+	}
+}
+
 // Programs' own data under names without a dot, and keys that were saved in the home directory, are not
 // documents. A person can show them.
 func TestNewPlan_KeysAndLettersAreNotDocuments(t *testing.T) {

@@ -16,16 +16,25 @@ type closedPlace struct {
 	name   string // as it is listed, cleaned
 	at     string // without links; "" if it is not there
 	placed bool   // the planner has set its place already
+	alone  bool   // a mount hides it, and opens to read are not decided for it
 }
 
 // close notes the places that no session sees.
 func (p *planner) close(s *workers.Sandbox, o Origin) {
-	for _, h := range slices.Concat(s.Hidden, p.defaultHidden()) {
-		c := closedPlace{name: filepath.Clean(h)}
-		if exists(h) {
-			c.at = real(h)
+	add := func(alone bool, paths []string) {
+		for _, h := range paths {
+			c := closedPlace{name: filepath.Clean(h), alone: alone}
+			if exists(h) {
+				c.at = real(h)
+			}
+			p.closed = append(p.closed, c)
 		}
-		p.closed = append(p.closed, c)
+	}
+	add(false, s.Hidden)
+	add(false, p.defaultHidden())
+	add(true, hiddenOfSystem)
+	if other := o.otherHome(); other != "" {
+		add(true, workers.DefaultHidden(other))
 	}
 	if at := real(o.Sessions); at != "" {
 		p.closed = append(p.closed, closedPlace{name: at, at: at, placed: true})
@@ -51,7 +60,7 @@ func mayShow(closed []closedPlace, path string) error {
 // MayShow returns why no user is asked to show a session a path, which is absolute and without symbolic
 // links. It is nil for one that a user may show.
 func MayShow(s *workers.Sandbox, o Origin, path string) error {
-	p := &planner{home: real(o.Home), directories: o.Directories, temporary: []string{"/tmp", "/var/tmp"}}
+	p := &planner{home: real(o.home()), directories: o.Directories, temporary: []string{"/tmp", "/var/tmp"}}
 	p.close(s, o)
 	if why := p.tooWide(path); why != "" {
 		return fmt.Errorf("the sandbox cannot show %s: it %s; name something in it", path, why)
