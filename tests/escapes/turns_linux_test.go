@@ -258,6 +258,37 @@ func TestTurn_ShowsWhatTheInterpreterNames(t *testing.T) {
 	says(t, r, shown, "['named', 'edited', 'listed', 'mapped', 'single', 'first', 'later']")
 }
 
+// A cache and settings that were moved elsewhere, with a link in their place, are there as far as the lists have them,
+// also where a program outside moves them while the session runs.
+func TestTurn_ShowsWhatIsListedBehindLinks(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	for name, text := range map[string]string{
+		"outside/hf/hub/model": "a model", "outside/hf/stored_tokens": secret, "outside/share/fonts/x": "a font", "outside/share/tool/token": secret,
+		"home/dotfiles/pip/pip.conf": "[global]\nindex-url = https://me:" + secret + "@pypi.example.org/\n", "home/dotfiles/pip/token": secret, "home/dotfiles/vimrc": "plain",
+	} {
+		write(t, filepath.Join(m.base, name), text)
+	}
+	m.outsideDoes(t, m.home, "rm -rf .local/share && ln -s "+quoted(m.outside)+"/hf .cache/huggingface && mkdir -p .local && ln -s "+quoted(m.outside)+"/share .local/share && ln -s ../dotfiles/pip .config/pip")
+	r := open(t, m, workspace(m))
+	r.Run(t, atHome+`
+outside = os.path.dirname(os.getcwd()) + '/outside/'
+def sees(*names): return [readable(n)[:15] for n in names]
+`)
+	tokens := "sees('.cache/huggingface/stored_tokens', outside + 'hf/stored_tokens', '.local/share/tool/token', outside + 'share/tool/token', '.config/pip/token', 'dotfiles/pip/token')"
+	none := strings.TrimSuffix(strings.Repeat("'held: [Errno 2]', ", 6), ", ")
+	m.takes(t, r, []step{
+		{"a cache", "true", "print(readable('.cache/huggingface/hub/model'), puts('.cache/huggingface/hub/mine'))", "open: a model written"},
+		{"libraries", "true", "print(readable('.local/share/fonts/x'))", "open: a font"},
+		{"settings", "true", "print(readable('.config/pip/pip.conf'), readable('dotfiles/vimrc'))", "open: [global]\nindex-url = https://pypi.example.org/\n open: plain"},
+		{"nothing next to them", "true", "print(" + tokens + ")", "[" + none + "]"},
+		{"another cache in its place", "mv ../outside/hf ../outside/was && cp -r ../outside/was ../outside/hf && printf new > ../outside/hf/hub/model", "print(readable('.cache/huggingface/hub/model'), *" + tokens + "[:2])", "open: new held: [Errno 2] held: [Errno 2]"},
+		{"a link that comes", "rm .local/share && mkdir .local/share && mkdir -p ../outside/poetry/artifacts && ln -s ../../outside/poetry .cache/pypoetry && printf '%s' \"$SECRET\" > ../outside/poetry/token", "print(os.path.isdir('.cache/pypoetry/artifacts'), readable('.cache/pypoetry/token')[:15], *" + tokens + "[4:])", "True held: [Errno 2] held: [Errno 2] held: [Errno 2]"},
+	})
+	begins(t, r)
+	says(t, r, "print(readable('.cache/huggingface/hub/model'), puts('.cache/huggingface/hub/mine'), readable('.cache/huggingface/stored_tokens')[:15])", "open: new written held: [Errno 2]")
+}
+
 // A directory that a running session was given has the same protection as its workspace.
 func TestTurn_LooksAtTheRepositoriesOfAGrant(t *testing.T) {
 	t.Parallel()

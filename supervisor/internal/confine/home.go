@@ -131,6 +131,9 @@ func (p *planner) buildHome(s *workers.Sandbox, o Origin, work []string) {
 	for _, name := range plainSettings {
 		p.because(Plain, func() { h.show(h.at(name), readable) })
 	}
+	for _, f := range settingsFiles {
+		p.because(Written, func() { h.within(h.at(f.name)) })
+	}
 	for _, dir := range filepath.SplitList(o.Path) {
 		p.because(OnPath, func() { h.tools(dir) })
 	}
@@ -205,13 +208,16 @@ func (h *homeBuilder) resolve(path string) string {
 	return real(path)
 }
 
-// within returns a path of which only the last part may be a link.
+// within returns a path of which only the last part may be a link, and shows the links on the way to it.
 func (h *homeBuilder) within(path string) string {
 	dir := filepath.Dir(path)
 	above, known := h.dirs[dir]
 	if !known {
 		above = real(dir)
 		h.dirs[dir] = above
+		if above != dir {
+			h.narrow(h.links(dir))
+		}
 	}
 	if above == "" {
 		return path
@@ -266,15 +272,16 @@ func (h *homeBuilder) build(name string, expected bool) {
 // show adds a path of the machine's, if it is there.
 func (h *homeBuilder) show(path string, k Kind) {
 	h.looked = append(h.looked, path)
+	within := h.within(path)
 	st, err := os.Lstat(path)
 	if err != nil {
 		return
 	}
 	named := path
-	if st.Mode()&os.ModeSymlink == 0 {
-		path = h.within(path)
-	} else if path = h.resolve(path); path != "" {
-		st, err = os.Stat(path)
+	if path = within; st.Mode()&os.ModeSymlink != 0 {
+		if path = h.resolve(path); path != "" {
+			st, err = os.Stat(path)
+		}
 	}
 	switch {
 	case path == "" || err != nil, leadsAway(named, path, h.work), h.kinds[path].Kind != "", isIn(path, h.work), h.tooWide(path) != "":
@@ -315,7 +322,7 @@ func (h *homeBuilder) tools(dir string) {
 		return
 	}
 	h.links(dir)
-	if !inside(found, h.home) || found == h.home || !h.isEmptyAt(found) {
+	if found == h.home || !h.isBuiltAt(found) {
 		return
 	}
 	h.show(found, readable)
@@ -328,15 +335,39 @@ func (h *homeBuilder) tools(dir string) {
 	}
 }
 
-// links shows the links on the way to a path, such as those of a profile of Nix.
-func (h *homeBuilder) links(path string) {
+// links shows the links on the way to a path, such as those of a profile of Nix. It returns what they lead to.
+func (h *homeBuilder) links(path string) (found []string) {
 	way := wayTo(path)
+	if slices.ContainsFunc(way, func(part string) bool { return isIn(part, h.work) }) {
+		return nil // the session may have made it
+	}
 	for _, link := range way[:len(way)-1] {
-		if to, err := os.Readlink(link); err == nil && inside(link, h.home) {
+		at := real(link)
+		if to, err := os.Readlink(link); err == nil && at != "" && h.isBuiltAt(link) {
 			h.looked = append(h.looked, link)
 			h.link(link, to)
+			found = append(found, at)
 		}
 	}
+	return found
+}
+
+// narrow lets the session see of directories only what is listed below the links that lead to them: a cache that
+// was moved to another disk has the same logins there.
+func (h *homeBuilder) narrow(dirs []string) {
+	for _, dir := range dirs {
+		// What its user does not write has no logins of theirs.
+		if isDir(dir) && isWritable(dir) && h.why != Named && h.kinds[dir].Kind == "" && h.tooWide(dir) == "" && (h.above(dir) == "" || h.isEmptyAt(dir)) {
+			h.apart = append(h.apart, dir)
+			h.set(dir, covered)
+		}
+	}
+}
+
+// isBuiltAt reports whether a path is in the home directory that is built, or what a link of it leads to.
+func (h *homeBuilder) isBuiltAt(path string) bool {
+	k := h.above(path)
+	return k == covered || k == built
 }
 
 // hidesIn reports whether something in a directory is hidden. A mount over it would end when a program

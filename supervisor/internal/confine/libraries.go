@@ -208,7 +208,7 @@ func (h *homeBuilder) library(dir string) {
 	if inside(filepath.Clean(dir), h.home) {
 		h.looked = append(h.looked, filepath.Clean(dir))
 	}
-	if found == "" || !inside(found, h.home) || found == h.home || h.isSessions(dir) || h.hidesIn(found) {
+	if found == "" || !inside(found, h.home) && !h.isBuiltAt(found) || found == h.home || h.isSessions(dir) || h.hidesIn(found) {
 		return
 	}
 	for _, name := range slices.Concat(builtNames, layeredNames, readableNames) {

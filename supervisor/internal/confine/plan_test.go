@@ -636,6 +636,55 @@ func TestNewPlan_ShowsTheLinksOnTheWayToPrograms(t *testing.T) {
 	}
 }
 
+// A cache, settings or libraries may have been moved to another disk, with a link in their place. The session sees
+// the link, and of what it leads to what the lists have.
+func TestNewPlan_ShowsTheLinksOnTheWayToListedNames(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	top := filepath.Dir(w.home)
+	for _, file := range []string{
+		top + "/data/hf/hub/model", top + "/data/hf/stored_tokens", top + "/data/share/uv/python/3.14/bin/python3", top + "/data/share/tool/token", top + "/data/share/foreign/bin/tool",
+		w.home + "/dotfiles/pip/pip.conf", w.home + "/dotfiles/pip/token", w.home + "/dotfiles/vimrc", w.work + "/uv/uv.toml",
+	} {
+		touch(t, file, "")
+	}
+	touch(t, w.home+"/dotfiles/pip/pip.conf", "[global]\nindex-url = https://me:s3@pypi.example.org/\n")
+	mkdir(t, w.home+"/.local")
+	links := map[string]string{
+		w.home + "/.cache/huggingface": top + "/alias", top + "/alias": "data/hf", w.home + "/.local/share": top + "/data/share", w.home + "/.config/pip": "../dotfiles/pip",
+		w.home + "/.config/uv": w.work + "/uv",
+	}
+	for link, to := range links {
+		if err := os.Symlink(to, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := w.origin()
+	o.Path, o.Settings = w.home+"/.local/share/foreign/bin", top+"/settings"
+	p, _, err := NewPlan(workspace(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	places := map[string]Place{}
+	for _, place := range p.Places {
+		places[string(place.Path)] = place
+	}
+	for path, want := range map[string]Kind{
+		w.home + "/.cache/huggingface": linked, w.home + "/.local/share": linked, w.home + "/.config/pip": linked, w.home + "/.config/uv": "",
+		top + "/data/hf": covered, top + "/data/hf/hub": layer, top + "/data/hf/stored_tokens": "", top + "/data": "",
+		top + "/data/share": covered, top + "/data/share/uv/python": layer, top + "/data/share/tool": "", top + "/data/share/foreign/bin": readable,
+		w.home + "/dotfiles": covered, w.home + "/dotfiles/vimrc": readable, w.home + "/dotfiles/pip": covered, w.home + "/dotfiles/pip/pip.conf": replaced, w.home + "/dotfiles/pip/token": "",
+		w.work: writable, w.work + "/uv": "",
+	} {
+		if got := places[path].Kind; got != want {
+			t.Errorf("%s: got %q, want %q", path, got, want)
+		}
+	}
+	if from := places[w.home+"/.config/pip"].From; from != "../dotfiles/pip" {
+		t.Errorf("the link says %q", from)
+	}
+}
+
 func TestNewPlan_WritesASingleFile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

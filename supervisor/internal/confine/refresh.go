@@ -89,6 +89,9 @@ func (w *watch) follows(p *planner, place Place) bool {
 		if place.Why == Named && p.isEmptyAt(path) {
 			return true // also in a temporary directory
 		}
+		if place.Kind == covered && place.Why != "" {
+			return true // a link of the home directory leads to it
+		}
 		return w.home != "" && inside(path, w.home) && (path == w.home || p.isEmptyAt(path))
 	}
 	return false
@@ -100,7 +103,7 @@ func (w *watch) identity(p Place) string {
 	switch path := string(p.Path); {
 	case p.Kind == replaced:
 		return identity(string(p.From))
-	case p.Kind == readable, p.Kind == layer, p.Kind == hidden, p.Kind == covered && path == w.home:
+	case p.Kind == readable, p.Kind == layer, p.Kind == hidden, p.Kind == covered && (path == w.home || p.Why != "" && !inside(path, w.home)):
 		return identity(path)
 	}
 	return ""
