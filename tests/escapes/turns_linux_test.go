@@ -289,6 +289,26 @@ def sees(*names): return [readable(n)[:15] for n in names]
 	says(t, r, "print(readable('.cache/huggingface/hub/model'), puts('.cache/huggingface/hub/mine'), readable('.cache/huggingface/stored_tokens')[:15])", "open: new written held: [Errno 2]")
 }
 
+// A file of a tool may be a link, or something else that an earlier worker of the session has made in its copy. A session
+// starts all the same, and sees no login.
+func TestTurn_StartsWhereAFileOfAToolIsALink(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.outsideDoes(t, m.home, `mkdir -p .virtualenvs/x/bin dotfiles .conda/envs/e && printf 'export GITHUB_TOKEN=%s\nexport PLAIN=1\n' "$SECRET" > dotfiles/pa && ln -s ../dotfiles/pa .virtualenvs/postactivate
+printf 'index-url = https://me:%s@example.org/\n' "$SECRET" > .condarc && ln -s ../../../.condarc .conda/envs/e/pip.conf && printf 'index-url = https://me:%s@example.org/\n' "$SECRET" > project/pip.conf && ln -s ../../project/pip.conf .virtualenvs/x/pip.conf`)
+	r := open(t, m, workspace(m))
+	r.Run(t, atHome)
+	says(t, r, "print(readable('.virtualenvs/postactivate'), readable('dotfiles/pa'), readable('.conda/envs/e/pip.conf'))", "open: export PLAIN=1\n\n open: export PLAIN=1\n\n open: index-url = https://example.org/")
+	for i, made := range []string{"os.symlink('/etc/hosts', p)", "os.mkdir(p)", "open(p, 'w').close()"} {
+		name := fmt.Sprintf(".virtualenvs/made%d", i)
+		m.outsideDoes(t, m.home, "mkdir -p "+name+"/bin")
+		says(t, r, "p = "+quoted(name+"/bin/activate")+"\n"+made, "")
+		m.outsideDoes(t, m.home, "printf 'export API_KEY=%s\n' \"$SECRET\" > "+name+"/bin/activate")
+	}
+	begins(t, r)
+	says(t, r, "print(os.readlink('.virtualenvs/made0/bin/activate'), os.listdir('.virtualenvs/made1/bin/activate'), any('secret' in readable(f'.virtualenvs/made{i}/bin/activate') for i in range(3)))", "/etc/hosts [] False")
+}
+
 // A directory that a running session was given has the same protection as its workspace.
 func TestTurn_LooksAtTheRepositoriesOfAGrant(t *testing.T) {
 	t.Parallel()

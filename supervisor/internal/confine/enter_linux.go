@@ -385,6 +385,8 @@ func (b *Box) takePlace(c clone, around func(string) Kind) {
 			return // an earlier worker of the session has made something else there
 		}
 		b.step("place", path, err)
+	} else if own == layer && c.Kind == replaced && !isFile(path) {
+		return // an earlier worker of the session has made something else there
 	} else {
 		b.step("place", path, ensure(c.fd, path))
 	}
@@ -396,6 +398,18 @@ func (b *Box) takePlace(c clone, around func(string) Kind) {
 		}
 		b.step("place", path, err)
 	}
+}
+
+// isFile reports whether a path of a plan is one of a file, without links. It is not where a name in it is another
+// thing, or gone; errors of another kind show when something is mounted there.
+func isFile(path string) bool {
+	isFile := true
+	err := as(path, func(fd int) error {
+		var st unix.Stat_t
+		isFile = unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT == unix.S_IFREG
+		return nil
+	})
+	return isFile && !errors.Is(err, unix.ELOOP) && !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.ENOENT)
 }
 
 // mayGo reports whether a sandbox holds without a place, because that only shows what the machine has.

@@ -418,10 +418,15 @@ func isToolFile(name string) bool {
 	return !isSetting && name != ".gitconfig" && !slices.Contains(slices.Collect(maps.Values(listsOfGit)), name)
 }
 
-// write shows a file that was written for the session.
-func (p *planner) write(name, file string) {
-	path := p.pathOf(name)
-	if p.isEmptyAt(path) != isToolFile(name) && p.kinds[path].Why != Named && p.above(path) != writable {
+// write shows a file that was written for the session. Where a tool has a link, it takes the place of what that leads
+// to, if the session sees it.
+func (p *planner) write(name, file string, work []string) {
+	path, isTool := p.pathOf(name), isToolFile(name)
+	if at := real(path); isTool && at != "" {
+		path = at
+	}
+	shows := p.isEmptyAt(path) && !isTool || isTool && !p.seesNothingAt(path)
+	if shows && p.kinds[path].Why != Named && !isIn(path, work) {
 		p.kinds[path] = Place{Path: Path(path), Kind: replaced, From: Path(file), Why: Written}
 	}
 }

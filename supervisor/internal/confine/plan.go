@@ -274,7 +274,7 @@ func (p *planner) lay(s *workers.Sandbox, o Origin, work []string, written *sett
 		p.set(real(d), writable)
 	}
 	for name, by := range written.files {
-		p.write(name, by)
+		p.write(name, by, work)
 	}
 	for path, by := range o.Replaced {
 		if path = real(path); path != "" {
