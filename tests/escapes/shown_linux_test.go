@@ -128,6 +128,37 @@ func TestShown_ARunningSessionIsGivenWhatItsHomeDirectoryLacks(t *testing.T) {
 	}
 }
 
+// Agents make work trees next to their own settings and logins. A session in one has that and its repository.
+func TestShown_AWorkTreeNextToLoginsOfAnAgent(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tree := filepath.Join(m.home, ".cursor/worktrees/p/x")
+	m.outsideDoes(t, m.work, `mkdir -p ../.cursor && printf '%s' "$SECRET" > ../.cursor/mcp.json && git worktree add -q `+quoted(tree)+` && printf '%s' "$SECRET" > ../.cursor/worktrees/p/other`)
+	write(t, filepath.Join(tree, "probes.py"), probes)
+	project := m.work
+	m.work = tree
+	r := open(t, m, workspace(m))
+	r.Run(t, atHome)
+	for range 2 {
+		m.takes(t, r, []step{
+			{"its files", "true", "print(readable('.cursor/worktrees/p/x/README'), puts('.cursor/worktrees/p/x/new'))", "open: read me written"},
+			{"nothing around it", "true", "print(os.listdir('.cursor'), os.listdir('.cursor/worktrees/p'), puts('.cursor/worktrees/p/mine'), readable('.cursor/mcp.json'))", "['worktrees'] ['x'] Read-only file system " + gone + "'.cursor/mcp.json'"},
+			{"a login that is replaced", `printf '%s' "$SECRET" > .cursor/n && mv .cursor/n .cursor/mcp.json`, "print(os.listdir('.cursor'))", "['worktrees']"},
+			{"its hooks", "true", "print(puts('project/.git/hooks/post-checkout'), puts('.cursor/worktrees/p/x/.git'), puts('.cursor/worktrees/p/x/.mcp.json'))", "Read-only file system Read-only file system Read-only file system"},
+		})
+		begins(t, r)
+	}
+	says(t, r, `print(subprocess.run('git add new && git -c core.hooksPath=/dev/null -c user.name=T -c user.email=t@example.org commit -qm second && git log --format=%s', shell=True, cwd='.cursor/worktrees/p/x', capture_output=True, text=True).stdout.split())`, "['second', 'first']")
+	if got := readText(filepath.Join(project, ".git/refs/heads/x")); got == "" {
+		t.Error("the branch is not in the repository")
+	}
+	for code, want := range map[string]string{"open(os.path.abspath('.cursor/mcp.json'))": "the sandbox hides " + m.home + "/.cursor", "open(os.path.abspath('.cursor/worktrees/p/x/typo'))": ""} {
+		if said := r.Run(t, code).Script(); strings.Contains(said, "the sandbox hides") != (want != "") || !strings.Contains(said, want) {
+			t.Errorf("%s: got %s", code, said)
+		}
+	}
+}
+
 // The session may have something of its own where a grant gets its mount point. No link is followed.
 func TestShown_WhatTheSessionHasInThePlaceLeadsNowhere(t *testing.T) {
 	t.Parallel()

@@ -576,12 +576,15 @@ func (p *planner) hide(work []string) error {
 		if path == "" || h.placed {
 			continue
 		}
-		for _, w := range work {
-			if inside(w, path) {
+		holds := false // the workspace
+		for i, w := range work {
+			if holds = holds || inside(w, path); inside(w, path) && !(i < p.workspaces && p.isWorkTreeIn(w, h)) {
 				return fmt.Errorf("the sandbox cannot make %s writable: %s is hidden from sessions", w, h.name)
 			}
 		}
-		p.set(path, hidden)
+		if !holds { // else its other names are just not there
+			p.set(path, hidden)
+		}
 	}
 	for path := range p.kinds { // nothing shows below a hidden path
 		for above := filepath.Dir(path); above != "/" && above != "."; above = filepath.Dir(above) {
@@ -597,6 +600,13 @@ func (p *planner) hide(work []string) error {
 		}
 	}
 	return nil
+}
+
+// isWorkTreeIn reports whether a workspace is a work tree that an agent made next to its own settings and logins, as
+// in ~/.cursor/worktrees. The session's home directory has that, and nothing around it.
+func (p *planner) isWorkTreeIn(work string, h closedPlace) bool {
+	_, tree, _ := strings.Cut(strings.TrimPrefix(work, h.at), "/worktrees/")
+	return tree != "" && !h.named && p.isEmptyAt(h.at)
 }
 
 // mayReplace reports whether programs of the user can put something else in the place of a path.

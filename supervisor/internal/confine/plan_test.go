@@ -223,6 +223,52 @@ func TestNewPlan_WhatIsHiddenIsNotWritten(t *testing.T) {
 	}
 }
 
+// Agents make work trees next to their own settings and logins.
+func TestNewPlan_AWorkTreeOfAnAgentIsWrittenAndNothingAroundIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, c := range []struct {
+		dir, hidden string
+		refused     bool
+	}{
+		{".cursor/worktrees/p/x", "", false}, {".codex/worktrees/1a2b/p", "", false}, {".claude/projects/p/worktrees/x", "", false},
+		{".cursor/worktrees", "", true}, {".cursor/rules", "", true}, {".ssh", "", true}, {".ssh/below", "", true}, {".gemini/worktrees/p/x", ".gemini", true},
+	} {
+		s := workspace()
+		s.Workspace = filepath.Join(w.home, c.dir)
+		touch(t, filepath.Join(s.Workspace, "file"), "")
+		if c.hidden != "" {
+			s.Hidden = []string{filepath.Join(w.home, c.hidden)}
+		}
+		top, _, _ := strings.Cut(c.dir, "/")
+		token := filepath.Join(w.home, top, "auth.json")
+		touch(t, token, "")
+		p, _, err := NewPlan(s, w.origin())
+		if (err != nil) != c.refused {
+			t.Errorf("%s: got %v", c.dir, err)
+		}
+		if err != nil {
+			continue
+		}
+		for _, place := range p.Places {
+			if path := string(place.Path); inside(path, filepath.Join(w.home, top)) && !inside(path, s.Workspace) || path == s.Workspace && place.Kind != writable {
+				t.Errorf("%s: %s is %s", c.dir, path, place.Kind)
+			}
+		}
+		if len(p.Closed) > 0 {
+			t.Errorf("%s: opens to read of %q are decided, want none", c.dir, p.Closed)
+		}
+		if hidden := p.Hidden(); !slices.Contains(hidden, token) || slices.ContainsFunc(hidden, func(path string) bool { return inside(s.Workspace, path) }) {
+			t.Errorf("%s: hidden: got %q, want %s in it and nothing around the workspace", c.dir, hidden, token)
+		}
+	}
+	s := workspace()
+	s.Writable = []string{w.home + "/.cursor/worktrees/p/x"}
+	if _, _, err := NewPlan(s, w.origin()); err == nil {
+		t.Error("it was given besides the workspace")
+	}
+}
+
 // Hidden names next to files of the machine are decided by name, also those that come later. In a directory of
 // the session's own they are not there.
 func TestNewPlan_DecidesByNameWhereAMountCouldEnd(t *testing.T) {

@@ -17,24 +17,26 @@ type closedPlace struct {
 	at     string // without links; "" if it is not there
 	placed bool   // the planner has set its place already
 	alone  bool   // a mount hides it, and opens to read are not decided for it
+	named  bool   // by the sandbox, and not by default
 }
 
 // close notes the places that no session sees.
 func (p *planner) close(s *workers.Sandbox, o Origin) {
-	add := func(alone bool, paths []string) {
+	add := func(kind closedPlace, paths []string) {
 		for _, h := range paths {
-			c := closedPlace{name: filepath.Clean(h), alone: alone}
+			c := kind
+			c.name = filepath.Clean(h)
 			if exists(h) {
 				c.at = real(h)
 			}
 			p.closed = append(p.closed, c)
 		}
 	}
-	add(false, s.Hidden)
-	add(false, p.defaultHidden())
-	add(true, hiddenOfSystem)
+	add(closedPlace{named: true}, s.Hidden)
+	add(closedPlace{}, p.defaultHidden())
+	add(closedPlace{alone: true}, hiddenOfSystem)
 	if other := o.otherHome(); other != "" {
-		add(true, workers.DefaultHidden(other))
+		add(closedPlace{alone: true}, workers.DefaultHidden(other))
 	}
 	if at := real(o.Sessions); at != "" {
 		p.closed = append(p.closed, closedPlace{name: at, at: at, placed: true})
@@ -139,6 +141,8 @@ func (p *planner) noteIn(dir string, shown map[string]bool) {
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		switch {
+		case shown[path] && p.kinds[path].Kind == "" && p.isClosed(path): // the workspace is in it
+			p.noteIn(path, shown)
 		case shown[path] || len(p.unshown) >= maxUnshown:
 		case e.IsDir() && p.holdsClosed(path):
 			p.noteIn(path, shown)
@@ -146,6 +150,10 @@ func (p *planner) noteIn(dir string, shown map[string]bool) {
 			p.unshown = append(p.unshown, path)
 		}
 	}
+}
+
+func (p *planner) isClosed(path string) bool {
+	return slices.ContainsFunc(p.closed, func(c closedPlace) bool { return c.at != "" && inside(path, c.at) })
 }
 
 func (p *planner) holdsClosed(path string) bool {
