@@ -24,7 +24,7 @@ func MayGive(s *workers.Sandbox, o Origin, dir string) (programs string, err err
 	if why := p.tooWide(dir); why != "" {
 		return "", refused(why)
 	}
-	for _, kernel := range []string{"/proc", "/sys", "/dev", "/run", "/var/run"} {
+	for _, kernel := range placesOfKernel {
 		if inside(dir, kernel) {
 			return "", refused("belongs to the system")
 		}
@@ -74,6 +74,9 @@ func (p *planner) isMeant(s *workers.Sandbox, o Origin, path, found string, work
 	}
 	return fmt.Errorf("the sandbox does not make %s writable: it %s; if you mean that, name it once more: --accept %s", path, why, found)
 }
+
+// placesOfKernel have what the kernel and running programs show.
+var placesOfKernel = []string{"/proc", "/sys", "/dev", "/run", "/var/run"}
 
 // systemPlaces are where the programs of a machine are, and what they read. A session of root could write
 // them.

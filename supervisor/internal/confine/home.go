@@ -356,12 +356,18 @@ func (h *homeBuilder) links(path string) (found []string) {
 // was moved to another disk has the same logins there.
 func (h *homeBuilder) narrow(dirs []string) {
 	for _, dir := range dirs {
-		// What its user does not write has no logins of theirs.
-		if isDir(dir) && isWritable(dir) && h.why != Named && h.kinds[dir].Kind == "" && h.tooWide(dir) == "" && (h.above(dir) == "" || h.isEmptyAt(dir)) {
+		isFree := h.kinds[dir].Kind == "" && (h.above(dir) == "" || h.isBuiltAt(dir))
+		if isFree && h.why != Named && isDir(dir) && h.tooWide(dir) == "" && !h.isOfMachine(dir) {
 			h.apart = append(h.apart, dir)
 			h.set(dir, covered)
 		}
 	}
+}
+
+// isOfMachine reports whether a directory has something in it that the whole machine needs, or nothing of the user's.
+func (h *homeBuilder) isOfMachine(dir string) bool {
+	meets := func(place string) bool { return inside(dir, place) || inside(place, dir) }
+	return !isWritable(dir) || !inside(dir, h.home) && slices.ContainsFunc(slices.Concat(systemPlaces, placesOfKernel), meets)
 }
 
 // isBuiltAt reports whether a path is in the home directory that is built, or what a link of it leads to.

@@ -698,7 +698,7 @@ func TestNewPlan_ShowsTheLinksOnTheWayToListedNames(t *testing.T) {
 	mkdir(t, w.home+"/.local")
 	links := map[string]string{
 		w.home + "/.cache/huggingface": top + "/alias", top + "/alias": "data/hf", w.home + "/.local/share": top + "/data/share", w.home + "/.config/pip": "../dotfiles/pip",
-		w.home + "/.config/uv": w.work + "/uv",
+		w.home + "/.config/uv": w.work + "/uv", w.home + "/.cache/R": "/usr/share",
 	}
 	for link, to := range links {
 		if err := os.Symlink(to, link); err != nil {
@@ -716,7 +716,7 @@ func TestNewPlan_ShowsTheLinksOnTheWayToListedNames(t *testing.T) {
 		places[string(place.Path)] = place
 	}
 	for path, want := range map[string]Kind{
-		w.home + "/.cache/huggingface": linked, w.home + "/.local/share": linked, w.home + "/.config/pip": linked, w.home + "/.config/uv": "",
+		w.home + "/.cache/huggingface": linked, w.home + "/.local/share": linked, w.home + "/.config/pip": linked, w.home + "/.config/uv": "", w.home + "/.cache/R": linked, "/usr/share": "",
 		top + "/data/hf": covered, top + "/data/hf/hub": layer, top + "/data/hf/stored_tokens": "", top + "/data": "",
 		top + "/data/share": covered, top + "/data/share/uv/python": layer, top + "/data/share/tool": "", top + "/data/share/foreign/bin": readable,
 		w.home + "/dotfiles": covered, w.home + "/dotfiles/vimrc": readable, w.home + "/dotfiles/pip": covered, w.home + "/dotfiles/pip/pip.conf": replaced, w.home + "/dotfiles/pip/token": "",
