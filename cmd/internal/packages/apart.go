@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -17,7 +18,7 @@ func (r *Request) keepApart() error {
 	if r.isApart(r.Executable) {
 		real, err := filepath.EvalSymlinks(r.Executable)
 		if err == nil && r.isApart(real) {
-			err = fmt.Errorf("%s is in a directory of the session, whose code may have put another program there, and this runs outside of its sandbox: name one that is elsewhere, or install into the environment itself", r.Executable)
+			err = isSessions(r.Executable)
 		}
 		if err != nil {
 			return err
@@ -39,6 +40,33 @@ func (r *Request) keepApart() error {
 	}
 	r.Env = env
 	return nil
+}
+
+func isSessions(program string) error {
+	return fmt.Errorf("%s is in a directory of the session, whose code may have put another program there, and this runs outside of its sandbox: name one that is elsewhere, or install into the environment itself", program)
+}
+
+// madeOf matches the directory of the Python from which a virtual environment was made.
+var madeOf = regexp.MustCompile(`(?m)^\s*home\s*=\s*(.*?)\s*$`)
+
+// basePython returns the request's Python, or that from which its virtual environment was made.
+func (r *Request) basePython() (string, error) {
+	python := r.Executable
+	for range 4 { // an environment may name another, or have a copy of the program
+		python = resolved(python)
+		if r.isApart(python) {
+			return "", isSessions(python)
+		}
+		bin := filepath.Dir(python)
+		beside, _ := os.ReadFile(filepath.Join(bin, "pyvenv.cfg"))
+		above, _ := os.ReadFile(filepath.Join(bin, "..", "pyvenv.cfg"))
+		home := madeOf.FindSubmatch(slices.Concat(beside, []byte("\n"), above))
+		if home == nil {
+			return python, nil
+		}
+		python = filepath.Join(string(home[1]), "python3")
+	}
+	return "", fmt.Errorf("%s is of a virtual environment that was made from no Python", r.Executable)
 }
 
 // isApart reports whether a path, or where it leads, is in a directory that is kept apart.

@@ -103,6 +103,7 @@ type finding struct {
 
 	missing   []string // the packages that the runtime does not have yet
 	installer string   // private to the tool
+	pip       string   // the directory of a pip that the interpreter does not find by itself; may be ""
 }
 
 // An Error means that packages could not be made. Output is the last output of the tool, a few

@@ -242,47 +242,99 @@ func TestMake_APackageIsThereForTwoAtOnceAndTheSecondTimeAtOnce(t *testing.T) {
 
 // Code in a sandbox may have written what is there, and packages are made outside of it.
 func TestMake_RunsNothingOfADirectoryThatIsKeptApart(t *testing.T) {
-	l := languages()["python with pip"](t)
-	project := t.TempDir()
-	ran := filepath.Join(t.TempDir(), "ran")
-	write := func(name, text string) string {
-		path := filepath.Join(project, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), programs.Write(path, []byte(text))); err != nil {
-			t.Fatal(err)
-		}
-		return path
+	for _, name := range []string{"python with pip", "python with uv"} {
+		t.Run(name, func(t *testing.T) { runsNothingApart(t, languages()[name](t)) })
 	}
-	script := "#!/bin/sh\n>" + ran + "\n"
-	write("bin/uv", script)
-	write("lib/sitecustomize.py", "open("+strconv.Quote(ran)+", 'w')\n")
-	for name, to := range map[string]string{"link": l.request.Executable, "linked": write("bin/python3", script)} {
-		if err := os.Symlink(to, filepath.Join(project, name)); err != nil {
+}
+
+func runsNothingApart(t *testing.T, l language) {
+	p := newProject(t)
+	p.write(t, "bin/uv", p.script)
+	python := p.write(t, "bin/python3", p.script)
+	p.write(t, "lib/sitecustomize.py", p.code)
+	p.write(t, "lib/pip/__init__.py", p.code)
+	for name, to := range map[string]string{"link": l.request.Executable, "linked": python} {
+		if err := os.Symlink(to, filepath.Join(p.dir, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	l.request.Env = append(l.request.Env, "PATH="+project+"/bin:"+l.request.Env[len(l.request.Env)-1][len("PATH="):], "PYTHONPATH="+project+"/lib")
+	path := ""
+	for _, kv := range l.request.Env {
+		if value, ok := strings.CutPrefix(kv, "PATH="); ok {
+			path = value
+		}
+	}
+	l.request.Env = append(l.request.Env, "PATH="+p.dir+"/bin:"+path, "PYTHONPATH="+p.dir+"/lib")
 	for _, c := range []struct{ what, python, refused string }{
-		{"a python in it", project + "/bin/python3", "is in a directory of the session"},
-		{"a link to that", project + "/linked", "is in a directory of the session"},
-		{"an environment of another python", project + "/link", ""},
+		{"a python in it", python, "is in a directory of the session"},
+		{"a link to that", p.dir + "/linked", "is in a directory of the session"},
+		{"an environment of another python", p.dir + "/link", ""},
 		{"another python", l.request.Executable, ""},
+		{"an environment elsewhere that finds modules of it", p.environment(t, l.request.Executable), ""},
+		{"a copy of that python, which finds them as well", p.environment(t, l.request.Executable, "--copies"), ""},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			l := l
-			l.request.Executable, l.request.Apart, l.request.Dir = c.python, []string{project}, t.TempDir()
+			l.request.Executable, l.request.Apart, l.request.Dir = c.python, []string{p.dir}, t.TempDir()
 			env, _, err := l.make(t, "tiny")
 			switch {
 			case c.refused != "":
 				if err == nil || !strings.Contains(err.Error(), c.refused) {
 					t.Errorf("got %v, want %q", err, c.refused)
 				}
-			case err != nil || len(env) != 1 || strings.Contains(env[0], project):
+			case err != nil || len(env) != 1 || strings.Contains(env[0], p.dir):
 				t.Errorf("got %q, %v", env, err)
+			default:
+				if got := l.answer(t, append(env, "PATH="+path)); got != "42" {
+					t.Errorf("got %q", got)
+				}
 			}
-			if _, err := os.Stat(ran); err == nil {
-				t.Error("something of it ran")
-			}
+			p.hasNotRun(t)
 		})
+	}
+}
+
+// A project is a directory that a session writes.
+type project struct{ dir, ran, script, code string }
+
+func newProject(t *testing.T) project {
+	p := project{dir: t.TempDir(), ran: filepath.Join(t.TempDir(), "ran")}
+	p.script = "#!/bin/sh\n>'" + p.ran + "'\n"
+	p.code = "open(" + strconv.Quote(p.ran) + ", 'w')\n"
+	return p
+}
+
+func (p project) write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(p.dir, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), programs.Write(path, []byte(text))); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// environment makes a virtual environment elsewhere with the project in development, as poetry installs it, and returns
+// its Python.
+func (p project) environment(t *testing.T, python string, args ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if out, err := exec.CommandContext(t.Context(), python, slices.Concat([]string{"-m", "venv", "--without-pip"}, args, []string{dir})...).CombinedOutput(); err != nil {
+		t.Skipf("%s makes no virtual environment: %s", python, out)
+	}
+	libraries, err := filepath.Glob(filepath.Join(dir, "lib", "*", "site-packages"))
+	if err != nil || len(libraries) != 1 {
+		t.Fatalf("got %q, %v", libraries, err)
+	}
+	if err := os.WriteFile(filepath.Join(libraries[0], "project.pth"), []byte(p.dir+"/lib\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "bin", "python")
+}
+
+func (p project) hasNotRun(t *testing.T) {
+	t.Helper()
+	if err := os.Remove(p.ran); err == nil {
+		t.Error("something of it ran")
 	}
 }
 

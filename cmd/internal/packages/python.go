@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -28,6 +30,22 @@ print(sys.implementation.cache_tag, sys.version.split()[0], sysconfig.get_platfo
 print(pip)
 `
 
+// noPip stands for the version of a pip that is not there.
+const noPip = "none"
+
+// plainFacts prints the same without site, and the directories where an interpreter may have its pip.
+const plainFacts = `
+import sys, sysconfig
+print(sys.implementation.cache_tag, sys.version.split()[0], sysconfig.get_platform(), sys.base_prefix)
+print(sysconfig.get_path("purelib"), sys.base_prefix + "/lib/python3/dist-packages", sep="\n")
+`
+
+// isolated keeps an interpreter from all code but the standard library: a .pth file of an environment, and what
+// it finds, such as a sitecustomize.py, may lead to code of a session.
+var isolated = []string{"-I", "-S"}
+
+var pipVersion = regexp.MustCompile(`(?m)^__version__ = "(.+)"`)
+
 // Python makes Python packages, with uv if it is on PATH, otherwise with the interpreter's own
 // pip, otherwise with the pip of a virtual environment.
 func Python() *Tool {
@@ -49,6 +67,9 @@ func Python() *Tool {
 }
 
 func examinePython(ctx context.Context, r *Request, dir string) (finding, error) {
+	if len(r.Apart) > 0 {
+		return examineApart(ctx, r, dir)
+	}
 	f := finding{missing: r.Packages}
 	said, err := r.run(ctx, dir, nil, nil, r.Executable, "-c", pythonFacts)
 	if err != nil {
@@ -63,36 +84,108 @@ func examinePython(ctx context.Context, r *Request, dir string) (finding, error)
 	return f, nil
 }
 
+// examineApart is examinePython without code of an environment. It replaces the request's interpreter by that from which
+// the environment was made.
+func examineApart(ctx context.Context, r *Request, dir string) (finding, error) {
+	f := finding{missing: r.Packages, installer: noPip}
+	var err error
+	if r.Executable, err = r.basePython(); err != nil {
+		return f, err
+	}
+	said, err := r.run(ctx, dir, nil, nil, r.Executable, append(slices.Clone(isolated), "-c", plainFacts)...)
+	if err != nil {
+		return f, err
+	}
+	lines := strings.Split(said, "\n")
+	if len(lines) < 3 {
+		return f, fmt.Errorf("%s does not say which Python it is", r.Executable)
+	}
+	f.facts = []string{"python " + lines[len(lines)-3]}
+	for _, dir := range lines[len(lines)-2:] {
+		pip := filepath.Join(dir, "pip")
+		if r.isApart(pip) {
+			continue
+		}
+		code, err := os.ReadFile(filepath.Join(pip, "__init__.py"))
+		if version := pipVersion.FindSubmatch(code); err == nil && version != nil {
+			f.pip, f.installer = pip, string(version[1])
+			break
+		}
+	}
+	return f, nil
+}
+
 func installPython(ctx context.Context, r *Request, f finding, lib string, report func(Progress)) error {
-	if uv, err := r.lookPath("uv"); err == nil {
-		args := []string{"pip", "install", "--no-progress", "--python", r.Executable, "--target", lib}
-		_, err := r.run(ctx, filepath.Dir(lib), nil, steps(report), uv, append(args, r.Packages...)...)
-		return err
+	uv, err := r.lookPath("uv")
+	hasUv := err == nil
+	needsPip := !hasUv && f.installer == noPip
+	if needsPip {
+		report(Progress{Message: "making a pip, which " + r.Executable + " has not"})
+		f.installer = "0"
 	}
 	python := r.Executable
-	if f.installer == "none" {
-		report(Progress{Message: "making a pip, which " + r.Executable + " has not"})
-		own := filepath.Join(filepath.Dir(lib), "pip")
-		if _, err := r.run(ctx, filepath.Dir(lib), nil, nil, python, "-m", "venv", own); err != nil {
-			var e *Error
-			if errors.As(err, &e) {
-				e.Reason += "; there is no pip either: install uv, or pip for " + r.Executable
-			}
+	var env []string
+	if len(r.Apart) > 0 {
+		env = []string{"PYTHONPATH=", "PYTHONHOME="} // modules of the user's may lead further
+	}
+	if needsPip || len(r.Apart) > 0 {
+		own := filepath.Join(filepath.Dir(lib), "own")
+		defer os.RemoveAll(own)
+		if python, err = r.ownPython(ctx, own, env, f.pip, needsPip); err != nil {
 			return err
 		}
-		python, f.installer = filepath.Join(own, venvPython), "0"
 	}
+	if hasUv {
+		args := []string{"pip", "install", "--no-progress", "--python", python, "--target", lib}
+		_, err = r.run(ctx, filepath.Dir(lib), env, steps(report), uv, append(args, r.Packages...)...)
+		return err
+	}
+	return r.runPip(ctx, python, env, f.installer, lib, report)
+}
+
+func (r *Request) runPip(ctx context.Context, python string, env []string, version, lib string, report func(Progress)) error {
 	args := []string{"-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--no-warn-script-location", "--target", lib}
 	take := steps(report)
-	if hasRawProgress(f.installer) {
+	if hasRawProgress(version) {
 		args, take = append(args, "--progress-bar", "raw"), downloads(report)
 	} else {
 		args = append(args, "--progress-bar", "off")
 	}
 	// A user's pip settings for other environments conflict with --target.
-	env := []string{"PIP_USER=0", "PIP_REQUIRE_VIRTUALENV=0", "PIP_ROOT_USER_ACTION=ignore"}
+	env = append(env, "PIP_USER=0", "PIP_REQUIRE_VIRTUALENV=0", "PIP_ROOT_USER_ACTION=ignore")
 	_, err := r.run(ctx, filepath.Dir(lib), env, take, python, append(args, r.Packages...)...)
 	return err
+}
+
+// ownPython makes a virtual environment that has no package but pip, and returns its interpreter. It gets the pip of
+// a directory, or with needsPip one of its own.
+func (r *Request) ownPython(ctx context.Context, own string, env []string, pip string, needsPip bool) (string, error) {
+	var args []string
+	if len(r.Apart) > 0 {
+		args = slices.Clone(isolated)
+	}
+	args = append(args, "-m", "venv")
+	if !needsPip {
+		args = append(args, "--without-pip")
+	}
+	if _, err := r.run(ctx, filepath.Dir(own), env, nil, r.Executable, append(args, own)...); err != nil {
+		if e, ok := errors.AsType[*Error](err); ok && needsPip {
+			e.Reason += "; there is no pip either: install uv, or pip for " + r.Executable
+		}
+		return "", err
+	}
+	python := filepath.Join(own, venvPython)
+	if pip == "" {
+		return python, nil
+	}
+	libraries, err := filepath.Glob(filepath.Join(own, "lib", "*", "site-packages"))
+	if err == nil && len(libraries) != 1 {
+		err = fmt.Errorf("%s makes virtual environments without site-packages", r.Executable)
+	}
+	if err == nil {
+		err = os.Symlink(pip, filepath.Join(libraries[0], "pip"))
+	}
+	return python, err
 }
 
 // steps counts the lines that a tool prints.

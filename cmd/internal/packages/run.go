@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -35,8 +36,8 @@ func (r *Request) run(ctx context.Context, dir string, env []string, take func(l
 	said.flush()
 	tail := strings.Join(said.last, "\n")
 	name := filepath.Base(command)
-	if len(args) > 1 && args[0] == "-m" {
-		name = args[1] // python is not what failed
+	if i := slices.Index(args, "-m"); i >= 0 && i+1 < len(args) {
+		name = args[i+1] // python is not what failed
 	}
 	var exit *exec.ExitError
 	switch {
