@@ -338,6 +338,52 @@ func (p project) hasNotRun(t *testing.T) {
 	}
 }
 
+// R reads them before its own packages, and again in each R that installs a package.
+func TestMake_RunsNothingToWhichTheUsersFilesOfRLead(t *testing.T) {
+	l := languages()["r"](t)
+	p := newProject(t)
+	code := fmt.Sprintf("file.create(%q)\n", p.ran)
+	source := p.write(t, "evil/DESCRIPTION", "Package: evil\nVersion: 1.0\nTitle: A Test\nDescription: A test.\nAuthor: Nobody\nMaintainer: Nobody <n@example.org>\nLicense: GPL-2\n")
+	p.write(t, "evil/NAMESPACE", "")
+	p.write(t, "evil/R/load.R", ".onLoad <- function(...) "+code)
+	p.write(t, "code.R", code)
+	p.write(t, "bin/sh", p.script)
+	library := filepath.Join(p.dir, "lib")
+	if err := os.Mkdir(library, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), l.request.Executable, "CMD", "INSTALL", "--no-test-load", "--library="+library, filepath.Dir(source)).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	repos := fmt.Sprintf("local({ r <- getOption('repos'); r['CRAN'] <- %q; options(repos = r) })\n", repository(t))
+	for what, files := range map[string]map[string]string{
+		"a library of .Renviron": {".Renviron": "R_LIBS=" + library + "\nR_DEFAULT_PACKAGES=utils,evil\n", ".Rprofile": repos},
+		"programs of .Renviron":  {".Renviron": "PATH=" + p.dir + "/bin:${PATH}\n", ".Rprofile": repos},
+		"code of .Renviron":      {".Renviron": "R_PROFILE=" + p.dir + "/code.R\nR_TESTS=" + p.dir + "/code.R\n", ".Rprofile": repos},
+		"a library of .Rprofile": {".Rprofile": fmt.Sprintf(".libPaths(%q)\noptions(defaultPackages = c('utils', 'evil'))\n%s", library, repos)},
+		"code of .Rprofile": {".Rprofile": fmt.Sprintf(".libPaths(%q)\nlibrary(evil)\nsource('%s/code.R')\nbase::source('%s/code.R')\nevil::none\nbase::.libPaths(%q)\nloadNamespace('evil')\n%s",
+			library, p.dir, p.dir, library, repos)},
+		"a profile of .Renviron": {".Rprofile": repos, ".Renviron": "R_PROFILE_USER=" + p.dir + "/code.R\n"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			l := l
+			home := t.TempDir()
+			for name, text := range files {
+				if err := os.WriteFile(filepath.Join(home, name), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			l.request.Env = append(os.Environ(), "HOME="+home)
+			l.request.Apart, l.request.Dir = []string{p.dir}, t.TempDir()
+			env, _, err := l.make(t, "tiny")
+			if err != nil || len(env) != 1 {
+				t.Errorf("got %q, %v", env, err)
+			}
+			p.hasNotRun(t)
+		})
+	}
+}
+
 func TestMake_WhatThereIsNotIsSaidInTheToolsOwnWords(t *testing.T) {
 	for name, make := range languages() {
 		t.Run(name, func(t *testing.T) {

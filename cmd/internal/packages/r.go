@@ -1,12 +1,14 @@
 package packages
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -19,6 +21,9 @@ var examineR string
 
 //go:embed install.R
 var installR string
+
+//go:embed apart.R
+var apartR string
 
 // rMark begins the lines that our code in R prints for us.
 const rMark = "turnstone: "
@@ -76,6 +81,10 @@ func (r *Request) runR(ctx context.Context, dir, code string, take func(kind, te
 		return err
 	}
 	defer os.Remove(script.Name())
+	env := []string{"LANGUAGE=en"} // the code looks for words of R's English messages
+	if len(r.Apart) > 0 {
+		env, code = append(env, r.startUp()...), apartR+code
+	}
 	_, err = script.WriteString(code)
 	if e := script.Close(); err == nil {
 		err = e
@@ -84,8 +93,7 @@ func (r *Request) runR(ctx context.Context, dir, code string, take func(kind, te
 		return err
 	}
 	args = append([]string{"--no-echo", "--no-save", "--no-restore", "--file=" + script.Name(), "--args"}, args...)
-	// The code looks for words of R's English messages.
-	_, err = r.run(ctx, dir, []string{"LANGUAGE=en"}, func(line string) {
+	_, err = r.run(ctx, dir, env, func(line string) {
 		ours, ok := strings.CutPrefix(line, rMark)
 		kind, text, _ := strings.Cut(ours, " ")
 		switch {
@@ -98,4 +106,24 @@ func (r *Request) runR(ctx context.Context, dir, code string, take func(kind, te
 		}
 	}, r.Executable, args...)
 	return err
+}
+
+// startUp keeps R, and what it starts, from the user's files, and has apart.R read them. At its start, R itself
+// loads base alone.
+func (r *Request) startUp() []string {
+	apart := slices.Clone(r.Apart)
+	for _, dir := range r.Apart {
+		apart = append(apart, resolved(dir))
+	}
+	file := func(variable, name string) string {
+		path := cmp.Or(r.variable(variable), filepath.Join(r.variable("HOME"), name))
+		if _, err := os.Stat(path); err != nil || r.isApart(path) {
+			return ""
+		}
+		return path
+	}
+	return []string{
+		"R_DEFAULT_PACKAGES=NULL", "R_ENVIRON_USER=", "R_PROFILE_USER=", "TURNSTONE_APART=" + strings.Join(apart, "\n"),
+		"TURNSTONE_ENVIRON=" + file("R_ENVIRON_USER", ".Renviron"), "TURNSTONE_PROFILE=" + file("R_PROFILE_USER", ".Rprofile"),
+	}
 }
