@@ -40,6 +40,37 @@ const maxComplaint = 400
 // compilerNames are the commands that are tried, in this order.
 var compilerNames = []string{"cc", "gcc", "clang"}
 
+// compilerDirs are where they are looked for. It is not PATH, on which there may be directories that a session
+// in a sandbox writes: a compiler runs outside of it.
+var compilerDirs = []string{
+	"/usr/bin", "/usr/local/bin", "/bin", "/opt/homebrew/bin", "/opt/local/bin", "/usr/pkg/bin", // systems, Homebrew, MacPorts, pkgsrc
+	"/run/current-system/sw/bin", "/nix/var/nix/profiles/default/bin", "/run/current-system/profile/bin", // NixOS, Nix, Guix
+}
+
+// findCompiler returns the first compiler; "" without one.
+func findCompiler() string {
+	for _, name := range compilerNames {
+		for _, dir := range compilerDirs {
+			if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+				return path
+			}
+		}
+	}
+	return ""
+}
+
+// compilerEnv is the environment of the compiler: it looks for its assembler and linker on PATH, and other
+// variables may name more programs, libraries and headers.
+func compilerEnv() []string {
+	env := []string{"PATH=" + strings.Join(compilerDirs, string(filepath.ListSeparator))}
+	for _, name := range []string{"HOME", "TMPDIR"} {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
 // compiling makes the shim with the machine's compiler. It does so once and keeps the
 // result in dir, which is like Options.CacheDir.
 func compiling(dir string) workers.Preparation {
@@ -85,16 +116,10 @@ func compiled(ctx context.Context, dir string, progress func(string)) (shim []by
 
 // compile runs the compiler in a directory of its own.
 func compile(ctx context.Context, sources map[string][]byte, progress func(string)) ([]byte, error) {
-	command := ""
-	for _, name := range compilerNames {
-		if path, err := exec.LookPath(name); err == nil {
-			command = path
-			break
-		}
-	}
+	command := findCompiler()
 	if command == "" {
-		return nil, fmt.Errorf("no C compiler (%s), which R's part of the worker needs on this system, once: %s",
-			strings.Join(compilerNames, ", "), howToInstallCompiler)
+		return nil, fmt.Errorf("no C compiler (%s in %s), which R's part of the worker needs on this system, once: %s",
+			strings.Join(compilerNames, ", "), strings.Join(compilerDirs, ", "), howToInstallCompiler)
 	}
 	progress(fmt.Sprintf("compiling R's part of the worker with %s, once", command))
 	dir, err := os.MkdirTemp("", "turnstone-r-")
@@ -114,7 +139,7 @@ func compile(ctx context.Context, sources map[string][]byte, progress func(strin
 	ctx, cancel := context.WithTimeout(ctx, compileTime)
 	defer cancel()
 	run := exec.CommandContext(ctx, command, args...)
-	run.Dir = dir
+	run.Dir, run.Env = dir, compilerEnv()
 	run.WaitDelay = time.Second // a child of the compiler's may hold the pipe
 	said, err := run.CombinedOutput()
 	if ctx.Err() != nil {

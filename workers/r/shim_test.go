@@ -10,7 +10,6 @@ import (
 	"errors"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -186,25 +185,32 @@ func needCompiler(t *testing.T) {
 	if !canCompile {
 		t.Skip("R's part of the worker comes prebuilt on this system")
 	}
-	if _, err := exec.LookPath("cc"); err != nil {
+	if findCompiler() == "" {
 		t.Skip("cc is not installed: install gcc and libc6-dev")
 	}
 }
 
-// hurriedCompiler puts a compiler on PATH that optimizes nothing, for tests of what happens
+// compilersIn has compilers looked for in dirs first; alone, only there.
+func compilersIn(t *testing.T, alone bool, dirs ...string) {
+	t.Helper()
+	before := compilerDirs
+	t.Cleanup(func() { compilerDirs = before })
+	if !alone {
+		dirs = append(dirs, before...)
+	}
+	compilerDirs = dirs
+}
+
+// hurriedCompiler puts a compiler first that optimizes nothing, for tests of what happens
 // around it.
 func hurriedCompiler(t *testing.T) {
 	t.Helper()
 	needCompiler(t)
-	cc, err := exec.LookPath("cc")
-	if err != nil {
-		t.Fatal(err)
-	}
 	bin := t.TempDir()
-	if err := programs.Write(filepath.Join(bin, "cc"), []byte("#!/bin/sh\nexec '"+cc+"' \"$@\" -O0\n")); err != nil {
+	if err := programs.Write(filepath.Join(bin, "cc"), []byte("#!/bin/sh\nexec '"+findCompiler()+"' \"$@\" -O0\n")); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	compilersIn(t, false, bin)
 }
 
 // said collects progress.
@@ -297,7 +303,7 @@ func TestCompiled_CacheOfOthersIsNotUsed(t *testing.T) {
 
 func TestCompiled_ErrorsSayWhatToInstall(t *testing.T) {
 	needCompiler(t)
-	t.Setenv("PATH", t.TempDir())
+	compilersIn(t, true, t.TempDir())
 	_, _, err := compiled(t.Context(), "-", func(string) {})
 	if err == nil || !strings.Contains(err.Error(), "no C compiler") || !strings.Contains(err.Error(), howToInstallCompiler) {
 		t.Errorf("without a compiler: got %v", err)
@@ -307,7 +313,7 @@ func TestCompiled_ErrorsSayWhatToInstall(t *testing.T) {
 	if err := programs.Write(filepath.Join(bin, "cc"), []byte(script)); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("PATH", bin)
+	compilersIn(t, true, bin)
 	_, _, err = compiled(t.Context(), "-", func(string) {})
 	if err == nil || !strings.Contains(err.Error(), "fatal error: pthread.h") || !strings.Contains(err.Error(), howToInstallCompiler) {
 		t.Errorf("without headers: got %v", err)
@@ -328,10 +334,30 @@ func TestCompiled_GivesUpWithItsContext(t *testing.T) {
 	if err := programs.Write(filepath.Join(bin, "cc"), []byte("#!/bin/sh\nexec sleep 3600\n")); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	compilersIn(t, false, bin)
 	ctx, cancel := context.WithCancel(t.Context())
 	_, _, err := compiled(ctx, "-", func(string) { cancel() })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A session in a sandbox may have written what PATH and other variables lead to.
+func TestCompiled_RunsNoProgramOfAProject(t *testing.T) {
+	needCompiler(t)
+	project, ran := t.TempDir(), filepath.Join(t.TempDir(), "ran")
+	for _, name := range []string{"cc", "gcc", "clang", "as", "ld", "cc1", "collect2", "xcrun"} {
+		if err := programs.Write(filepath.Join(project, name), []byte("#!/bin/sh\n>'"+ran+"'\nexit 1\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", project+":"+os.Getenv("PATH"))
+	t.Setenv("COMPILER_PATH", project)
+	t.Setenv("GCC_EXEC_PREFIX", project+"/")
+	if _, _, err := compiled(t.Context(), "-", func(string) {}); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(ran); err == nil {
+		t.Error("a program of the project ran")
 	}
 }
