@@ -24,6 +24,10 @@ def changes(code):
 def puts(path):
     os.makedirs(os.path.dirname(path) or '.', exist_ok=True)
     with open(path, 'a') as f: f.write('from inside')
+def unreadable(dir, do):
+    fd = os.open(dir, os.O_RDONLY); os.fchmod(fd, 0)
+    try: do()
+    finally: os.fchmod(fd, 0o755)
 `
 
 // Programs outside make and replace what they run or believe while the session runs: it is protected

@@ -37,6 +37,10 @@ def head(dir, name='HEAD'): return put(dir + '/' + name, 'ref: refs/heads/main\n
 def prepared(dir): put(dir + '/config', evil() + ('\tworktree = .\n' if dir == '.' else '')); hooks(dir + '/hooks')
 def filled(dir): prepared(dir); database(dir); head(dir)
 def init(dir='.', more=''): return sh('git init -q %s %s && git -C %s -c user.name=T -c user.email=t@example.org commit -q --allow-empty -m first' % (more, dir, dir))
+def prefix(length):
+    while (more := length - len(os.getcwd())) > 0:
+        name = 'a' * (min(more, 200 if more > 202 else 100 if more > 200 else more) - 1)
+        os.mkdir(name); os.chdir(name)
 def attempt(*calls):
     for call in calls:
         try: call()
@@ -129,9 +133,11 @@ done < ../dirs > /dev/null 2>&1; true`)
 		{"the same under a name that is a pattern", "prepared('x'); database('x'); init('y[a]'); sh('git -C y[a] worktree add -q ../z'); attempt(lambda: os.rename('y[a]/.git/worktrees', 'x/y')); put('.git', 'gitdir: x/y/z\\n')"},
 		{"a repository that needs no head", "dirs('y/worktrees/z', 'y/refs'); put('y/worktrees/z/commondir', '../..\\n'); head('y/worktrees/z'); prepared('y'); attempt(lambda: dirs('y/objects')); put('.git', 'gitdir: y/worktrees/z\\n')"},
 		{"a repository of a work tree, without its head", "init('x'); sh('git clone -q --bare x y && git -C y worktree add -q ../z'); attempt(lambda: os.unlink('y/HEAD')); prepared('y')"},
+		{"work trees in a directory that cannot be read are moved", "dirs('y/worktrees/z'); put('y/worktrees/z/commondir', '../..\\n'); head('y/worktrees/z'); unreadable('y/worktrees', lambda: attempt(lambda: os.rename('y/worktrees', 'y/x'))); database('y'); prepared('y'); put('.git', 'gitdir: y/x/z\\n')"},
 		{"in a directory of settings of others", "dirs('x/.github/hooks'); init('x/.github/hooks/y'); filled('x/.github/hooks/y/.git'); attempt(lambda: os.rename('x/.github/hooks/y', 's'))"},
 		{"in a directory of settings of a shell", "dirs('x/.config/mise'); init('x/.config/mise/y'); filled('x/.config/mise/y/.git'); attempt(lambda: os.rename('x/.config/mise/y', 's'))"},
 		{"in the settings of Mercurial", "dirs('x/.hg/hgrc'); init('x/.hg/hgrc/y'); filled('x/.hg/hgrc/y/.git'); attempt(lambda: os.rename('x/.hg/hgrc/y', 's'))"},
+		{"by its head, with a path too long to ask for", "prepared('x'); database('x'); os.mkdir('d'); os.chdir('d'); prefix(4086); os.rename(top + '/' + name + '/x', 'x'); os.chdir('x'); head('.'); os.chdir('..'); os.rename('x', top + '/' + name + '/s'); os.chdir(top + '/' + name); put('.git', 'gitdir: s\\n')"},
 		{"a submodule's directory is prepared", "init('y'); prepared('y/.git/modules/s'); database('y/.git/modules/s'); head('y/.git/modules/s'); put('y/s/.git', 'gitdir: ../.git/modules/s\\n')"},
 		{"a submodule's directory is moved there", "init('y'); prepared('x'); dirs('y/.git/modules'); attempt(lambda: os.rename('x', 'y/.git/modules/s')); database('y/.git/modules/s'); head('y/.git/modules/s'); put('y/s/.git', 'gitdir: ../.git/modules/s\\n')"},
 		{"a submodule", "init('y'); init('z'); sh('cd y && git -c protocol.file.allow=always submodule add -q ../z s; git -C s config core.fsmonitor \"%s\"; git config submodule.s.update \"!%s\"; git config core.pager \"%s\"' % ((program(),) * 3)); prepared('y/.git/modules/s')"},

@@ -71,6 +71,13 @@ func (b *Box) workAround(full string) (base string) {
 	return base
 }
 
+// isWork reports whether the session writes a path.
+func (b *Box) isWork(full string) bool {
+	b.keeping.RLock()
+	defer b.keeping.RUnlock()
+	return b.workAround(full) != ""
+}
+
 // A freedom is what a session may do with a path.
 type freedom int
 
@@ -114,7 +121,7 @@ func (b *Box) freedomOf(full string) freedom {
 		if b.protectsName(above, at, name, base) {
 			return nothing
 		}
-		if (inBare[name] || isChecked(name)) && protectsInGit(strings.ToLower(rest)) && isGitDir(above) {
+		if (inBare[name] || isChecked(name)) && protectsInGit(strings.ToLower(rest)) && mayBeGitDir(above) {
 			return b.freedomInGit(above, rest)
 		}
 		if b.protectsSlashed(above, at, strings.ToLower(rest), base) {
@@ -163,11 +170,11 @@ func (b *Box) freedomOfTree(git, below string) freedom {
 	if below != "" {
 		return b.freedomInGit(git, below)
 	}
-	var st unix.Stat_t // a file names the repository
-	if unix.Lstat(git, &st) == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR && !b.isOwn(git) {
-		return nothing
+	st, err := os.Lstat(git)
+	if presenceBy(err) == missing || err == nil && st.IsDir() || b.isOwn(git) {
+		return anything
 	}
-	return anything
+	return nothing // a file names the repository
 }
 
 // freedomInGit judges a name that matters in the directory of a repository.
@@ -211,7 +218,7 @@ func (b *Box) isOwnWithin(git, below string) (own bool) {
 		switch {
 		case b.isOwn(git):
 			own = true
-		case isGitDir(git):
+		case mayBeGitDir(git):
 			own = false
 		}
 		below = after
@@ -224,12 +231,15 @@ func (b *Box) isOwn(name string) bool {
 	return len(b.own) > 0 && b.own[identity(name)] // which is never ""
 }
 
-// isForeign reports whether something is there that the session did not make.
-func (b *Box) isForeign(name string) bool { return exists(name) && !b.isOwn(name) }
+// isForeign reports whether something may be there that the session did not make.
+func (b *Box) isForeign(name string) bool { return presenceOf(name) != missing && !b.isOwn(name) }
 
-// isForeignBare reports whether a directory is a repository without a work tree that the session did not
+// mayBeGitDir reports whether a directory may be that of a repository.
+func mayBeGitDir(dir string) bool { return gitDirAt(dir) != missing }
+
+// isForeignBare reports whether a directory may be a repository without a work tree that the session did not
 // make.
-func (b *Box) isForeignBare(dir string) bool { return isGitDir(dir) && !b.isOwn(dir) }
+func (b *Box) isForeignBare(dir string) bool { return mayBeGitDir(dir) && !b.isOwn(dir) }
 
 // noteMade notes that the session made a name, if that makes it the owner of a repository: its .git, a
 // submodule or work tree in that of another, or the last part of a bare one.
@@ -267,7 +277,7 @@ func (b *Box) isAdded(full string) bool {
 		if (name == "modules" || name == "worktrees") && (path.Base(above) == ".git" || isGitDir(above)) {
 			return true
 		}
-		if isGitDir(dir) {
+		if mayBeGitDir(dir) {
 			return false
 		}
 	}
@@ -286,10 +296,10 @@ func (b *Box) judgeMove(s spot) error {
 	if kind != unix.S_IFDIR {
 		return nil
 	}
-	if b.isInForeignGit(s.full) || b.isAbovePlace(s.full) || holdsWorkTree(s.full) {
+	if b.isInForeignGit(s.full) || b.isAbovePlace(s.full) || b.isWork(s.full) && holdsWorkTree(s.full) {
 		return keptError{path: s.full}
 	}
-	if found, all := b.holdsForeign(s.full); found || !all {
+	if b.holdsForeign(s.full, mostWalked) {
 		return unix.EXDEV
 	}
 	return nil
@@ -330,7 +340,7 @@ func (b *Box) gitAround(full string) (git, below string) {
 			return git, below
 		}
 	}
-	if git, below = path.Dir(full), path.Base(full); inBare[strings.ToLower(below)] && isGitDir(git) {
+	if git, below = path.Dir(full), path.Base(full); inBare[strings.ToLower(below)] && mayBeGitDir(git) {
 		return git, below
 	}
 	return "", ""
@@ -358,40 +368,49 @@ func (b *Box) isAbovePlace(full string) bool {
 		slices.ContainsFunc(b.closed, func(c string) bool { return inside(c, folded) })
 }
 
-// mostWalked bounds the names in the search of a directory that is moved, which takes a tenth of a second.
-const mostWalked = 50_000
+// mostWalked bounds the names in the search of a directory, which takes a tenth of a second.
+const mostWalked = 200_000
 
-// holdsForeign reports whether a directory has a repository in it that the session did not make, and
-// whether it has looked at all of it. Like the search at the start it leaves out node_modules.
-func (b *Box) holdsForeign(full string) (found, all bool) {
-	b.keeping.RLock()
-	work := b.workAround(full) != ""
-	b.keeping.RUnlock()
-	if !work {
-		return false, true
+// holdsForeign reports whether a directory may have a repository in it that the session did not make: also
+// if it has too many names, or one that cannot be read. Like the search at the start it leaves out
+// node_modules.
+func (b *Box) holdsForeign(full string, most int) bool {
+	if !b.isWork(full) {
+		return false
 	}
-	left := mostWalked
+	left := most
+	defer func() {
+		if most-left > collectAfter {
+			runtime.GC() // the stage's collector waits for much more
+		}
+	}()
 	for queue := []string{full}; len(queue) > 0; queue = queue[1:] {
 		dir := queue[0]
-		entries, _ := os.ReadDir(dir)
-		if left -= len(entries); left < 0 {
-			runtime.GC() // the stage's collector waits for much more
-			return false, false
+		entries, err := os.ReadDir(dir)
+		if left -= len(entries); left < 0 || presenceBy(err) == unknown && !isClosedTo(os.Getuid(), dir) {
+			return true
 		}
 		for _, e := range entries {
 			switch {
 			case strings.EqualFold(e.Name(), ".git"), otherRepositories[strings.ToLower(e.Name())]:
 				if b.isForeign(dir + "/" + e.Name()) {
-					return true, true
+					return true
 				}
-			case e.Name() == "HEAD" && b.isForeignBare(dir):
-				return true, true
+			case strings.EqualFold(e.Name(), "HEAD") && b.isForeignBare(dir):
+				return true
 			case e.IsDir() && e.Name() != "node_modules":
 				queue = append(queue, dir+"/"+e.Name())
 			}
 		}
 	}
-	return false, true
+	return false
+}
+
+// isClosedTo reports whether a directory is another user's and open to nobody else, such as that of a
+// database in a container. A user has no repository in it.
+func isClosedTo(user int, dir string) bool {
+	var st unix.Stat_t
+	return unix.Lstat(dir, &st) == nil && user != 0 && int(st.Uid) != user && st.Mode&0o077 == 0
 }
 
 // fills reports whether a name must not get something that may have been filled before: a part of a
@@ -400,8 +419,7 @@ func (b *Box) fills(full string, moving bool) bool {
 	name := strings.ToLower(path.Base(full))
 	switch {
 	case (name == ".git" || name == "head") && !exists(full):
-		found, _ := b.holdsForeign(path.Dir(full))
-		return found
+		return b.holdsForeign(path.Dir(full), mostWalked)
 	case moving:
 		return b.isHooks(full) || inBare[name] && b.isInForeignGit(full) || b.isAboveName(full)
 	}

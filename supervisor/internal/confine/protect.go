@@ -214,15 +214,10 @@ func (s *search) alone(dir, base string) {
 	}
 }
 
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
-}
-
-// hasHooks reports whether a directory has hooks that git runs.
+// hasHooks reports whether a directory may have hooks that git runs.
 func hasHooks(dir string) bool {
-	entries, _ := os.ReadDir(dir)
-	return slices.ContainsFunc(entries, func(e os.DirEntry) bool { return !strings.HasSuffix(e.Name(), ".sample") })
+	entries, err := os.ReadDir(dir)
+	return presenceBy(err) == unknown || slices.ContainsFunc(entries, func(e os.DirEntry) bool { return !strings.HasSuffix(e.Name(), ".sample") })
 }
 
 // gitDir protects a repository's own directory, and those of its submodules.
@@ -253,21 +248,27 @@ func (s *search) gitDir(git, base string) {
 	}
 }
 
-// isGitDir reports whether a directory is a repository without a work tree in it, or that of a linked work
+// gitDirAt says whether a directory is a repository without a work tree in it, or that of a linked work
 // tree, or could be the repository of such ones, which needs no HEAD.
-func isGitDir(dir string) bool {
-	if exists(dir + "/objects") {
-		return isHead(dir+"/HEAD") || exists(dir+"/worktrees")
+func gitDirAt(dir string) presence {
+	if objects := presenceOf(dir + "/objects"); objects != missing {
+		return min(objects, max(headAt(dir), presenceOf(dir+"/worktrees")))
 	}
-	return isLinked(dir)
+	return linkedAt(dir)
 }
 
-// isLinked reports whether a directory is that of a linked work tree.
-func isLinked(git string) bool { return exists(git+"/commondir") && isHead(git+"/HEAD") }
+func isGitDir(dir string) bool { return gitDirAt(dir) == present }
 
-func isHead(file string) bool {
-	st, err := os.Lstat(file)
-	return err == nil && !st.IsDir()
+// linkedAt says whether a directory is that of a linked work tree.
+func linkedAt(git string) presence { return min(presenceOf(git+"/commondir"), headAt(git)) }
+
+// headAt says whether a directory has a file HEAD.
+func headAt(git string) presence {
+	st, err := os.Lstat(git + "/HEAD")
+	if err == nil && st.IsDir() {
+		return missing
+	}
+	return presenceBy(err)
 }
 
 // keep protects a path, also one that is not there. It fixes every directory between path and

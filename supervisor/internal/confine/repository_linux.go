@@ -20,14 +20,15 @@ const linkedTo = "../.."
 // isWorkTree reports whether a directory has its place among the work trees of a repository.
 func isWorkTree(git string) bool { return path.Base(path.Dir(git)) == "worktrees" }
 
-// holdsWorkTree reports whether a directory is that of a linked work tree, or has some: elsewhere they would
-// be another repository's.
+// holdsWorkTree reports whether a directory may be that of a linked work tree, or have some: elsewhere they
+// would be another repository's.
 func holdsWorkTree(full string) bool {
+	mayBeLinked := func(dir string) bool { return linkedAt(dir) != missing }
 	if path.Base(full) != "worktrees" {
-		return isLinked(full)
+		return mayBeLinked(full)
 	}
-	entries, _ := os.ReadDir(full)
-	return slices.ContainsFunc(entries, func(e os.DirEntry) bool { return isLinked(full + "/" + e.Name()) })
+	entries, err := os.ReadDir(full)
+	return presenceBy(err) == unknown || slices.ContainsFunc(entries, func(e os.DirEntry) bool { return mayBeLinked(full + "/" + e.Name()) })
 }
 
 // admit judges what a call has made. It is asked also for names that are free: somebody else may have made a
@@ -47,7 +48,7 @@ func (b *Box) judgeMade(s spot, moved bool) error {
 		return keptError{path: s.full}
 	}
 	switch {
-	case partsOfGit[name] && isGitDir(above) && (name != "worktrees" || !isHead(above+"/HEAD")): // else it was one before
+	case partsOfGit[name] && mayBeGitDir(above) && (name != "worktrees" || headAt(above) != present): // else it was one before
 		if err := b.judgeGit(s.dir, path.Dir(s.full)); err != nil {
 			return err
 		}
@@ -66,10 +67,7 @@ func (b *Box) judgeMade(s spot, moved bool) error {
 // judgeGit returns why a directory must not be that of a repository. The settings get a copy in their place:
 // a program may still have them open.
 func (b *Box) judgeGit(dir int, git string) error {
-	b.keeping.RLock()
-	work := b.workAround(git) != ""
-	b.keeping.RUnlock()
-	if !work {
+	if !b.isWork(git) {
 		return nil
 	}
 	if hook, found := hookIn(dir); found {
