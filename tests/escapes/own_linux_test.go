@@ -185,6 +185,35 @@ for t in waiting: t.join()
 print(os.path.exists('y/objects'))`, "False")
 }
 
+// A person's git init completes what is named .git. Nothing that a session has prepared gets that name.
+func TestOwn_NothingPreparedGetsGitsName(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	r := open(t, m, workspace(m))
+	r.Run(t, makesRepositories+"top = "+quoted(m.work))
+	for i, c := range []struct{ what, code string }{
+		{"in the place of an empty directory", "dirs('.git'); os.rename('x', '.git')"},
+		{"by a link", "os.symlink('x', '.git')"},
+		{"by a link that is moved", "os.symlink('x', 'l'); os.rename('l', '.git')"},
+		{"by a link in the place of a file", "os.symlink('x', 'l'); put('.git', 'gitdir: x\\n'); os.rename('l', '.git')"},
+		{"by a link that is exchanged", "os.symlink('x', 'l'); dirs('.git'); renames(2, 'l', '.git')"},
+		{"by a link that is exchanged the other way", "os.symlink('x', 'l'); dirs('.git'); renames(2, '.git', 'l')"},
+		{"by another name of a link", "os.symlink('x', 'l'); os.link('l', '.git', follow_symlinks=False)"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			name := "g" + strconv.Itoa(i)
+			ran := filepath.Join(m.home, "ran-"+name)
+			says(t, r, "ran = "+quoted(ran)+"; os.chdir(top); dirs('"+name+"'); os.chdir('"+name+"'); prepared('x'); print(changes("+quotedLines(c.code)+").split(':')[0])", "held")
+			m.outsideDoes(t, filepath.Join(m.work, name), "rm -f l; if test -f .git; then rm .git; fi; git init -q; git status > /dev/null; git -c user.name=T -c user.email=t@example.org commit -q --allow-empty -m x; true")
+			if found, _ := filepath.Glob(ran + "-*"); len(found) > 0 {
+				t.Errorf("outside it runs: %q", found)
+			}
+		})
+	}
+	says(t, r, "os.chdir(top); dirs('kept/.git'); os.chdir('kept'); os.chmod('.git', 0o750); prepared('x'); was = os.listdir('x'); attempt(lambda: os.rename('x', '.git')); print(os.listdir('.git'), oct(os.stat('.git').st_mode & 0o777), os.listdir('x') == was)", "[] 0o750 True")
+	says(t, r, "dirs('a/b', 'c'); os.rename('a', 'c'); print(os.listdir('c'))", "['b']")
+}
+
 // Git and other programs work in the repositories that a session makes.
 func TestOwn_OrdinaryThingsWork(t *testing.T) {
 	t.Parallel()

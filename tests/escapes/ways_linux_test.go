@@ -55,6 +55,8 @@ func TestGuard_HasNoWayAroundIt(t *testing.T) {
 		{"a filled directory in Jujutsu's", "mkdir -p made/jj/.jj", "puts('filled/config.toml'); os.rename('filled', 'made/jj/.jj/repo')", "made/jj/.jj/repo"},
 		{"a filled directory of settings", "git init -q made/gh", "puts('filled2/hooks/x.json'); os.rename('filled2', 'made/gh/.github')", "made/gh/.github"},
 		{"a link to one", "true", "os.symlink(top + '/filled2', 'made/gh/.github')", "made/gh/.github"},
+		{"a directory in the place of an empty .git", "mkdir -p made/empty/.git", "os.mkdir('made/empty/x'); puts('made/empty/x/y'); os.rename('made/empty/x', 'made/empty/.git')", "made/empty/.git/y"},
+		{"a directory in the place of an empty one of work trees", "git init -q --bare made/worked.git && mkdir made/worked.git/worktrees", "os.mkdir('made/empty/z'); os.rename('made/empty/z', 'made/worked.git/worktrees')", "made/worked.git/worktrees"},
 		{"a directory that cannot be read, with a repository in it", "git init -q made/shut/in/repo", "unreadable('made/shut', lambda: os.rename('made/shut', 'made/other'))", "made/other"},
 		{"the same, further below", "true", "unreadable('made/shut/in', lambda: os.rename('made/shut', 'made/other'))", "made/other"},
 		{"a repository above one that cannot be read", "true", "unreadable('made/shut/in', lambda: os.mkdir('made/shut/.git'))", "made/shut/.git"},

@@ -197,11 +197,17 @@ func (s spot) close() { unix.Close(s.dir) }
 
 // kind returns the type of what has the name, 0 if nothing has it.
 func (s spot) kind() uint32 {
+	kind, _ := s.mode()
+	return kind
+}
+
+// mode returns the type of what has the name, and its mode.
+func (s spot) mode() (kind, mode uint32) {
 	var st unix.Stat_t
 	if unix.Fstatat(s.dir, s.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
-		return 0
+		return 0, 0
 	}
-	return st.Mode & unix.S_IFMT
+	return st.Mode & unix.S_IFMT, st.Mode & 0o7777
 }
 
 // isSame reports whether two names are of one file.
@@ -365,24 +371,63 @@ func areApart(dir int, other string) bool {
 }
 
 // move renames, and renames back if what has become of it must not be. Where a file takes the place of
-// another, its name was there before.
+// another, its name was there before, and nothing could bring back the other.
 func (b *Box) move(from, to spot, flags uint) error {
-	noReplace := uint(unix.RENAME_NOREPLACE)
 	if flags&unix.RENAME_EXCHANGE != 0 {
-		noReplace = 0 // the kernel does not take both
+		return b.exchange(from, to, flags)
 	}
-	replaces := noReplace != 0 && to.kind() != 0
-	if err := unix.Renameat2(from.dir, from.name, to.dir, to.name, flags); err != nil || replaces {
+	was, mode := to.mode()
+	if b.isGitLink(from, to.full) {
+		return keptError{path: to.full}
+	}
+	if was == unix.S_IFDIR {
+		if err := b.mayRemove(to); err != nil {
+			return err
+		}
+	}
+	err := unix.Renameat2(from.dir, from.name, to.dir, to.name, flags)
+	switch {
+	case err != nil:
 		return err
+	case was != 0 && was != unix.S_IFDIR:
+		if b.isGitLink(to, to.full) { // another session has exchanged it meanwhile
+			_ = unix.Unlinkat(to.dir, to.name, 0)
+			return keptError{path: to.full}
+		}
+		return nil
 	}
-	err := b.admit(to, true)
-	if err == nil && flags&unix.RENAME_EXCHANGE != 0 {
-		err = b.admit(from, true)
-	}
-	if err != nil && unix.Renameat2(to.dir, to.name, from.dir, from.name, flags|noReplace) != nil {
-		to.takeAway() // somebody has taken the old name
+	if err = b.admit(to, true); err != nil {
+		if unix.Renameat2(to.dir, to.name, from.dir, from.name, flags|unix.RENAME_NOREPLACE) != nil {
+			to.takeAway() // somebody has taken the old name
+		}
+		if was == unix.S_IFDIR {
+			b.makeAgain(to, mode)
+		}
 	}
 	return err
+}
+
+// exchange exchanges two names, and once more if one must not be what it has become.
+func (b *Box) exchange(from, to spot, flags uint) error {
+	err := unix.Renameat2(from.dir, from.name, to.dir, to.name, flags)
+	if err != nil {
+		return err
+	}
+	if err = b.admit(to, true); err == nil {
+		err = b.admit(from, true)
+	}
+	if err != nil && unix.Renameat2(to.dir, to.name, from.dir, from.name, flags) != nil {
+		to.takeAway() // somebody has removed the other name
+	}
+	return err
+}
+
+// makeAgain makes a directory in the place of an empty one.
+func (b *Box) makeAgain(s spot, mode uint32) {
+	if unix.Mkdirat(s.dir, s.name, 0o700) == nil {
+		_ = unix.Fchmodat(s.dir, s.name, mode, 0)
+		b.noteMade(s.full)
+	}
 }
 
 // link makes a hard link. Its first path is read here, because only a link may follow one in

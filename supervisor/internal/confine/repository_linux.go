@@ -44,7 +44,7 @@ func (b *Box) judgeMade(s spot, moved bool) error {
 	if !moved && !partsOfGit[name] {
 		b.noteMade(s.full)
 	}
-	if b.isHeld(s.full) || moved && b.isHooks(s.full) {
+	if b.isHeld(s.full) || moved && b.isHooks(s.full) || b.isGitLink(s, s.full) {
 		return keptError{path: s.full}
 	}
 	switch {
@@ -62,6 +62,12 @@ func (b *Box) judgeMade(s spot, moved bool) error {
 		return b.judgeGit(git, s.full)
 	}
 	return nil
+}
+
+// isGitLink reports whether a link gets the name .git. A person's git init completes the directory to which
+// one leads, and a session can fill that at any time.
+func (b *Box) isGitLink(s spot, full string) bool {
+	return strings.EqualFold(path.Base(full), ".git") && s.kind() == unix.S_IFLNK && b.isWork(full)
 }
 
 // judgeGit returns why a directory must not be that of a repository. The settings get a copy in their place:
