@@ -103,6 +103,23 @@ func TestTurn_ShowsWhatProgramsOutsideHaveReplaced(t *testing.T) {
 	})
 }
 
+// Nor does it ever see the machine's files in a directory of settings that a variable names elsewhere.
+func TestTurn_ADirectoryElsewhereIsNeverTheMachines(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	write(t, filepath.Join(m.outside, "share/unlisted"), secret)
+	m.env = append(m.env, "XDG_CONFIG_HOME="+m.outside+"/conf", "XDG_DATA_HOME="+m.outside+"/share")
+	r := open(t, m, workspace(m))
+	r.Run(t, atHome+"os.chdir("+strconv.Quote(m.outside)+"); own = puts('share/own')")
+	m.takes(t, r, []step{
+		{"it is missing", "true", "print(own, os.path.exists('conf'), os.listdir('share'), os.path.exists('file'))", "written False ['own'] True"},
+		{"it comes", "cd ../outside && mkdir -p conf/new && echo \"$SECRET\" > conf/new/token", "print('Permission denied' in readable('conf/new/token'))", "True"},
+		{"it is replaced", "cd ../outside && mv share old && mkdir share && echo \"$SECRET\" > share/unlisted", "print(os.listdir('share'), os.listdir('old'))", "['own'] ['own']"},
+		{"it is removed", "cd ../outside && rm -r share", "print(os.path.exists('share'))", "False"},
+		{"it is there again", "cd ../outside && mkdir share && echo \"$SECRET\" > share/unlisted", "print(os.listdir('share'))", "['own']"},
+	})
+}
+
 // Until the turn ends, code sees what was there when it began.
 func TestTurn_ShowsTheOldThingToTheEnd(t *testing.T) {
 	t.Parallel()

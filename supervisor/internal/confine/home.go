@@ -264,9 +264,23 @@ func (h *homeBuilder) build(name string, expected bool) {
 	if _, err := os.Stat(path); err != nil && !expected {
 		return
 	}
-	if found := h.resolve(path); found != "" && !isIn(found, h.work) && h.tooWide(found) == "" && !leadsAway(path, found, h.work) {
+	found := h.resolve(path)
+	if found == "" {
+		found = h.targetOf(path)
+	}
+	if found != "" && !isIn(found, h.work) && h.tooWide(found) == "" && !leadsAway(path, found, h.work) {
 		h.set(found, built)
 	}
+}
+
+// targetOf returns where a link leads at which nothing is.
+func (h *homeBuilder) targetOf(path string) string {
+	path = h.within(path)
+	to, err := os.Readlink(path)
+	if err == nil && !filepath.IsAbs(to) {
+		to = filepath.Join(filepath.Dir(path), to)
+	}
+	return realOrAbsent(to)
 }
 
 // show adds a path of the machine's, if it is there.

@@ -214,7 +214,7 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 	plan.closed = p.closed
 	plan.watch = newWatch(p, written, work, o.Events, func(work, added []string) (*planner, error) {
 		now := newPlanner(o)
-		now.known, now.named, now.own, now.workspaces, now.added = p.known, p.named, p.own, p.workspaces, added
+		now.known, now.named, now.own, now.workspaces, now.missing, now.added = p.known, p.named, p.own, p.workspaces, p.missing, added
 		now.close(s, o)
 		return now, now.lay(s, o, work, written, func() {})
 	})
@@ -306,6 +306,7 @@ type planner struct {
 	added      []string // what the user has shown it since its start
 
 	directories map[string]string // as in an Origin
+	missing     []string          // of those, had no mount point when the session started
 	apart       []string          // what is hidden
 	known       map[string]bool   // the documents that the session sees; nil before they were looked for
 	named       map[string]*named // what was found in directories of packages
@@ -516,11 +517,21 @@ func (p *planner) layer(dir, state string) {
 }
 
 // dropImpossible leaves out the directories of the session's own for which there is no mount point, as
-// where a variable names one that is missing in a place that the session only reads.
+// where a variable names one that is missing in a place that the session only reads. One that is made there
+// later has logins of the user.
 func (p *planner) dropImpossible() {
 	maps.DeleteFunc(p.kinds, func(path string, place Place) bool {
-		return place.Kind == built && !p.isEmptyAt(path) && !isDir(path)
+		if place.Kind != built || p.isEmptyAt(path) {
+			return false
+		}
+		if p.strict && !exists(path) {
+			p.missing = append(p.missing, path)
+		}
+		return !isDir(path) || slices.Contains(p.missing, path)
 	})
+	for _, path := range p.missing {
+		p.closed = append(p.closed, closedPlace{name: path, at: real(path)})
+	}
 }
 
 // isIn reports whether a path is one of these directories, or below one.

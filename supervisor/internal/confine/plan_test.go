@@ -119,6 +119,9 @@ func TestNewPlan_BuildsADirectoryWhereThereCanBeOne(t *testing.T) {
 	elsewhere := real(t.TempDir())
 	touch(t, elsewhere+"/file", "")
 	mkdir(t, elsewhere+"/there")
+	if err := os.Symlink("nothing", elsewhere+"/link"); err != nil {
+		t.Fatal(err)
+	}
 	touch(t, w.tmp+"/program/bin/python", "")
 	for _, c := range []struct {
 		what, dir string
@@ -130,6 +133,7 @@ func TestNewPlan_BuildsADirectoryWhereThereCanBeOne(t *testing.T) {
 		{"missing in the workspace", w.work + "/a", ""},
 		{"there, outside", elsewhere + "/there", built},
 		{"missing outside", elsewhere + "/a/b", ""},
+		{"a link to nothing", elsewhere + "/link", ""},
 		{"a file outside", elsewhere + "/file", ""},
 		{"below a file outside", elsewhere + "/file/a", ""},
 		{"a device", "/dev/null", ""},

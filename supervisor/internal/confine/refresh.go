@@ -92,10 +92,14 @@ func (w *watch) follows(p *planner, place Place) bool {
 		if place.Kind == covered && place.Why != "" {
 			return true // a link of the home directory leads to it
 		}
-		return w.home != "" && inside(path, w.home) && (path == w.home || p.isEmptyAt(path))
+		return w.home != "" && inside(path, w.home) && (path == w.home || p.isEmptyAt(path)) || w.isElsewhere(place) && !p.isEmptyAt(path)
 	}
 	return false
 }
+
+// isElsewhere reports whether a place is a directory of the session's own that a variable or a link has put
+// outside of the home directory. Its mount ends when a program replaces it.
+func (w *watch) isElsewhere(p Place) bool { return p.Kind == built && !inside(string(p.Path), w.home) }
 
 // identity returns what tells whether a place still shows the same. A covered one shows the session's own,
 // but the home directory may be another one.
@@ -103,7 +107,7 @@ func (w *watch) identity(p Place) string {
 	switch path := string(p.Path); {
 	case p.Kind == replaced:
 		return identity(string(p.From))
-	case p.Kind == readable, p.Kind == layer, p.Kind == hidden, p.Kind == covered && (path == w.home || p.Why != "" && !inside(path, w.home)):
+	case p.Kind == readable, p.Kind == layer, p.Kind == hidden, p.Kind == covered && (path == w.home || p.Why != "" && !inside(path, w.home)), w.isElsewhere(p):
 		return identity(path)
 	}
 	return ""
@@ -290,7 +294,7 @@ func (w *watch) compare(g *Grant) (notices []string) {
 		was, is := w.seen[path], now[path]
 		below := slices.ContainsFunc(g.Places, func(above Place) bool { return inside(path, string(above.Path)) })
 		switch {
-		case !below && (was == is || was.Kind == built || was.Kind == covered && is.id == was.id): // those are the session's own
+		case !below && (was == is || was.Kind == built && was.id == "" || was.Kind == covered && is.id == was.id): // those are the session's own
 			continue
 		case is.Kind == covered:
 			g.Places = append(g.Places, is.Place)

@@ -124,6 +124,49 @@ func TestSettings_FollowNoLink(t *testing.T) {
 	}
 }
 
+// A directory that a variable or a link names outside of the home directory holds logins there, too, when a
+// program makes it later, or puts another in its place.
+func TestChanged_ADirectoryElsewhereIsNeverTheMachines(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	data := real(t.TempDir())
+	o := w.origin()
+	if err := os.RemoveAll(w.home + "/.cache"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(data+"/later/cache", w.home+"/.cache"); err != nil {
+		t.Fatal(err)
+	}
+	mkdir(t, data+"/state")
+	o.Directories = map[string]string{".config": data + "/conf", ".local/state": data + "/state"}
+	p, _, err := NewPlan(workspace(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{data + "/conf", data + "/later/cache"} {
+		if !slices.Contains(p.Closed, Path(path)) {
+			t.Errorf("got %q, want opens in %s to be decided: it is not there yet", p.Closed, path)
+		}
+	}
+	touch(t, data+"/conf/fontconfig/x", "")
+	touch(t, data+"/conf/unlisted/token", "")
+	if err := os.Rename(data+"/state", data+"/old"); err != nil {
+		t.Fatal(err)
+	}
+	mkdir(t, data+"/state")
+	g, _ := p.Changed()
+	if g == nil {
+		t.Fatal("nothing has changed, want places")
+	}
+	want := []Place{{Path: Path(data + "/conf"), Kind: hidden}, {Path: Path(data + "/state"), Kind: built}}
+	if !slices.Equal(g.Places, want) || len(g.Gone) > 0 {
+		t.Errorf("got %v, gone %q, want %v", g.Places, g.Gone, want)
+	}
+	if g, notices := p.Changed(); g != nil || len(notices) > 0 {
+		t.Errorf("got %v, %q, want nothing a second time", g, notices)
+	}
+}
+
 func TestSeconds_FindsADirectoryUnderOtherNames(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
