@@ -306,6 +306,31 @@ def sees(*names): return [readable(n)[:15] for n in names]
 	says(t, r, "print(readable('.cache/huggingface/hub/model'), puts('.cache/huggingface/hub/mine'), readable('.cache/huggingface/stored_tokens')[:15])", "open: new written held: [Errno 2]")
 }
 
+// Copies of directories whose paths differ little, or are longer than a name can be, are each its own.
+func TestTurn_CopiesDoNotMeet(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	long := strings.Repeat("d", 120)
+	box := workspace(m)
+	for _, name := range []string{"d/go-x", "d/go/x", long + "/" + long + "/go"} {
+		write(t, filepath.Join(m.outside, name, "file"), name)
+		box.Layered = append(box.Layered, filepath.Join(m.outside, name))
+	}
+	for _, name := range []string{"conda-envs-e/conda-meta", "conda/envs/e/conda-meta", "conda/envs/" + long + long + "/etc/conda/activate.d"} {
+		write(t, filepath.Join(m.home, name, "state"), `{"name":"`+name+`","env_vars":{"API_KEY":"`+secret+`"}}`)
+		write(t, filepath.Join(m.home, name, "env_vars.sh"), "export API_KEY="+secret+"\n")
+	}
+	m.env = append(m.env, "XDG_DATA_HOME="+filepath.Join(m.outside, long, long, "share"))
+	write(t, filepath.Join(m.outside, long, long, "share/fonts/x"), "")
+	r := open(t, m, box)
+	r.Run(t, atHome+"os.chdir("+quoted(m.outside)+")\n")
+	says(t, r, "print(puts('d/go-x/mine'), os.listdir('d/go/x'), puts('d/go/x/file'), readable('d/go-x/file'))", "written ['file'] written open: d/go-x")
+	says(t, r, "import glob; print(readable(glob.glob('d*/d*/go/file')[0])[-8:])", "ddddd/go")
+	r.Run(t, "os.chdir(os.environ['HOME'])")
+	says(t, r, "print('conda/envs' in readable('conda/envs/e/conda-meta/state'), 'conda-envs' in readable('conda-envs-e/conda-meta/state'))", "True True")
+	says(t, r, "print('secret' in readable(glob.glob('conda/envs/ddd*/etc/conda/activate.d/env_vars.sh')[0]))", "False")
+}
+
 // A file of a tool may be a link, or something else that an earlier worker of the session has made in its copy. A session
 // starts all the same, and sees no login.
 func TestTurn_StartsWhereAFileOfAToolIsALink(t *testing.T) {

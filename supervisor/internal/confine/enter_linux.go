@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -242,9 +241,9 @@ func (b *Box) makeClones() {
 				b.step("state", path, copyDirectories(path, from))
 			}
 		case private:
-			from = state("tmp"+strings.ReplaceAll(path, "/", "-"), 0o777)
+			from = state(nameOf("tmp", path), 0o777)
 		case built:
-			from = state(builtName(path), 0o700)
+			from = state(nameOf("built", path), 0o700)
 		case linked:
 			b.clones = append(b.clones, clone{place, -1})
 			continue
@@ -313,7 +312,7 @@ func (b *Box) overlays(state func(string, fs.FileMode) string) map[string]string
 		if place.Kind != layer || mounted[from] != "" || refused[from] || b.failed != nil {
 			continue
 		}
-		name := layerName(from)
+		name := nameOf("layer", from)
 		upper, work, at := state(name+"/upper", 0o700), state(name+"/work", 0o700), state(name+"/all", 0o700)
 		fd, err := overlay(from, upper, work)
 		if err == nil {

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -102,7 +101,7 @@ func (r *refreshing) take(place Place) {
 		case replaced:
 			from = string(place.From)
 		case built:
-			from = r.stateDir(r.store, builtName(path), 0o700)
+			from = r.stateDir(r.store, nameOf("built", path), 0o700)
 		case hidden:
 			from = r.nothingAt(path)
 		}
@@ -122,7 +121,7 @@ func (r *refreshing) layerOf(place Place) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	name := layerName(string(place.From))
+	name := nameOf("layer", string(place.From))
 	work := filepath.Join(r.store, name, "again", strconv.FormatUint(r.box.refreshed.Add(1), 10))
 	upper := filepath.Join(r.store, name, "upper", below)
 	for _, dir := range []string{work, upper} {
@@ -339,7 +338,3 @@ func attributesOf(k Kind, filled bool) uint64 {
 	}
 	return set
 }
-
-func builtName(path string) string { return "built" + strings.ReplaceAll(path, "/", "-") }
-
-func layerName(from string) string { return "layer" + strings.ReplaceAll(from, "/", "-") }

@@ -3,6 +3,8 @@ package confine
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -64,7 +66,13 @@ type settings struct {
 // SettingsIn returns the file in a directory for settings of a session that is written in the place of the
 // one with this name below the home directory.
 func SettingsIn(dir, name string) string {
-	return filepath.Join(dir, strings.ReplaceAll(strings.TrimPrefix(name, "."), "/", "-"))
+	return filepath.Join(dir, nameOf("settings", name))
+}
+
+// nameOf returns a name for what belongs to a path, which may be longer than a name can be.
+func nameOf(kind, path string) string {
+	sum := sha256.Sum256([]byte(path))
+	return kind + "-" + hex.EncodeToString(sum[:16])
 }
 
 // write writes the files, if a source of them has changed since it was called last.
