@@ -108,7 +108,9 @@ func (r *refreshing) take(place Place) {
 		fd, err = cloneOfPlace(from)
 	}
 	if err == nil && fd >= 0 {
-		err = setAttributes(fd, "", attributesOf(place.Kind, true))
+		if err = setAttributes(fd, "", attributesOf(place.Kind, true)); err != nil {
+			unix.Close(fd)
+		}
 	}
 	if err == nil {
 		r.clones = append(r.clones, clone{place, fd})
