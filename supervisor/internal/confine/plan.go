@@ -198,6 +198,9 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 	}); err != nil {
 		return nil, nil, err
 	}
+	if written.unfollowed {
+		p.notice("your toolchains and caches have more than %d files that may get a login: one that is written to the others from now on can be seen until a reset", maxToolFiles)
+	}
 	p.noteUnshown()
 	if len(p.kinds) > maxPlaces {
 		return nil, nil, fmt.Errorf("the sandbox would need %d mounts, and %d are allowed: choose a smaller workspace", len(p.kinds), maxPlaces)

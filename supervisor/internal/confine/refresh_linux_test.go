@@ -95,6 +95,33 @@ func TestChanged_NamesWhatIsAnother(t *testing.T) {
 	}
 }
 
+// A login may be written to a file of a tool while the session runs, however many tools there are.
+func TestChanged_FollowsTheFilesOfManyTools(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i := range 100 {
+		mkdir(t, fmt.Sprintf("%s/.pyenv/plugins/%d", w.home, i))
+	}
+	file := w.home + "/.conda/envs/e/conda-meta/state"
+	touch(t, file, "{}")
+	o := w.origin()
+	o.Settings = filepath.Join(w.state, "settings")
+	p := w.planOf(t, o)
+	touch(t, file, `{"env_vars":{"API_KEY":"secret"}}`)
+	if got, want := w.changes(p), []string{"replaced .conda/envs/e/conda-meta/state"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for want, all := range []int{100, maxToolFiles / 2} { // of each there are some
+		for i := range all {
+			mkdir(t, fmt.Sprintf("%s/.virtualenvs/%d", w.home, i))
+		}
+		_, notices, err := NewPlan(workspace(), o)
+		if told := strings.Count(strings.Join(notices, "\n"), "files that may get a login"); err != nil || told != want {
+			t.Errorf("%d environments: got the notices %q, %v", all, notices, err)
+		}
+	}
+}
+
 // A link that the session has made in the place of its settings is not followed.
 func TestSettings_FollowNoLink(t *testing.T) {
 	t.Parallel()

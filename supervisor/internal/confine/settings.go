@@ -61,6 +61,7 @@ type settings struct {
 	directories map[string]string // as in an Origin
 	files       map[string]string // by their names below the home directory
 	sources     records
+	unfollowed  bool // there are more of toolFiles than are looked at again
 }
 
 // SettingsIn returns the file in a directory for settings of a session that is written in the place of the
@@ -92,10 +93,11 @@ func (s *settings) write() error {
 		sources.note(source)
 		texts[f.name] = f.plain(settingsOf(source))
 	}
+	left := maxToolFiles
 	for _, f := range toolFiles {
 		for _, name := range p.candidates(f.name) {
 			source := p.at(name)
-			if len(sources) < maxSources {
+			if left--; left >= 0 {
 				sources.note(source)
 			}
 			if st, err := os.Stat(source); err != nil || !st.Mode().IsRegular() {
@@ -120,7 +122,7 @@ func (s *settings) write() error {
 			}
 		}
 	}
-	s.files, s.sources = files, sources
+	s.files, s.sources, s.unfollowed = files, sources, left < 0
 	return nil
 }
 
@@ -293,8 +295,12 @@ func plainGitSettings(texts map[string][]byte, home string, sources records, fil
 	texts[".gitconfig"] = plain.Bytes()
 }
 
-// maxSources bounds the files that are looked at for changes of git's settings when a turn begins.
-const maxSources = 50
+const (
+	// maxSources bounds the files that are looked at for changes of git's settings when a turn begins.
+	maxSources = 50
+	// maxToolFiles bounds those of tools that may get a login.
+	maxToolFiles = 1000
+)
 
 var quoteGit = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 
