@@ -79,9 +79,12 @@ var keyFiles = []string{
 
 // isOwnData reports whether a name in a home directory is not a document.
 func isOwnData(e fs.DirEntry) bool {
-	name := strings.ToLower(e.Name())
-	return strings.HasPrefix(name, ".") || slices.Contains(foreignNames, e.Name()) ||
-		!e.IsDir() && slices.ContainsFunc(keyFiles, func(form string) bool { is, _ := filepath.Match(form, name); return is })
+	return strings.HasPrefix(e.Name(), ".") || slices.Contains(foreignNames, e.Name()) || !e.IsDir() && isKey(e.Name())
+}
+
+// isKey reports whether a name is that of a key.
+func isKey(name string) bool {
+	return slices.ContainsFunc(keyFiles, func(form string) bool { is, _ := filepath.Match(form, strings.ToLower(name)); return is })
 }
 
 const (
@@ -105,7 +108,6 @@ func (p *planner) buildHome(s *workers.Sandbox, o Origin, work []string) {
 		return
 	}
 	h := &homeBuilder{planner: p, work: work, state: real(o.State), first: first, dirs: map[string]string{}}
-	h.others = h.otherHomes(o.OtherHomes)
 	p.set(p.home, covered)
 	for i, name := range builtNames {
 		h.build(name, i < expectedNames)
@@ -157,11 +159,10 @@ func (p *planner) buildHome(s *workers.Sandbox, o Origin, work []string) {
 // A homeBuilder adds what a session's home directory has.
 type homeBuilder struct {
 	*planner
-	work   []string
-	state  string
-	first  bool              // the session has seen nothing yet
-	others []string          // the user's other home directories
-	dirs   map[string]string // directories without links, by their names
+	work  []string
+	state string
+	first bool              // the session has seen nothing yet
+	dirs  map[string]string // directories without links, by their names
 }
 
 // at returns the path of a name below the home directory. A variable may have moved it.
@@ -268,7 +269,7 @@ func (h *homeBuilder) build(name string, expected bool) {
 	if found == "" {
 		found = h.targetOf(path)
 	}
-	if found != "" && !isIn(found, h.work) && h.tooWide(found) == "" && !leadsAway(path, found, h.work) {
+	if found != "" && !isIn(found, h.work) && h.tooWide(found) == "" && !hasLinkIn(path, h.doubted) {
 		h.set(found, built)
 	}
 }
@@ -298,7 +299,7 @@ func (h *homeBuilder) show(path string, k Kind) {
 		}
 	}
 	switch {
-	case path == "" || err != nil, leadsAway(named, path, h.work), h.kinds[path].Kind != "", isIn(path, h.work), h.tooWide(path) != "":
+	case path == "" || err != nil, h.leadsAway(named, path, h.isOpen), h.kinds[path].Kind != "", isIn(path, h.work), h.tooWide(path) != "":
 	case h.isEmptyAt(path) && st.IsDir() && h.hidesIn(path):
 		h.set(path, covered)
 		h.documents(path)
@@ -313,12 +314,12 @@ func (h *homeBuilder) show(path string, k Kind) {
 var notUsers = []string{"All Users", "Default", "Default User", "Public"}
 
 // otherHomes returns the home directories that the user has besides: those of Windows, where it has Linux in it.
-func (h *homeBuilder) otherHomes(found []string) (dirs []string) {
+func (p *planner) otherHomes(found, work []string) (dirs []string) {
 	if found == nil {
 		found = glob("/mnt", "?/Users/*")
 	}
 	for _, dir := range found {
-		if dir = real(dir); isDir(dir) && !slices.Contains(notUsers, filepath.Base(dir)) && !inside(dir, h.home) && !inside(h.home, dir) && !isIn(dir, h.work) {
+		if dir = real(dir); isDir(dir) && !slices.Contains(notUsers, filepath.Base(dir)) && !inside(dir, p.home) && !inside(p.home, dir) && !isIn(dir, work) {
 			dirs = append(dirs, dir)
 		}
 	}
@@ -332,7 +333,7 @@ func (h *homeBuilder) tools(dir string) {
 		h.looked = append(h.looked, dir)
 	}
 	found := real(dir)
-	if found == "" || leadsAway(dir, found, h.work) {
+	if found == "" || h.leadsAway(dir, found, h.isOpen) {
 		return
 	}
 	h.links(dir)

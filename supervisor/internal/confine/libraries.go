@@ -15,7 +15,8 @@ import (
 
 // Interpreters find packages in more places than the usual ones: variables name them, and so do files among
 // the packages that are installed to be edited. Those files are read here, and no program is run. A file that
-// a session can write does not count.
+// this session can write does not count, and one that another may have written names nothing but what sessions
+// see by the rules.
 
 // libraryVariables name directories of packages.
 var libraryVariables = []string{"PYTHONPATH", "R_LIBS", "R_LIBS_USER", "R_LIBS_SITE"}
@@ -27,12 +28,32 @@ const (
 
 // libraries returns the directories that variables and files name, in their words.
 func (h *homeBuilder) libraries(o Origin) (dirs []string) {
-	variables := slices.Clone(o.Env)
+	dirs = h.inVariables(o.Env)
 	if file := h.at(".Renviron"); !h.isSessions(file) {
+		var variables []string
 		for line := range bytes.Lines(settingsOf(file)) {
 			variables = append(variables, strings.TrimPrefix(strings.TrimSpace(string(line)), "export "))
 		}
+		dirs = append(dirs, h.mayName(file, h.inVariables(variables))...)
 	}
+	if file := h.at(".Rprofile"); !h.isSessions(file) {
+		h.sources = append(h.sources, file)
+		var named []string
+		for _, call := range libPaths.FindAllStringSubmatch(string(settingsOf(file)), -1) {
+			for _, text := range rString.FindAllString(call[1], -1) {
+				named = append(named, h.expand(text[1:len(text)-1])...)
+			}
+		}
+		dirs = append(dirs, h.mayName(file, named)...)
+	}
+	for _, site := range h.sites(o) {
+		dirs = append(dirs, h.mayName(site, h.find(site, func(read records) []string { return installed(site, read) }))...)
+	}
+	return dirs[:min(len(dirs), maxLibraries)]
+}
+
+// inVariables returns the directories that variables name.
+func (h *homeBuilder) inVariables(variables []string) (dirs []string) {
 	for _, variable := range variables {
 		name, value, _ := strings.Cut(variable, "=")
 		if slices.Contains(libraryVariables, strings.TrimSpace(name)) {
@@ -41,18 +62,18 @@ func (h *homeBuilder) libraries(o Origin) (dirs []string) {
 			}
 		}
 	}
-	if file := h.at(".Rprofile"); !h.isSessions(file) {
-		h.sources = append(h.sources, file)
-		for _, call := range libPaths.FindAllStringSubmatch(string(settingsOf(file)), -1) {
-			for _, text := range rString.FindAllString(call[1], -1) {
-				dirs = append(dirs, h.expand(text[1:len(text)-1])...)
-			}
+	return dirs
+}
+
+// mayName returns the directories that a file, or those in a directory, may name.
+func (h *homeBuilder) mayName(by string, dirs []string) (may []string) {
+	isUsers := h.isUsers(real(by))
+	for _, dir := range dirs {
+		if isUsers || h.isOpen(real(dir)) {
+			may = append(may, dir)
 		}
 	}
-	for _, site := range h.sites(o) {
-		dirs = append(dirs, h.find(site, func(read records) []string { return installed(site, read) })...)
-	}
-	return dirs[:min(len(dirs), maxLibraries)]
+	return may
 }
 
 // libPaths matches a call in R that names libraries, rString a string in it.
@@ -63,7 +84,7 @@ var (
 
 // isSessions reports whether a session can write a path, or a link that leads to it.
 func (h *homeBuilder) isSessions(path string) bool {
-	return isIn(path, h.work) || hasLinkIn(path, h.work) || isIn(real(path), h.work)
+	return isIn(path, h.doubted) || hasLinkIn(path, h.doubted) || isIn(real(path), h.doubted)
 }
 
 // ofR matches the marks that R replaces by its version or platform.
@@ -208,7 +229,7 @@ func (h *homeBuilder) library(dir string) {
 	if inside(filepath.Clean(dir), h.home) {
 		h.looked = append(h.looked, filepath.Clean(dir))
 	}
-	if found == "" || !inside(found, h.home) && !h.isBuiltAt(found) || found == h.home || h.isSessions(dir) || h.hidesIn(found) {
+	if found == "" || !inside(found, h.home) && !h.isBuiltAt(found) || found == h.home || h.isSessions(dir) || h.leadsAway(dir, found, h.isOpen) || !holdsPackages(found) || h.hidesIn(found) {
 		return
 	}
 	for _, name := range slices.Concat(builtNames, layeredNames, readableNames) {
@@ -222,4 +243,10 @@ func (h *homeBuilder) library(dir string) {
 		}
 	}
 	h.show(found, readable)
+}
+
+// holdsPackages reports whether an interpreter can find packages in a path: it is a directory, a module or an
+// archive.
+func holdsPackages(path string) bool {
+	return isDir(path) || slices.Contains([]string{".py", ".egg", ".zip", ".whl"}, filepath.Ext(path))
 }

@@ -191,7 +191,7 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 		}
 		work = append(work, dir)
 	}
-	written := &settings{home: p.home, dir: o.Settings, directories: o.Directories}
+	written := &settings{p: p, dir: o.Settings}
 	if err := p.lay(s, o, work, written, func() {
 		p.protect(work, maxSearched)
 		p.keepAll(s.Protected, work)
@@ -240,6 +240,9 @@ func (p *planner) lay(s *workers.Sandbox, o Origin, work []string, written *sett
 	for _, d := range p.temporary {
 		p.set(d, private)
 	}
+	p.doubted, p.noDocuments = p.notTrusted(s, o, work), s.Home == workers.HomeTools
+	p.others = p.otherHomes(o.OtherHomes, work)
+	written.p = p
 	if err := written.write(); err != nil {
 		return err
 	}
@@ -303,6 +306,10 @@ type planner struct {
 	notices   []string
 	why       Reason        // of the places that are set now
 	closed    []closedPlace // what no session sees
+
+	doubted     []string // where this session may have made what is there
+	noDocuments bool     // of the home directory
+	others      []string // the user's other home directories
 
 	workspaces int      // how many of the directories that it writes are its own by the level
 	strict     bool     // what cannot be shown is an error
@@ -406,28 +413,6 @@ func (p *planner) wanted(path string) (string, error) {
 	return found, nil
 }
 
-// leadsAway reports whether a path leads to the one that was found by a link that a session may have made.
-func leadsAway(path, found string, work []string) bool {
-	return filepath.Clean(path) != found && hasLinkIn(path, work)
-}
-
-// hasLinkIn reports whether one of the links in a path is in one of these directories.
-func hasLinkIn(path string, dirs []string) bool {
-	at := "/"
-	for part := range strings.SplitSeq(filepath.Clean(path), "/") {
-		above := at
-		at = filepath.Join(above, part)
-		if _, err := os.Readlink(at); err != nil {
-			continue
-		}
-		if isIn(above, dirs) {
-			return true
-		}
-		at = real(at)
-	}
-	return false
-}
-
 // linkError says that a path must be named without its links.
 func linkError(do, path, found string) error {
 	return fmt.Errorf("the sandbox does not "+do+": it leads to %s through a link that a session may have made; name that one if you mean it", path, found)
@@ -473,7 +458,7 @@ func (p *planner) layers(s *workers.Sandbox, o Origin, work []string) {
 	for _, d := range append(slices.Clone(s.Layered), root) {
 		p.looked = append(p.looked, filepath.Clean(d))
 		dir := real(d)
-		if st, err := os.Stat(dir); dir == "" || err != nil || !st.IsDir() || p.tooWide(dir) != "" || p.kinds[dir].Kind == built || leadsAway(d, dir, work) {
+		if st, err := os.Stat(dir); dir == "" || err != nil || !st.IsDir() || p.tooWide(dir) != "" || p.kinds[dir].Kind == built || p.leadsAway(d, dir, p.isOpen) {
 			continue
 		}
 		if !isIn(dir, work) { // else it is writable itself

@@ -170,33 +170,27 @@ func (s *search) reach(path, base string) {
 	}
 }
 
-// mostLinksOn bounds the symbolic links in one path, as in the kernel.
-const mostLinksOn = 40
-
 // wayTo returns the symbolic links in a path, and last where it leads, whether something is there or not; ""
 // for a circle.
 func wayTo(path string) (way []string) {
-	for range mostLinksOn {
-		at, link := "/", false
-		parts := strings.Split(strings.Trim(filepath.Clean(path), "/"), "/")
-		for i, part := range parts {
-			next := filepath.Join(at, part)
-			to, err := os.Readlink(next)
-			if link = err == nil; link {
-				way = append(way, next)
-				if !filepath.IsAbs(to) {
-					to = filepath.Join(at, to)
-				}
-				path = filepath.Join(to, filepath.Join(parts[i+1:]...))
-				break
-			}
+	at, left := "/", strings.Split(filepath.Clean(path), "/")
+	for len(left) > 0 {
+		next := filepath.Join(at, left[0]) // at has no links in it, so this is right for "..", too
+		left = left[1:]
+		to, err := os.Readlink(next)
+		if err != nil {
 			at = next
+			continue
 		}
-		if !link {
-			return append(way, at)
+		if way = append(way, next); len(way) > mostLinks {
+			return append(way, "") // nowhere
 		}
+		if filepath.IsAbs(to) {
+			at = "/"
+		}
+		left = append(strings.Split(to, "/"), left...)
 	}
-	return append(way, "") // nowhere
+	return append(way, at)
 }
 
 // alone keeps another repository from being made in the place of the one in dir. A session writes the
@@ -386,7 +380,7 @@ func (s *search) askGit(work, config string, paths map[string]string, read map[s
 	}
 	args := append([]string{"config", "--list", "-z", "--show-origin", "--includes"}, which...)
 	// The file, a zero byte, the key, a line's end, the value, a zero byte.
-	fields := bytes.Split(gitWith(work, append([]string{"HOME=" + s.p.home}, s.p.git...), args...), []byte{0})
+	fields := bytes.Split(gitOutput(work, append([]string{"HOME=" + s.p.home}, s.p.git...), nil, args...), []byte{0})
 	for i := 0; i+1 < len(fields) && len(paths) < maxPlaces; i += 2 {
 		name, isFile := strings.CutPrefix(string(fields[i]), "file:")
 		origin := s.absolute(name, work)
@@ -516,8 +510,13 @@ var runsAlone = map[string]bool{
 
 // settingsOf reads a file that a session may have made: it may be anything, such as a pipe in
 // which nothing ever comes. nil stands for all that is no settings file.
-func settingsOf(path string) []byte {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+func settingsOf(path string) []byte { return textOf(os.OpenFile(path, readAtOnce, 0)) }
+
+// readAtOnce opens a file to read, and waits for nobody.
+const readAtOnce = os.O_RDONLY | syscall.O_NONBLOCK
+
+// textOf reads what was opened so.
+func textOf(f *os.File, err error) []byte {
 	if err != nil {
 		return nil
 	}

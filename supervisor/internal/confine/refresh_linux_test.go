@@ -129,7 +129,7 @@ func TestSettings_FollowNoLink(t *testing.T) {
 	touch(t, w.home+"/.condarc", "one")
 	victim := w.home + "/victim"
 	touch(t, victim, "untouched")
-	s := &settings{home: w.home, dir: filepath.Join(w.state, "settings")}
+	s := &settings{p: &planner{home: w.home}, dir: filepath.Join(w.state, "settings")}
 	for _, text := range []string{"one", "two", "untouched"} {
 		touch(t, w.home+"/.condarc", text)
 		if err := s.write(); err != nil {

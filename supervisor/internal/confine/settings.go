@@ -57,11 +57,11 @@ var toolFiles = []settingsFile{
 
 // settings are the files that are written for a session, and their sources.
 type settings struct {
-	home, dir   string            // dir is where they are written; "" for none
-	directories map[string]string // as in an Origin
-	files       map[string]string // by their names below the home directory
-	sources     records
-	unfollowed  bool // there are more of toolFiles than are looked at again
+	p          *planner          // of the session as it was last planned
+	dir        string            // where they are written; "" for none
+	files      map[string]string // by their names below the home directory
+	sources    records
+	unfollowed bool // there are more of toolFiles than are looked at again
 }
 
 // SettingsIn returns the file in a directory for settings of a session that is written in the place of the
@@ -78,20 +78,18 @@ func nameOf(kind, path string) string {
 
 // write writes the files, if a source of them has changed since it was called last.
 func (s *settings) write() error {
-	if s.dir == "" || s.home == "" || s.files != nil && !s.sources.isStale() {
+	if s.dir == "" || s.p.home == "" || s.files != nil && !s.sources.isStale() {
 		return nil
 	}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
-	p := &planner{home: s.home, directories: s.directories}
-	sources, files := records{}, map[string]string{}
-	texts := map[string][]byte{}
-	plainGitSettings(texts, s.home, sources, p.at(".gitconfig"), p.at(".config/git/config"))
+	p, sources, files := s.p, records{}, map[string]string{}
+	texts := s.plainGit(sources, p.at(".gitconfig"), p.at(".config/git/config"))
 	for _, f := range settingsFiles {
 		source := p.at(f.name)
 		sources.note(source)
-		texts[f.name] = f.plain(settingsOf(source))
+		texts[f.name] = f.plain(s.read(source))
 	}
 	left := maxToolFiles
 	for _, f := range toolFiles {
@@ -100,10 +98,11 @@ func (s *settings) write() error {
 			if left--; left >= 0 {
 				sources.note(source)
 			}
-			if st, err := os.Stat(source); err != nil || !st.Mode().IsRegular() {
+			found := s.find(source)
+			if st, err := os.Stat(found); err != nil || !st.Mode().IsRegular() {
 				continue
 			}
-			if text := settingsOf(source); text == nil || !bytes.Equal(f.plain(text), text) {
+			if text := textOf(openUnlinked(found)); text == nil || !bytes.Equal(f.plain(text), text) {
 				texts[name] = append(f.plain(text), '\n') // of one that is too large, nothing
 			}
 		}
@@ -258,41 +257,59 @@ var plainGit = map[string][]string{
 // listsOfGit are the files that settings of git's name, and where git looks for them without a setting.
 var listsOfGit = map[string]string{"core.excludesfile": ".config/git/ignore", "core.attributesfile": ".config/git/attributes"}
 
-// plainGitSettings adds the plain part of settings of git's, as git reads them, and of the lists that they
-// name. It notes which files those are.
-func plainGitSettings(texts map[string][]byte, home string, sources records, files ...string) {
+// plainGit returns the plain part of settings of git's, as git reads them, and the lists that they name. It
+// notes which files those are.
+func (s *settings) plainGit(sources records, files ...string) map[string][]byte {
+	texts, plain := map[string][]byte{}, &bytes.Buffer{}
 	for _, name := range listsOfGit {
 		texts[name] = nil
 	}
-	var plain bytes.Buffer
 	for _, file := range files {
-		sources.note(file)
-		if settingsOf(file) == nil {
-			continue
-		}
-		s := &search{p: &planner{home: home}}
-		fields := bytes.Split(gitOutput("/", home, "config", "--file", file, "--includes", "-z", "--show-origin", "--list"), []byte{0})
-		for i := 0; i+1 < len(fields); i += 2 { // the file, a zero byte, the key, a line's end, the value, a zero byte
-			origin := strings.TrimPrefix(string(fields[i]), "file:")
-			key, value, ok := strings.Cut(string(fields[i+1]), "\n")
-			if strings.HasPrefix(key, "include") && strings.HasSuffix(key, ".path") && len(sources) < maxSources {
-				sources.note(s.absolute(value, filepath.Dir(origin)))
-			}
-			if name := listsOfGit[key]; name != "" && len(sources) < maxSources {
-				list := s.absolute(value, home)
-				sources.note(list)
-				texts[name] = settingsOf(list)
-			}
-			section, name, _ := strings.Cut(key, ".")
-			if ok && slices.Contains(plainGit[section], name) {
-				if sub, last, found := strings.Cut(name, "."); found {
-					section, name = section+" \""+sub+"\"", last
-				}
-				plain.WriteString("[" + section + "]\n\t" + name + " = \"" + quoteGit.Replace(value) + "\"\n")
-			}
-		}
+		s.addGit(texts, plain, sources, file)
 	}
 	texts[".gitconfig"] = plain.Bytes()
+	return texts
+}
+
+// addGit adds those of one file, once. git itself would include files that a session may have named.
+func (s *settings) addGit(texts map[string][]byte, plain *bytes.Buffer, sources records, file string) {
+	if _, read := sources[file]; read || len(sources) >= maxSources {
+		return
+	}
+	sources.note(file)
+	text := s.read(file)
+	if text == nil {
+		return
+	}
+	paths := &search{p: s.p}
+	found := gitOutput("/", nil, text, "config", "--file", "-", "--no-includes", "-z", "--list")
+	for entry := range strings.SplitSeq(string(found), "\x00") { // the key, a line's end, the value
+		key, value, ok := strings.Cut(entry, "\n")
+		if key == "include.path" {
+			s.addGit(texts, plain, sources, paths.absolute(value, filepath.Dir(file)))
+		}
+		if name := listsOfGit[key]; name != "" && len(sources) < maxSources {
+			list := paths.absolute(value, s.p.home)
+			sources.note(list)
+			if texts[name] = nil; s.p.isUsers(real(file)) || isList(list) {
+				texts[name] = s.read(list)
+			}
+		}
+		section, name, _ := strings.Cut(key, ".")
+		if ok && slices.Contains(plainGit[section], name) {
+			if sub, last, found := strings.Cut(name, "."); found {
+				section, name = section+" \""+sub+"\"", last
+			}
+			plain.WriteString("[" + section + "]\n\t" + name + " = \"" + quoteGit.Replace(value) + "\"\n")
+		}
+	}
+}
+
+// isList reports whether a file is a list of git's by its name. Settings that another session may have written
+// name no other.
+func isList(file string) bool {
+	name := strings.ToLower(filepath.Base(file))
+	return strings.Contains(name, "ignore") || strings.Contains(name, "attributes")
 }
 
 const (
@@ -309,12 +326,7 @@ const gitLimit = 2 * time.Second
 
 // gitOutput returns what git writes; nil where it fails or is not installed. It has an environment of
 // its own and writes to a pipe, so it starts no other program.
-func gitOutput(dir, home string, args ...string) []byte {
-	return gitWith(dir, []string{"HOME=" + home}, args...)
-}
-
-// gitWith is gitOutput with more variables.
-func gitWith(dir string, env []string, args ...string) []byte {
+func gitOutput(dir string, env []string, input []byte, args ...string) []byte {
 	program := systempath.Find("git")
 	if program == "" {
 		return nil
@@ -322,7 +334,7 @@ func gitWith(dir string, env []string, args ...string) []byte {
 	ctx, cancel := context.WithTimeout(context.Background(), gitLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, append([]string{"--no-pager"}, args...)...)
-	cmd.Dir, cmd.Env = dir, append([]string{"PATH=" + strings.Join(systempath.Directories, ":")}, env...)
+	cmd.Dir, cmd.Stdin, cmd.Env = dir, bytes.NewReader(input), append([]string{"PATH=" + strings.Join(systempath.Directories, ":")}, env...)
 	out, err := cmd.StdoutPipe()
 	if err != nil || cmd.Start() != nil {
 		return nil

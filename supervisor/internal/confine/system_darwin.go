@@ -44,3 +44,8 @@ func identity(string) string { return "" }
 
 // isWritable reports whether the user may make names in a directory.
 func isWritable(dir string) bool { return unix.Access(dir, unix.W_OK) == nil }
+
+// openUnlinked opens a file to read, if there is no symbolic link in its path.
+func openUnlinked(path string) (*os.File, error) {
+	return os.OpenFile(path, readAtOnce|unix.O_NOFOLLOW_ANY, 0)
+}

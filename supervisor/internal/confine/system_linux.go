@@ -3,6 +3,7 @@ package confine
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -64,3 +65,12 @@ func identityAt(dir int, path string, flags int, name string) string {
 
 // isWritable reports whether the user may make names in a directory.
 func isWritable(dir string) bool { return unix.Access(dir, unix.W_OK) == nil }
+
+// openUnlinked opens a file to read, if there is no symbolic link in its path.
+func openUnlinked(path string) (*os.File, error) {
+	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}

@@ -1,0 +1,75 @@
+//go:build !windows
+
+package confine
+
+import (
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+func link(t *testing.T, to, name string) {
+	t.Helper()
+	if err := os.Symlink(to, name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The kernel takes a link before the two dots behind it.
+func TestWayTo_NamesAllLinksAndWhereTheyLead(t *testing.T) {
+	t.Parallel()
+	dir := real(t.TempDir())
+	mkdir(t, dir+"/a/deep")
+	touch(t, dir+"/a/file", "")
+	link(t, "a/deep", dir+"/deep")
+	link(t, "deep/../file", dir+"/dots")
+	link(t, dir+"/dots", dir+"/twice")
+	link(t, "circle", dir+"/circle")
+	for path, want := range map[string][]string{
+		"a/file": {"a/file"}, "a/none/x": {"a/none/x"}, "deep": {"deep", "a/deep"}, "deep/none": {"deep", "a/deep/none"},
+		"dots": {"dots", "deep", "a/file"}, "twice": {"twice", "dots", "deep", "a/file"},
+	} {
+		for i := range want {
+			want[i] = dir + "/" + want[i]
+		}
+		if got := wayTo(dir + "/" + path); !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", path, got, want)
+		}
+	}
+	if got := wayTo(dir + "/circle/x"); got[len(got)-1] != "" {
+		t.Errorf("a circle leads to %q", got[len(got)-1])
+	}
+}
+
+// A session may write what says where packages come from, if that is in its workspace, or may have at another
+// level.
+func TestOwnText_IsNotThatOfASession(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	mkdir(t, w.home+"/dotfiles")
+	mkdir(t, w.home+"/named")
+	for _, name := range []string{".npmrc", "dotfiles/pip.conf", "work/pip.conf", "named/pip.conf"} {
+		touch(t, w.home+"/"+name, "text")
+	}
+	for name, to := range map[string]string{".linked": "dotfiles/pip.conf", ".into": "work/pip.conf", ".through": "work/link", "work/link": "../.npmrc", ".over": "dotfiles/again", "dotfiles/again": "../work/link", ".named": "named/pip.conf"} {
+		link(t, to, w.home+"/"+name)
+	}
+	for _, s := range []*workers.Sandbox{{Level: workers.Workspace}, {Level: workers.ReadOnly}, {Level: workers.Workspace, Workspace: w.work}} {
+		s.Writable = []string{w.home + "/named"}
+		o := Origin{Home: w.home, Dir: w.work}
+		for name, want := range map[string]string{".npmrc": "text", ".linked": "text", ".into": "", ".through": "", ".over": "", "work/pip.conf": "", "work/link": "", ".named": "", "none": ""} {
+			if got := string(OwnText(s, o, w.home+"/"+name)); got != want {
+				t.Errorf("%s: got %q, want %q", name, got, want)
+			}
+		}
+		o.Dir, s.Workspace = w.home, "" // which is not written
+		if got := string(OwnText(s, o, w.home+"/.npmrc")); got != "text" {
+			t.Errorf("of a session in the home directory: got %q", got)
+		}
+	}
+	if got := OwnText(workspace(), Origin{Home: w.home, Dir: w.work}, ""); got != nil {
+		t.Errorf("without a name: got %q", got)
+	}
+}
