@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egress"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/outlet"
@@ -22,10 +23,20 @@ func (s *Session) networkOf(sandbox *workers.Sandbox) (*egress.Policy, error) {
 	machine, _ := os.Hostname()
 	return egress.New(egress.Options{
 		Machine: machine,
-		Hosts:   egress.Expand(sandbox.Hosts, egress.System{Env: s.o.Env}),
+		Hosts:   egress.Expand(sandbox.Hosts, egress.System{Env: s.o.Env, Read: s.readConfiguration}),
 		Refused: s.refusedHost,
 		Tell:    s.Notify,
 	})
+}
+
+// readConfiguration reads a file of the user's that says where packages come from. What sessions like this one
+// may have made, at whatever level, does not count.
+func (s *Session) readConfiguration(path string) []byte {
+	dir := s.spec.Dir
+	if dir == "" {
+		dir, _ = os.Getwd()
+	}
+	return confine.OwnText(s.spec.Sandbox, confine.Origin{Home: variable(s.o.Env, "HOME"), Dir: dir}, path)
 }
 
 // hostCall is in the numbers of what is held here, connects and calls of functions. The stage counts its own calls from 1.

@@ -240,7 +240,8 @@ func TestExpand_FindsTheRegistriesOfTheUser(t *testing.T) {
 	t.Parallel()
 	root, home := t.TempDir(), t.TempDir()
 	public := []string{"pypi.org:443", "files.pythonhosted.org:443", "registry.npmjs.org:443", "cloud.r-project.org:443", "cran.r-project.org:443", "cran.rstudio.com:443"}
-	system := System{Root: root, Env: []string{"HOME=" + home}}
+	read := func(path string) []byte { text, _ := os.ReadFile(path); return text }
+	system := System{Root: root, Env: []string{"HOME=" + home}, Read: read}
 	if got := Expand([]string{"a.org", workers.HostsOfPackages}, system); !slices.Equal(got, append([]string{"a.org"}, public...)) {
 		t.Errorf("without configuration: got %q", got)
 	}

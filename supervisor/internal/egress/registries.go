@@ -1,10 +1,8 @@
 package egress
 
 import (
-	"io"
 	"net"
 	"net/url"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -17,6 +15,8 @@ import (
 type System struct {
 	Env  []string
 	Root string // before each absolute path that is not the user's; "" but in tests
+	// Read reads a file; it returns nil for one that a session may have made, or to which it may have led.
+	Read func(path string) []byte
 }
 
 func (s System) variable(name string) string {
@@ -27,9 +27,6 @@ func (s System) variable(name string) string {
 	}
 	return ""
 }
-
-// maxConfiguration bounds how much of a configuration file is read, in bytes.
-const maxConfiguration = 1 << 20
 
 // A registry is a kind of place that packages come from, and where its address is configured.
 // Only the files of the user and the machine count: a session may write those of its workspace.
@@ -93,7 +90,7 @@ func (r registry) hosts(s System) []string {
 		texts = append(texts, s.variable(v))
 	}
 	for _, f := range r.files {
-		texts = append(texts, r.linesOf(s.path(f))...)
+		texts = append(texts, r.linesIn(s.Read(s.path(f)))...)
 	}
 	var found []string
 	add := func(h string) {
@@ -150,18 +147,8 @@ func (s System) path(file string) string {
 	return ""
 }
 
-// linesOf returns the lines of a file that name addresses.
-func (r registry) linesOf(path string) []string {
-	f, err := os.Open(path)
-	if path == "" || err != nil {
-		return nil
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxConfiguration))
-	if err != nil {
-		return nil
-	}
-	var lines []string
+// linesIn returns the lines of a text that name addresses.
+func (r registry) linesIn(text []byte) (lines []string) {
 	for line := range strings.Lines(string(text)) {
 		if r.line.MatchString(line) {
 			lines = append(lines, line)
