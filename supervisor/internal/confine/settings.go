@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -32,27 +31,27 @@ type settingsFile struct {
 
 var settingsFiles = []settingsFile{
 	{".Renviron", plainVariables}, {".Rprofile", plainProfile},
-	{".condarc", withoutLogins}, {".config/pip/pip.conf", withoutLogins}, {".pip/pip.conf", withoutLogins}, {".config/uv/uv.toml", withoutLogins},
+	{".condarc", plainIndexes}, {".config/pip/pip.conf", plainIndexes}, {".pip/pip.conf", plainIndexes}, {".config/uv/uv.toml", plainIndexes},
 }
 
 // toolFiles are files that may hold logins in other shown places: addresses of repositories with a password in them,
 // settings of one installation, variables of an environment. It gets files without those that have one.
 var toolFiles = []settingsFile{
-	{".asdf/.git/config", withoutLogins}, {".asdf/plugins/*/.git/config", withoutLogins}, {".nvm/.git/config", withoutLogins}, {".pyenv/.git/config", withoutLogins}, {".pyenv/plugins/*/.git/config", withoutLogins},
-	{".rbenv/.git/config", withoutLogins}, {".rbenv/plugins/*/.git/config", withoutLogins}, {".opam/config", withoutLogins}, {".opam/repo/repos-config", withoutLogins},
-	{".cache/pre-commit/*/.git/config", withoutLogins}, {".cache/uv/git-v*/db/*/config", withoutLogins}, {".cache/uv/git-v*/db/*/FETCH_HEAD", withoutLogins},
-	{".cargo/git/db/*/config", withoutLogins}, {".cargo/git/db/*/FETCH_HEAD", withoutLogins}, {".cargo/registry/index/*/.git/config", withoutLogins}, {".cargo/registry/index/*/.git/FETCH_HEAD", withoutLogins},
-	{".julia/registries/*/.git/config", withoutLogins}, {".julia/environments/*/Manifest.toml", withoutLogins}, {".julia/environments/*/Project.toml", withoutLogins}, {".npm/_npx/*/package-lock.json", withoutLogins}, {".npm/_npx/*/node_modules/.package-lock.json", withoutLogins},
-	{".cache/pre-commit/db.db", nothingWithLogin}, {".julia/clones/*/config", withoutLogins}, {".julia/clones/*/FETCH_HEAD", withoutLogins},
-	{"go/pkg/mod/cache/vcs/*/config", withoutLogins}, {"go/pkg/mod/cache/vcs/*/FETCH_HEAD", withoutLogins}, {"go/pkg/mod/cache/vcs/*.info", withoutLogins},
-	{".conda/pkgs/urls", withoutLogins}, {".conda/pkgs/urls.txt", withoutLogins}, {"*conda*/pkgs/urls.txt", withoutLogins}, {"*forge*/pkgs/urls.txt", withoutLogins}, {".local/share/r-miniconda/pkgs/urls.txt", withoutLogins},
-	{"*conda*/.condarc", withoutLogins}, {"*forge*/.condarc", withoutLogins}, {".local/share/r-miniconda/.condarc", withoutLogins},
-	{".conda/envs/*/pip.conf", withoutLogins}, {".virtualenvs/*/pip.conf", withoutLogins}, {".local/share/virtualenvs/*/pip.conf", withoutLogins}, {".cache/pypoetry/virtualenvs/*/pip.conf", withoutLogins},
-	{".asdf/installs/python/*/pip.conf", withoutLogins}, {".pyenv/versions/*/pip.conf", withoutLogins}, {".local/share/uv/python/*/pip.conf", withoutLogins}, {".local/share/mise/installs/python/*/pip.conf", withoutLogins},
+	{".asdf/.git/config", plainRepository}, {".asdf/plugins/*/.git/config", plainRepository}, {".nvm/.git/config", plainRepository}, {".pyenv/.git/config", plainRepository}, {".pyenv/plugins/*/.git/config", plainRepository},
+	{".rbenv/.git/config", plainRepository}, {".rbenv/plugins/*/.git/config", plainRepository}, {".opam/config", withoutLogins}, {".opam/repo/repos-config", withoutLogins},
+	{".cache/pre-commit/*/.git/config", plainRepository}, {".cache/uv/git-v*/db/*/config", plainRepository}, {".cache/uv/git-v*/db/*/FETCH_HEAD", withoutLogins},
+	{".cargo/git/db/*/config", plainRepository}, {".cargo/git/db/*/FETCH_HEAD", withoutLogins}, {".cargo/registry/index/*/.git/config", plainRepository}, {".cargo/registry/index/*/.git/FETCH_HEAD", withoutLogins},
+	{".julia/registries/*/.git/config", plainRepository}, {".julia/environments/*/Manifest.toml", withoutLogins}, {".julia/environments/*/Project.toml", withoutLogins}, {".npm/_npx/*/package-lock.json", withoutLogins}, {".npm/_npx/*/node_modules/.package-lock.json", withoutLogins},
+	{".cache/pre-commit/db.db", nothingWithLogin}, {".julia/clones/*/config", plainRepository}, {".julia/clones/*/FETCH_HEAD", withoutLogins},
+	{"go/pkg/mod/cache/vcs/*/config", plainRepository}, {"go/pkg/mod/cache/vcs/*/FETCH_HEAD", withoutLogins}, {"go/pkg/mod/cache/vcs/*.info", withoutLogins},
+	{".conda/pkgs/urls", plainIndexes}, {".conda/pkgs/urls.txt", plainIndexes}, {"*conda*/pkgs/urls.txt", plainIndexes}, {"*forge*/pkgs/urls.txt", plainIndexes}, {".local/share/r-miniconda/pkgs/urls.txt", plainIndexes},
+	{"*conda*/.condarc", plainIndexes}, {"*forge*/.condarc", plainIndexes}, {".local/share/r-miniconda/.condarc", plainIndexes},
+	{".conda/envs/*/pip.conf", plainIndexes}, {".virtualenvs/*/pip.conf", plainIndexes}, {".local/share/virtualenvs/*/pip.conf", plainIndexes}, {".cache/pypoetry/virtualenvs/*/pip.conf", plainIndexes},
+	{".asdf/installs/python/*/pip.conf", plainIndexes}, {".pyenv/versions/*/pip.conf", plainIndexes}, {".local/share/uv/python/*/pip.conf", plainIndexes}, {".local/share/mise/installs/python/*/pip.conf", plainIndexes},
 	{".asdf/installs/nodejs/*/etc/npmrc", plainRegistries}, {".nvm/versions/node/*/etc/npmrc", plainRegistries}, {".volta/tools/image/node/*/etc/npmrc", plainRegistries}, {".local/share/mise/installs/node/*/etc/npmrc", plainRegistries}, {".local/share/pnpm/nodejs/*/etc/npmrc", plainRegistries},
 	{".conda/envs/*/conda-meta/state", plainState}, {"*conda*/conda-meta/state", plainState}, {"*conda*/envs/*/conda-meta/state", plainState}, {"*forge*/conda-meta/state", plainState}, {"*forge*/envs/*/conda-meta/state", plainState}, {".local/share/r-miniconda/envs/*/conda-meta/state", plainState},
-	{".conda/envs/*/etc/conda/activate.d/env_vars.sh", plainVariables}, {"*conda*/envs/*/etc/conda/activate.d/env_vars.sh", plainVariables}, {"*forge*/envs/*/etc/conda/activate.d/env_vars.sh", plainVariables},
-	{".virtualenvs/*/bin/postactivate", plainVariables}, {".virtualenvs/*/bin/activate", plainVariables}, {".virtualenvs/postactivate", plainVariables}, {".local/share/virtualenvs/*/bin/activate", plainVariables},
+	{".conda/envs/*/etc/conda/activate.d/env_vars.sh", plainScript}, {"*conda*/envs/*/etc/conda/activate.d/env_vars.sh", plainScript}, {"*forge*/envs/*/etc/conda/activate.d/env_vars.sh", plainScript},
+	{".virtualenvs/*/bin/postactivate", plainScript}, {".virtualenvs/*/bin/activate", plainScript}, {".virtualenvs/postactivate", plainScript}, {".local/share/virtualenvs/*/bin/activate", plainScript},
 }
 
 // settings are the files that are written for a session, and their sources.
@@ -155,18 +154,6 @@ func writeNew(file string, text []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// plainVariables leaves out the variables of a file that hold secrets.
-func plainVariables(text []byte) []byte {
-	var plain []byte
-	for line := range bytes.Lines(text) {
-		variable := strings.TrimPrefix(strings.TrimSpace(string(line)), "export ")
-		if len(workers.SecretVariables([]string{variable})) == 0 {
-			plain = append(plain, withoutLogins(line)...)
-		}
-	}
-	return plain
-}
-
 // nothingWithLogin returns what has no login in it, and nothing of what has.
 func nothingWithLogin(text []byte) []byte {
 	if len(workers.LoginVariables([]string{"=" + string(text)})) > 0 {
@@ -174,19 +161,6 @@ func nothingWithLogin(text []byte) []byte {
 	}
 	return text
 }
-
-// plainRegistries leaves out the lines of npm's settings that hold logins.
-func plainRegistries(text []byte) []byte {
-	var plain []byte
-	for line := range bytes.Lines(text) {
-		if key, _, _ := bytes.Cut(line, []byte("=")); !registryLogin.Match(key) {
-			plain = append(plain, withoutLogins(line)...)
-		}
-	}
-	return plain
-}
-
-var registryLogin = regexp.MustCompile(`(?i)_auth|token|password|username|email|_?otp\b|^\s*(cert|key)\b`)
 
 // plainState leaves out the variables of an environment of conda's that hold secrets.
 func plainState(text []byte) []byte {
@@ -198,7 +172,7 @@ func plainState(text []byte) []byte {
 	whole := true
 	for name, value := range variables {
 		entry := fmt.Sprint(name, "=", value)
-		if len(workers.SecretVariables([]string{entry})) > 0 || len(workers.LoginVariables([]string{entry})) > 0 {
+		if hasSecret(entry) || string(withoutAnyLogin([]byte(entry))) != entry {
 			delete(variables, name)
 			whole = false
 		}
@@ -212,39 +186,6 @@ func plainState(text []byte) []byte {
 	}
 	return plain
 }
-
-// plainProfile empties the texts in a profile of R that are secrets, by their names or their form. Lines that have
-// one all the same are left out.
-func plainProfile(text []byte) []byte {
-	var plain []byte
-	for line := range bytes.Lines(text) {
-		var kept []byte
-		from := 0
-		for _, at := range rText.FindAllIndex(line, -1) {
-			name, value := rName.FindSubmatch(line[:at[0]]), string(line[at[0]+1:at[1]-1])
-			kept = append(kept, line[from:at[0]]...)
-			if from = at[0]; name != nil && len(workers.SecretVariables([]string{string(name[1]) + "=" + value})) > 0 {
-				kept, from = append(kept, `""`...), at[1]
-			}
-		}
-		if kept = append(kept, line[from:]...); len(workers.SecretVariables([]string{"=" + string(kept)})) == 0 {
-			plain = append(plain, withoutLogins(kept)...)
-		}
-	}
-	return plain
-}
-
-// rText matches a text in R, rName what stands before one that is the value of a name.
-var (
-	rText = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'`)
-	rName = regexp.MustCompile("([A-Za-z.][\\w.]*)[\"'`]?\\s*(?:=|<-)\\s*$")
-)
-
-// login matches a login between the scheme and the host of a URL, and a token of conda's in its path.
-var login = regexp.MustCompile(`(://)[^/\s"']*@|(/t/)[^/\s"']+(/)`)
-
-// withoutLogins cuts the logins out of URLs.
-func withoutLogins(text []byte) []byte { return login.ReplaceAll(text, []byte("$1$2$3")) }
 
 // plainGit are the settings of git's that name no programs, addresses or further files, by section and
 // name. Without those of LFS git would commit the content of files in the place of their pointers.

@@ -1,0 +1,230 @@
+package confine
+
+import (
+	"bytes"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// A login is known by the name that it has, by its own form, or by its place in an address.
+
+// secretAt matches a name and what gives it a value, in settings, scripts, headers and code.
+var secretAt = regexp.MustCompile("([A-Za-z_][\\w.-]*)[\"'`]?\\s*(?:=|:|<<?-)\\s*")
+
+// hasSecret reports whether a line or text has a value with the name or form of a secret.
+func hasSecret(text string) bool {
+	for _, at := range secretAt.FindAllStringSubmatchIndex(text, -1) {
+		if value := strings.Trim(text[at[1]:], " \t\r\n\"'`;"); value != "" && isSecret(text[at[2]:at[3]], value) {
+			return true
+		}
+	}
+	return isSecret("", strings.TrimSpace(text)) || slices.ContainsFunc(strings.FieldsFunc(text, betweenWords), func(word string) bool { return isSecret("", word) })
+}
+
+func betweenWords(r rune) bool { return strings.ContainsRune(" \t\r\n\"'`,;=${}[]()<>", r) }
+
+// isSecretName reports whether a variable, setting or option has the name of a secret.
+func isSecretName(name string) bool { return isSecret(name, "") }
+
+func isSecret(name, value string) bool {
+	name = wordsInName.ReplaceAllString(separators.Replace(name), "${1}_$2")
+	return len(workers.SecretVariables([]string{name + "=" + value})) > 0
+}
+
+var (
+	separators  = strings.NewReplacer(".", "_", "-", "_")
+	wordsInName = regexp.MustCompile(`([a-z])([A-Z])`)
+)
+
+// condaToken matches a token of conda's in the path of an address.
+var condaToken = regexp.MustCompile(`(/t/)[^/\s"']+(/)`)
+
+// withoutLogins cuts the logins out of URLs.
+func withoutLogins(text []byte) []byte {
+	var plain []byte
+	for line := range bytes.Lines(text) {
+		at := 0
+		for {
+			scheme := bytes.Index(line[at:], []byte("://"))
+			if scheme < 0 {
+				break
+			}
+			host := at + scheme + len("://")
+			plain = append(plain, line[at:host]...)
+			at = host + lengthOfLogin(line[host:], quoteAround(line[:host]))
+		}
+		plain = append(plain, line[at:]...)
+	}
+	return condaToken.ReplaceAll(plain, []byte("$1$2"))
+}
+
+// schemeOf matches the scheme of a URL and a quote before it.
+var schemeOf = regexp.MustCompile(`(["'])[\w+.-]*://$`)
+
+// quoteAround returns the quote that ends a URL, by what stands before its host; 0 for none. An apostrophe may stand
+// anywhere.
+func quoteAround(before []byte) byte {
+	if quote := schemeOf.FindSubmatch(before); quote != nil {
+		return quote[1][0]
+	}
+	if bytes.Count(before, []byte(`"`))%2 == 1 {
+		return '"'
+	}
+	return 0
+}
+
+// lengthOfLogin returns the length of the login at the start of what follows a scheme. It may have anything in it
+// but a slash.
+func lengthOfLogin(rest []byte, quote byte) int {
+	if end := bytes.IndexAny(rest, "/\r\n"); end >= 0 {
+		rest = rest[:end]
+	}
+	if end := bytes.IndexByte(rest, quote); quote != 0 && end >= 0 {
+		rest = rest[:end]
+	}
+	word := rest
+	if end := bytes.IndexAny(rest, " \t"); end >= 0 {
+		word = rest[:end]
+	}
+	length := bytes.LastIndexByte(word, '@') + 1
+	if length == 0 && withSpace.Match(rest) {
+		length = bytes.LastIndexByte(rest, '@') + 1
+	}
+	return length
+}
+
+// withSpace matches a password with a space in it, which is no port.
+var withSpace = regexp.MustCompile(`^[^\s:@]*:[^\s@]*[^\d\s@][^\s@]*\s[^@]*@`)
+
+// withoutScheme matches a login before a host that has no scheme, as that of a proxy may.
+var withoutScheme = regexp.MustCompile("(^|[\\s\"'=])[^\\s\"'`=:/@${(]+:[^\\s/:]\\S*@")
+
+// withoutAnyLogin cuts out logins without a scheme, too.
+func withoutAnyLogin(text []byte) []byte {
+	return withoutScheme.ReplaceAll(withoutLogins(text), []byte("$1"))
+}
+
+// plainLines leaves out the lines that have a secret, or of which nothing is plain, and those in which such a value
+// goes on.
+func plainLines(text []byte, plain func(line []byte) []byte, goesOn func(value, next string) bool) []byte {
+	var kept []byte
+	secret := ""
+	for line := range bytes.Lines(text) {
+		if secret != "" && goesOn(secret, string(line)) {
+			secret += string(line)
+			continue
+		}
+		if now := plain(line); now == nil || hasSecret(string(now)) {
+			secret = string(line)
+		} else {
+			kept, secret = append(kept, now...), ""
+		}
+	}
+	return kept
+}
+
+// plainVariables leaves out the secret variables of a file of R's, which has one in each line.
+func plainVariables(text []byte) []byte {
+	return plainLines(text, withoutAnyLogin, func(_, next string) bool {
+		return strings.TrimSpace(next) != "" && !variableLine.MatchString(next)
+	})
+}
+
+var variableLine = regexp.MustCompile(`^\s*(#|(export\s+)?[A-Za-z_.][\w.]*\s*=\s*[^\s=])`)
+
+// plainScript leaves out the lines of a shell script that have a secret, with all of a text in quotes.
+func plainScript(text []byte) []byte {
+	return plainLines(text, withoutLogins, func(value, _ string) bool { return isOpen.MatchString(value) })
+}
+
+// isOpen matches lines of a shell script that go on in the next one.
+var isOpen = regexp.MustCompile(`^(?:[^"'\\]|\\[^\n]|"(?:[^"\\]|\\(?s:.))*"|'[^']*')*(?:\\\n|"(?:[^"\\]|\\(?s:.))*|'[^']*)$`)
+
+// plainIndexes leaves out the lines of settings that have a secret, and the tokens in the paths of addresses.
+func plainIndexes(text []byte) []byte {
+	return plainLines(text, func(line []byte) []byte { return withoutTokens(plainSetting(line)) }, settingGoesOn)
+}
+
+// plainSetting cuts the logins out of a line of settings. There is nothing plain in the name of a secret alone: its
+// value comes in the next lines.
+func plainSetting(line []byte) []byte {
+	if name := nameAlone.FindSubmatch(line); name != nil && isSecretName(string(name[1])) {
+		return nil
+	}
+	return withoutAnyLogin(line)
+}
+
+var nameAlone = regexp.MustCompile(`^[\s-]*["']?([\w.-]+)["']?\s*[=:]\s*["'|>+-]*\s*$`)
+
+// settingGoesOn reports whether a value goes on: in lines that are further in, after a backslash, in brackets, in
+// three quotes, or up to the end of a key.
+func settingGoesOn(value, next string) bool {
+	first, _, _ := strings.Cut(value, "\n")
+	return strings.TrimSpace(next) != "" && margin(next) > margin(first) || strings.HasSuffix(strings.TrimRight(value, "\r\n"), `\`) ||
+		strings.Count(value, "[")+strings.Count(value, "{") > strings.Count(value, "]")+strings.Count(value, "}") ||
+		strings.Count(value, `"""`)%2 == 1 || strings.Count(value, `'''`)%2 == 1 ||
+		strings.Contains(value, "-----BEGIN") && !strings.Contains(value, "-----END")
+}
+
+func margin(line string) int { return len(line) - len(strings.TrimLeft(line, " \t")) }
+
+// plainRegistries leaves out the lines of npm's settings that hold logins.
+func plainRegistries(text []byte) []byte {
+	var kept []byte
+	for line := range bytes.Lines(text) {
+		if key, _, _ := bytes.Cut(line, []byte("=")); !registryLogin.Match(key) {
+			kept = append(kept, line...)
+		}
+	}
+	return plainLines(kept, plainSetting, settingGoesOn)
+}
+
+var registryLogin = regexp.MustCompile(`(?i)_auth|token|password|username|email|_?otp\b|^\s*(cert|key)\b`)
+
+// plainRepository leaves out the lines of a repository's settings that have a secret, and the headers that git adds.
+func plainRepository(text []byte) []byte {
+	return plainLines(text, func(line []byte) []byte {
+		if gitHeader.Match(line) {
+			return nil
+		}
+		return plainSetting(line)
+	}, settingGoesOn)
+}
+
+var gitHeader = regexp.MustCompile(`(?i)^\s*extraheader\s*=`)
+
+var (
+	// addressPath matches the path of an address, and what stands before it.
+	addressPath = regexp.MustCompile(`(://[^/\s"']*)((?:/[^/\s"'?#,\]}]*)+)`)
+	afterT      = regexp.MustCompile(`((?:^|[/\s"'])t/)[^/\s"',]+`)
+	letters     = regexp.MustCompile(`[A-Za-z0-9]{16,}`)
+	hasLetter   = regexp.MustCompile(`[A-Za-z]`)
+)
+
+// withoutTokens cuts out what looks like a token in the paths of addresses.
+func withoutTokens(line []byte) []byte {
+	line = afterT.ReplaceAll(line, []byte("$1"))
+	return addressPath.ReplaceAllFunc(line, func(address []byte) []byte {
+		found := addressPath.FindSubmatch(address)
+		parts := strings.Split(string(found[2]), "/")
+		for i, part := range parts {
+			if hasSecret(part) || !strings.Contains(part, ".") && slices.ContainsFunc(letters.FindAllString(part, -1), isMixed) {
+				parts[i] = ""
+			}
+		}
+		return append(found[1], strings.Join(parts, "/")...)
+	})
+}
+
+// isMixed reports whether a long word has letters and digits as no name has: in both cases, or digits in more than
+// one place.
+func isMixed(word string) bool {
+	digits := numbers.FindAllString(word, 2)
+	bothCases := word != strings.ToLower(word) && word != strings.ToUpper(word)
+	return hasLetter.MatchString(word) && (len(digits) == 2 || len(digits) == 1 && bothCases)
+}
+
+var numbers = regexp.MustCompile(`[0-9]+`)

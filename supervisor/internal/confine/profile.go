@@ -1,0 +1,354 @@
+package confine
+
+import (
+	"bytes"
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A profile of R is code, so it is read as R reads it: by tokens, brackets and the ends of expressions. What has the
+// name of a secret gets an empty text, whatever expression its value is. Where the text is no R, the rest is left out.
+
+// plainProfile returns a profile of R without its secrets and comments.
+func plainProfile(text []byte) []byte {
+	p := &rProfile{text: text}
+	p.read()
+	p.level(0, len(p.tokens), true, false)
+	return p.edited()
+}
+
+type rKind byte
+
+const (
+	rText    rKind = 't'
+	rName    rKind = 'n'
+	rNumber  rKind = '0'
+	rGrowing rKind = 'o' // an operator or a word after which an expression goes on
+	rLeft    rKind = '=' // assigns what comes after it
+	rRight   rKind = '>' // assigns what comes before it
+	rOpen    rKind = '('
+	rClose   rKind = ')'
+	rComma   rKind = ',' // or a semicolon
+	rLine    rKind = '\n'
+)
+
+type rToken struct {
+	kind     rKind
+	from, to int
+	close    int // of an opening bracket: the index of the closing one
+}
+
+// An rProfile is a profile of R, and what is to be put in the place of parts of it.
+type rProfile struct {
+	text   []byte
+	tokens []rToken
+	edits  []rEdit
+	end    int // of what is understood
+}
+
+type rEdit struct {
+	from, to int
+	text     string
+}
+
+// rForms are the tokens of R but for raw texts, in the order in which they are tried.
+var rForms = []struct {
+	kind rKind
+	form *regexp.Regexp
+}{
+	{0, regexp.MustCompile(`^[ \t\r\f\x{a0}]+`)},
+	{rLine, regexp.MustCompile(`^\n`)},
+	{rText, regexp.MustCompile(`(?s)^(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')`)},
+	{rName, regexp.MustCompile("(?s)^`(?:[^`\\\\]|\\\\.)*`")},
+	{rNumber, regexp.MustCompile(`^\.?[0-9][\w.]*`)},
+	{rName, regexp.MustCompile(`^[\pL._][\pL\pN._]*`)},
+	{rGrowing, regexp.MustCompile(`^(?:%[^%\n]*%|[=!<>]=|\|>|::+)`)},
+	{rLeft, regexp.MustCompile(`^(?:<<?-|:=|=)`)},
+	{rRight, regexp.MustCompile(`^->>?`)},
+	{rGrowing, regexp.MustCompile(`^[-+*/^~?!&|<>:$@\\]`)},
+	{rOpen, regexp.MustCompile(`^[(\[{]`)},
+	{rClose, regexp.MustCompile(`^[)\]}]`)},
+	{rComma, regexp.MustCompile(`^[,;]`)},
+}
+
+var (
+	rWords   = []string{"if", "else", "for", "in", "while", "repeat", "function"}
+	rComment = regexp.MustCompile(`^#[^\n]*`)
+	rRaw     = regexp.MustCompile(`^[rR](["'])(-*)([(\[{])`)
+	rClosing = map[byte]byte{'(': ')', '[': ']', '{': '}'}
+)
+
+// maxNested bounds the brackets around an expression.
+const maxNested = 200
+
+// read finds the tokens, up to the expression that is no R.
+func (p *rProfile) read() {
+	var open []int
+	at := 0
+	for at < len(p.text) {
+		kind, length := p.tokenAt(at)
+		t := rToken{kind: kind, from: at, to: at + length}
+		switch {
+		case length == 0, kind == rOpen && len(open) == maxNested:
+			p.endBefore(append(open, len(p.tokens))[0])
+			return
+		case kind == rOpen:
+			open = append(open, len(p.tokens))
+		case kind == rClose:
+			if len(open) == 0 || rClosing[p.text[p.tokens[open[len(open)-1]].from]] != p.text[at] {
+				p.endBefore(append(open, len(p.tokens))[0])
+				return
+			}
+			p.tokens[open[len(open)-1]].close = len(p.tokens)
+			open = open[:len(open)-1]
+		}
+		if at = t.to; kind != 0 {
+			p.tokens = append(p.tokens, t)
+		}
+	}
+	if p.end = at; len(open) > 0 {
+		p.endBefore(open[0])
+	}
+}
+
+// tokenAt returns the kind and length of a token; 0 is the kind of what stands between tokens, and the length where
+// there is none.
+func (p *rProfile) tokenAt(at int) (rKind, int) {
+	rest := p.text[at:]
+	if comment := rComment.Find(rest); comment != nil {
+		p.edits = append(p.edits, rEdit{at, at + len(comment), ""})
+		return 0, len(comment)
+	}
+	if raw := rRaw.FindSubmatch(rest); raw != nil {
+		closing := string(rClosing[raw[3][0]]) + string(raw[2]) + string(raw[1])
+		body := bytes.Index(rest[len(raw[0]):], []byte(closing))
+		if body < 0 {
+			return 0, 0
+		}
+		return rText, len(raw[0]) + body + len(closing)
+	}
+	for _, f := range rForms {
+		switch found := f.form.Find(rest); {
+		case found == nil:
+		case slices.Contains(rWords, string(found)):
+			return rGrowing, len(found)
+		default:
+			return f.kind, len(found)
+		}
+	}
+	return 0, 0
+}
+
+// endBefore leaves out the expression at the top that has a token, and what comes after it.
+func (p *rProfile) endBefore(token int) {
+	p.tokens = p.tokens[:token]
+	for i := 0; ; {
+		j := p.after(i, true)
+		if j >= len(p.tokens) {
+			p.tokens = p.tokens[:min(i, len(p.tokens))]
+			break
+		}
+		i = j + 1
+	}
+	if n := len(p.tokens); n > 0 {
+		p.end = p.tokens[n-1].to
+	}
+}
+
+// after returns where the expression ends that begins at a token. Between round and square brackets it goes on in
+// the next line.
+func (p *rProfile) after(i int, lines bool) int {
+	for growing := true; i < len(p.tokens); i++ {
+		switch p.tokens[i].kind {
+		case rComma, rClose:
+			return i
+		case rLine:
+			if lines && !growing && !p.isElse(i) {
+				return i
+			}
+		case rOpen:
+			growing = i > 0 && p.isHead(i)
+			i = p.tokens[i].close
+		case rGrowing, rLeft, rRight:
+			growing = true
+		default:
+			growing = false
+		}
+	}
+	return i
+}
+
+// isElse reports whether the next word is else.
+func (p *rProfile) isElse(i int) bool {
+	for i < len(p.tokens) && p.tokens[i].kind == rLine {
+		i++
+	}
+	return i < len(p.tokens) && p.word(i) == "else"
+}
+
+// isHead reports whether brackets are the first part of a loop, a condition or a function.
+func (p *rProfile) isHead(i int) bool {
+	for i--; i > 0 && p.tokens[i].kind == rLine; i-- {
+	}
+	return slices.Contains([]string{"if", "for", "while", "function", `\`}, p.word(i))
+}
+
+func (p *rProfile) word(i int) string { return string(p.text[p.tokens[i].from:p.tokens[i].to]) }
+
+// next returns the token after one, or after the brackets that it opens.
+func (p *rProfile) next(i int) int {
+	if p.tokens[i].kind == rOpen {
+		i = p.tokens[i].close
+	}
+	return i + 1
+}
+
+// level makes the expressions plain that stand next to each other. Its texts are emptied if they are told to a
+// function that is named like a secret.
+func (p *rProfile) level(i, end int, lines, empty bool) {
+	for i < end {
+		j := min(p.after(i, lines), end)
+		p.expression(i, j, empty)
+		i = j + 1
+	}
+}
+
+// expression makes one expression plain.
+func (p *rProfile) expression(i, end int, empty bool) {
+	from := i // of what is assigned to, or of what is assigned
+	for k := i; k < end; k = p.next(k) {
+		switch p.tokens[k].kind {
+		case rLeft:
+			if name, to := p.trimmed(from, k); to != name+1 { // a text in the place of a name stays one
+				p.parts(name, to, empty)
+			}
+			if p.isSecret(from, k) {
+				p.empty(k+1, end)
+				return
+			}
+			from = k + 1
+		case rRight:
+			if p.isSecret(k+1, end) {
+				p.empty(from, k)
+				p.parts(k+1, end, empty)
+				return
+			}
+		}
+	}
+	p.parts(from, end, empty)
+}
+
+// parts makes plain what has no assignment of its own but within brackets.
+func (p *rProfile) parts(i, end int, empty bool) {
+	for k := i; k < end; k = p.next(k) {
+		switch t := p.tokens[k]; t.kind {
+		case rText:
+			p.plainText(t, empty)
+		case rOpen:
+			first := k + 1
+			inside := empty
+			if p.word(k) == "(" && k > 0 && !p.isHead(k) {
+				var kept bool
+				if inside, kept = p.isSecretCall(k); kept {
+					first = p.after(first, false) + 1
+				}
+				inside = inside || empty
+			}
+			p.level(first, t.close, p.word(k) == "{", inside)
+		}
+	}
+}
+
+// isSecretCall reports whether a call is told a secret: its function is named like one, or it is told such a name
+// and another text. A name that comes first is kept.
+func (p *rProfile) isSecretCall(open int) (is, keepsFirst bool) {
+	if p.isSecret(open-1, open) {
+		return true, false
+	}
+	end, texts := p.tokens[open].close, 0
+	for _, t := range p.tokens[open:end] {
+		if t.kind == rText {
+			texts++
+		}
+	}
+	for i := open + 1; i < end && texts > 1; {
+		j := p.after(i, false)
+		if from, to := p.trimmed(i, j); to == from+1 && p.tokens[from].kind == rText && p.isSecret(from, to) {
+			return true, i == open+1
+		}
+		i = j + 1
+	}
+	return false, false
+}
+
+// isSecret reports whether a name in some tokens is that of a secret.
+func (p *rProfile) isSecret(i, end int) bool {
+	for ; i < end; i++ {
+		if kind := p.tokens[i].kind; kind != rText && kind != rName {
+			continue
+		}
+		if name := strings.Trim(p.word(i), "\"'`"); wholeName.MatchString(name) && isSecretName(name) {
+			return true
+		}
+	}
+	return false
+}
+
+var wholeName = regexp.MustCompile(`^[\w.-]+$`)
+
+// constants are values that are no secrets.
+var constants = []string{"TRUE", "FALSE", "NULL", "NA", "T", "F"}
+
+// empty puts an empty text in the place of an expression. A function stays one.
+func (p *rProfile) empty(i, end int) {
+	switch i, end = p.trimmed(i, end); {
+	case i == end, i+1 == end && slices.Contains(constants, p.word(i)):
+	case p.word(i) == "function", p.word(i) == `\`:
+		p.level(i, end, true, true)
+	default:
+		p.edits = append(p.edits, rEdit{p.tokens[i].from, p.tokens[end-1].to, `""`})
+	}
+}
+
+// trimmed leaves out the ends of lines around an expression.
+func (p *rProfile) trimmed(i, end int) (from, to int) {
+	for i < end && p.tokens[i].kind == rLine {
+		i++
+	}
+	for end > i && p.tokens[end-1].kind == rLine {
+		end--
+	}
+	return i, end
+}
+
+// plainText empties a text, or cuts the logins out of it.
+func (p *rProfile) plainText(t rToken, empty bool) {
+	was := p.text[t.from:t.to]
+	before, after := 1, 1
+	if raw := rRaw.Find(was); raw != nil {
+		before, after = len(raw), len(raw)-1
+	}
+	inner := was[before : len(was)-after]
+	if empty || hasSecret(string(inner)) {
+		p.edits = append(p.edits, rEdit{t.from, t.to, `""`})
+	} else if plain := withoutAnyLogin(inner); !bytes.Equal(plain, inner) {
+		p.edits = append(p.edits, rEdit{t.from + before, t.to - after, string(plain)})
+	}
+}
+
+// edited returns the text with the edits. One within another does not count.
+func (p *rProfile) edited() []byte {
+	slices.SortFunc(p.edits, func(a, b rEdit) int { return cmp.Or(a.from-b.from, b.to-a.to) })
+	var plain []byte
+	at := 0
+	for _, e := range p.edits {
+		if e.from < at || e.to > p.end {
+			continue
+		}
+		plain = append(append(plain, p.text[at:e.from]...), e.text...)
+		at = e.to
+	}
+	return append(plain, p.text[at:p.end]...)
+}
