@@ -114,7 +114,11 @@ func (b *Box) make(n *notification, f *fileCall, paths [2]string) (fd int, err e
 	return -1, b.atNew(paths[0], strings.HasPrefix(f.name, "symlink"), func(s spot) error {
 		switch f.name {
 		case "mkdir", "mkdirat":
-			return b.masked(n, func() error { return unix.Mkdirat(s.dir, s.name, uint32(args[f.paths[0].path+1])) })
+			err := b.masked(n, func() error { return unix.Mkdirat(s.dir, s.name, uint32(args[f.paths[0].path+1])) })
+			if err == nil {
+				b.noteFresh(s)
+			}
+			return err
 		case "mknod", "mknodat":
 			mode := uint32(args[f.paths[0].path+1])
 			if runsAsOwner(mode) {

@@ -22,6 +22,7 @@ type guard struct {
 
 	making sync.Mutex
 	own    map[string]bool // the directories of repositories that the session made, by identity
+	fresh  []string        // the directories that it made last, by identity; at most mostFresh
 	notes  *os.File        // what own has, for the session's later workers; nil without one
 }
 
@@ -241,20 +242,25 @@ func mayBeGitDir(dir string) bool { return gitDirAt(dir) != missing }
 // make.
 func (b *Box) isForeignBare(dir string) bool { return mayBeGitDir(dir) && !b.isOwn(dir) }
 
+// mostFresh bounds the directories that are remembered until they are repositories.
+const mostFresh = 2048
+
 // noteMade notes that the session made a name, if that makes it the owner of a repository: its .git, a
-// submodule or work tree in that of another, or the last part of a bare one.
+// submodule or work tree in that of another, or the last part of a bare one whose directory it made as
+// well. Somebody else may be making a repository of any other directory.
 func (b *Box) noteMade(full string) {
+	isLast := false
 	switch folded := strings.ToLower(path.Base(full)); {
 	case folded == ".git", otherRepositories[folded], b.isAdded(full):
 	case (folded == "objects" || folded == "head") && isGitDir(path.Dir(full)):
-		full = path.Dir(full)
+		full, isLast = path.Dir(full), true
 	default:
 		return
 	}
 	b.making.Lock()
 	defer b.making.Unlock()
 	id := identity(full)
-	if id == "" || b.own[id] || len(b.own) >= mostOwn {
+	if id == "" || b.own[id] || len(b.own) >= mostOwn || isLast && !slices.Contains(b.fresh, id) {
 		return
 	}
 	if b.own == nil {
@@ -264,6 +270,20 @@ func (b *Box) noteMade(full string) {
 	if b.notes != nil && !strings.Contains(id, "\n") {
 		_, _ = b.notes.WriteString(id + "\n") // else it is protected later, as those of others
 	}
+}
+
+// noteFresh notes that the session made a directory.
+func (b *Box) noteFresh(s spot) {
+	id := identityAt(s.dir, s.name, 0, s.full)
+	if id == "" || !b.isWork(s.full) {
+		return
+	}
+	b.making.Lock()
+	defer b.making.Unlock()
+	if len(b.fresh) >= mostFresh {
+		b.fresh = slices.Delete(b.fresh, 0, mostFresh/2)
+	}
+	b.fresh = append(b.fresh, id)
 }
 
 // isAdded reports whether a path is that of a submodule or a work tree in the directory of a repository, or
