@@ -49,3 +49,9 @@ func isWritable(dir string) bool { return unix.Access(dir, unix.W_OK) == nil }
 func openUnlinked(path string) (*os.File, error) {
 	return os.OpenFile(path, readAtOnce|unix.O_NOFOLLOW_ANY, 0)
 }
+
+// isOwned reports whether a directory is the user's, who can then make it writable.
+func isOwned(dir string) bool {
+	var st unix.Stat_t
+	return unix.Stat(dir, &st) != nil || int(st.Uid) == unix.Geteuid()
+}

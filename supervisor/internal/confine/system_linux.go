@@ -74,3 +74,9 @@ func openUnlinked(path string) (*os.File, error) {
 	}
 	return os.NewFile(uintptr(fd), path), nil
 }
+
+// isOwned reports whether a directory is the user's, who can then make it writable.
+func isOwned(dir string) bool {
+	var st unix.Stat_t
+	return unix.Stat(dir, &st) != nil || int(st.Uid) == unix.Geteuid()
+}

@@ -43,3 +43,6 @@ func isWritable(string) bool { return true }
 
 // openUnlinked opens a file to read, where there are no sessions that could put a link in its path.
 func openUnlinked(path string) (*os.File, error) { return os.OpenFile(path, readAtOnce, 0) }
+
+// isOwned reports whether a directory is the user's.
+func isOwned(string) bool { return true }

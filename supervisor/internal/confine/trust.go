@@ -52,10 +52,21 @@ func hasLinkIn(path string, dirs []string) bool {
 }
 
 // isUsers reports whether no session can have made a file or link, whose directory is without links: it is in
-// the home directory itself, or where something of the lists is, or programs of the user cannot replace it.
+// the home directory itself, or where something of the lists is, or all directories above it are another user's, in
+// which this one makes no names.
 func (p *planner) isUsers(path string) bool {
 	dir := filepath.Dir(path)
-	return !isIn(dir, p.doubted) && (dir == p.home || p.isOfList(dir) || !mayReplace(path))
+	return !isIn(dir, p.doubted) && (dir == p.home || p.isOfList(dir) || !mayReplace(path) && !isBelowOwn(path))
+}
+
+// isBelowOwn reports whether a directory above a path is the user's.
+func isBelowOwn(path string) bool {
+	for dir := filepath.Dir(path); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if isOwned(dir) {
+			return true
+		}
+	}
+	return false
 }
 
 // isOfList reports whether a directory is on the way to a name of the lists, or below one. It may be a workspace

@@ -73,3 +73,19 @@ func TestOwnText_IsNotThatOfASession(t *testing.T) {
 		t.Errorf("without a name: got %q", got)
 	}
 }
+
+// A session can make its workspace a directory in which the user makes no names.
+func TestIsBelowOwn_WhateverTheModeOfTheDirectory(t *testing.T) {
+	t.Parallel()
+	dir := real(t.TempDir()) + "/shut"
+	mkdir(t, dir)
+	if err := os.Chmod(dir, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	if !isBelowOwn(dir + "/link") {
+		t.Error("a directory of the user's that is not writable counts as another user's")
+	}
+	if os.Geteuid() != 0 && isBelowOwn("/usr/bin/link") {
+		t.Error("a directory of the machine's counts as the user's")
+	}
+}
