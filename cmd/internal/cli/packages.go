@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -38,7 +39,11 @@ func (l language) needing(spec workers.Spec, names []string) workers.Spec {
 	if len(names) == 0 {
 		return spec
 	}
-	apart := ofSessions(spec)
+	apart, err := ofSessions(spec)
+	if err != nil {
+		spec.Err = errors.Join(spec.Err, err)
+		return spec
+	}
 	spec.Prepare = append(slices.Clip(spec.Prepare), workers.Preparation{
 		Key:   strings.Join(slices.Concat([]string{"packages", l.name, spec.Path}, names, apart), "\x00"),
 		What:  strings.Join(names, ", "),
@@ -54,12 +59,28 @@ func (l language) needing(spec workers.Spec, names []string) workers.Spec {
 
 // ofSessions returns the directories that sessions in a sandbox write, or that came with their project. Programs
 // outside of the sandbox run nothing of them. Sessions do not write a home directory.
-func ofSessions(spec workers.Spec) (dirs []string) {
+func ofSessions(spec workers.Spec) (dirs []string, err error) {
 	if !spec.Sandbox.Confines() {
-		return nil
+		return nil, nil
 	}
 	dirs = slices.Clone(spec.Sandbox.Writable)
-	for _, dir := range []string{spec.Dir, cmp.Or(spec.Sandbox.Workspace, spec.Dir)} {
+	workspace, err := filepath.Abs(cmp.Or(spec.Sandbox.Workspace, spec.Dir))
+	if err != nil {
+		return nil, err
+	}
+	if found, err := filepath.EvalSymlinks(workspace); err == nil {
+		workspace = found
+	}
+	always, err := keptFile().Kept(workspace)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range always {
+		if g.Write != "" {
+			dirs = append(dirs, g.Write)
+		}
+	}
+	for _, dir := range []string{spec.Dir, workspace} {
 		whole, err := filepath.Abs(dir)
 		project, e := projectOf(dir)
 		if err == nil && e == nil {
@@ -67,7 +88,7 @@ func ofSessions(spec workers.Spec) (dirs []string) {
 		}
 	}
 	home, _ := os.UserHomeDir()
-	return slices.DeleteFunc(dirs, func(dir string) bool { return dir == filepath.Dir(dir) || isBelow(home, dir) })
+	return slices.DeleteFunc(dirs, func(dir string) bool { return dir == filepath.Dir(dir) || isBelow(home, dir) }), nil
 }
 
 // withoutSecrets is an environment for programs that are not ours.

@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/kept"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+func TestOfSessions_AreAlsoTheDirectoriesThatWereAllowedAlways(t *testing.T) {
+	config, workspace := t.TempDir(), filepath.Join(t.TempDir(), "w")
+	t.Setenv("XDG_CONFIG_HOME", config)
+	if err := os.Mkdir(workspace, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	real, err := filepath.EvalSymlinks(workspace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(workspace, link); err != nil {
+		t.Skipf("no links can be made here: %v", err)
+	}
+	env, data := filepath.Join(config, "env"), filepath.Join(config, "data")
+	for _, g := range []session.Grant{{Write: env}, {Read: data}} {
+		if err := kept.Default(os.Getenv).Keep(real, g); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dir := range []string{workspace, link} {
+		for level, want := range map[workers.Level]bool{workers.Workspace: true, workers.ReadOnly: true, workers.Full: false} {
+			dirs, err := ofSessions(workers.Spec{Dir: dir, Sandbox: &workers.Sandbox{Level: level}})
+			if err != nil || slices.Contains(dirs, env) != want || slices.Contains(dirs, data) {
+				t.Errorf("%s, %s: got %q, %v", dir, level, dirs, err)
+			}
+		}
+	}
+}
