@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,6 +35,8 @@ func TestDoctor_ADirectorysOwnRuntime(t *testing.T) {
 		{what: "is tried in a sandbox", want: "ok      the runtime starts"},
 		{what: "is tried in a sandbox from a directory below", from: "a/b", want: "ok      the runtime starts"},
 		{what: "is tried in a sandbox for a person who uses none", settings: full, want: "ok      the runtime starts"},
+		{what: "writes nothing that a person lets sessions write", settings: []string{"writable = [%q]"}, want: "ok      protocol 2025-06-18"},
+		{what: "writes nothing that a person allowed always", settings: []string{"[workspace.%[1]q]", "writable = [%[1]q]"}, want: "ok      protocol 2025-06-18"},
 		{what: "is tried in the sandbox that a person accepts", settings: []string{`sandbox-accept = "landlock"`}, confine: withoutNamespaces, want: weaker},
 		{what: "is not tried without one", settings: full, confine: withoutNamespaces, want: "there is no sandbox here to try it in (host: start: sandbox: user namespace"},
 		{what: "is not tried without one from a directory below", from: "a/b", settings: full, confine: withoutNamespaces, want: "there is no sandbox here to try it in (host: start: sandbox: user namespace"},
@@ -58,7 +61,11 @@ func TestDoctor_ADirectorysOwnRuntime(t *testing.T) {
 			}
 			h.env = slices.DeleteFunc(h.env, func(kv string) bool { return strings.HasPrefix(kv, "XDG_CONFIG_HOME=") })
 			h.env = append(h.env, "XDG_CONFIG_HOME="+t.TempDir(), "CLAUDE_PROJECT_DIR="+project)
-			h.settings(t, strings.Join(c.settings, "\n"))
+			settings := strings.Join(c.settings, "\n")
+			if strings.Contains(settings, "%") {
+				settings = fmt.Sprintf(settings, project)
+			}
+			h.settings(t, settings)
 			cmd := h.command(t, "doctor", "--lang", "python")
 			if c.confine != nil {
 				cmd = c.confine(cmd)

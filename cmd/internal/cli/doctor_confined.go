@@ -45,9 +45,22 @@ func (c caution) serverArgs(place string) []string {
 	case c.trusts:
 		return nil
 	case c.sandbox != nil:
-		return []string{"--sandbox", string(c.sandbox.Level), "--network", string(c.sandbox.Network)}
+		args := []string{"--sandbox", string(c.sandbox.Level), "--network", string(c.sandbox.Network)}
+		if c.sandbox.Accept != "" {
+			args = append(args, "--sandbox-accept", string(c.sandbox.Accept))
+		}
+		return args
 	}
 	return []string{"--dir", place}
+}
+
+// serverEnv is the environment of such a server. What the user's file lets sessions write is not for a stranger's
+// directory.
+func (c caution) serverEnv() []string {
+	if c.trusts || c.sandbox == nil {
+		return nil
+	}
+	return append(os.Environ(), settingsVariable+"="+noSettings)
 }
 
 // apply makes a spec one that doctor may start.

@@ -43,7 +43,7 @@ func examineMCP(ctx context.Context, careful caution, lang, code string, given [
 		if ctx.Err() != nil {
 			break
 		}
-		detail, err := probeMCP(ctx, dir, given, code, era.meta, era.open)
+		detail, err := probeMCP(ctx, dir, given, careful.serverEnv(), code, era.meta, era.open)
 		if err != nil {
 			detail = oneLine(err)
 		}
@@ -76,7 +76,7 @@ const mcpMaxLine = 16 << 20
 // mcpCalls is the number of calls for the median.
 const mcpCalls = 11
 
-func probeMCP(ctx context.Context, dir string, args []string, code string, meta map[string]any, open func(*mcpProbe) error) (detail string, err error) {
+func probeMCP(ctx context.Context, dir string, args, env []string, code string, meta map[string]any, open func(*mcpProbe) error) (detail string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	exe, err := os.Executable()
@@ -84,7 +84,7 @@ func probeMCP(ctx context.Context, dir string, args []string, code string, meta 
 		return "", err
 	}
 	server := exec.CommandContext(ctx, exe, args...)
-	server.Dir = dir
+	server.Dir, server.Env = dir, env
 	in, err := server.StdinPipe()
 	if err != nil {
 		return "", err

@@ -177,15 +177,24 @@ func (c *confinement) origin(f *flag.FlagSet, name string) string {
 	return name + " in " + string(keptFile())
 }
 
-// keptFile is the user's file about sandboxes.
-func keptFile() kept.File { return kept.Default(os.Getenv) }
+// settingsVariable set to noSettings has a server of ours do without the user's file about sandboxes.
+const settingsVariable, noSettings = "TURNSTONE_SANDBOX_SETTINGS", "none"
+
+// keptFile is the user's file about sandboxes; "" where it is not heeded.
+func keptFile() kept.File {
+	if os.Getenv(settingsVariable) == noSettings {
+		return ""
+	}
+	return kept.Default(os.Getenv)
+}
 
 // hideKept hides the directory of the user's file, which says what later sessions may do, where
 // it is not at its usual place, which all sandboxes hide.
 func hideKept(s *workers.Sandbox) {
 	home, _ := os.UserHomeDir()
-	dir := filepath.Dir(string(keptFile()))
-	if keptFile() != "" && !slices.Contains(workers.DefaultHidden(home), dir) && !slices.Contains(s.Hidden, dir) {
+	file := kept.Default(os.Getenv)
+	dir := filepath.Dir(string(file))
+	if file != "" && !slices.Contains(workers.DefaultHidden(home), dir) && !slices.Contains(s.Hidden, dir) {
 		s.Hidden = append(s.Hidden, dir)
 	}
 }
