@@ -251,8 +251,9 @@ func runsNothingApart(t *testing.T, l language) {
 	p := newProject(t)
 	p.write(t, "bin/uv", p.script)
 	python := p.write(t, "bin/python3", p.script)
-	p.write(t, "lib/sitecustomize.py", p.code)
-	p.write(t, "lib/pip/__init__.py", p.code)
+	for _, name := range []string{"sitecustomize.py", "developed.py", "pip/__init__.py"} {
+		p.write(t, filepath.Join("lib", name), p.code)
+	}
 	for name, to := range map[string]string{"link": l.request.Executable, "linked": python} {
 		if err := os.Symlink(to, filepath.Join(p.dir, name)); err != nil {
 			t.Fatal(err)
@@ -265,18 +266,22 @@ func runsNothingApart(t *testing.T, l language) {
 		}
 	}
 	l.request.Env = append(l.request.Env, "PATH="+p.dir+"/bin:"+path, "PYTHONPATH="+p.dir+"/lib")
-	for _, c := range []struct{ what, python, refused string }{
-		{"a python in it", python, "is in a directory of the session"},
-		{"a link to that", p.dir + "/linked", "is in a directory of the session"},
-		{"an environment of another python", p.dir + "/link", ""},
-		{"another python", l.request.Executable, ""},
-		{"an environment elsewhere that finds modules of it", p.environment(t, l.request.Executable), ""},
-		{"a copy of that python, which finds them as well", p.environment(t, l.request.Executable, "--copies"), ""},
+	base := p.userBase(t, l.request.Executable)
+	for _, c := range []struct{ what, python, env, refused string }{
+		{"a python in it", python, "", "is in a directory of the session"},
+		{"a link to that", p.dir + "/linked", "", "is in a directory of the session"},
+		{"an environment of another python", p.dir + "/link", "", ""},
+		{"another python", l.request.Executable, "", ""},
+		{"an environment elsewhere that finds modules of it", p.environment(t, l.request.Executable), "", ""},
+		{"a copy of that python, which finds them as well", p.environment(t, l.request.Executable, "--copies"), "", ""},
+		{"packages of the user that find modules of it", l.request.Executable, "PYTHONUSERBASE=" + base, ""},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			l := l
 			l.request.Executable, l.request.Apart, l.request.Dir = c.python, []string{p.dir}, t.TempDir()
+			l.request.Env = append(slices.Clip(l.request.Env), c.env)
 			env, _, err := l.make(t, "tiny")
+			p.hasNotRun(t)
 			switch {
 			case c.refused != "":
 				if err == nil || !strings.Contains(err.Error(), c.refused) {
@@ -288,8 +293,8 @@ func runsNothingApart(t *testing.T, l language) {
 				if got := l.answer(t, append(env, "PATH="+path)); got != "42" {
 					t.Errorf("got %q", got)
 				}
+				_ = os.Remove(p.ran) // that was as in a session
 			}
-			p.hasNotRun(t)
 		})
 	}
 }
@@ -325,10 +330,30 @@ func (p project) environment(t *testing.T, python string, args ...string) string
 	if err != nil || len(libraries) != 1 {
 		t.Fatalf("got %q, %v", libraries, err)
 	}
-	if err := os.WriteFile(filepath.Join(libraries[0], "project.pth"), []byte(p.dir+"/lib\n"), 0o600); err != nil {
+	p.developIn(t, libraries[0])
+	return filepath.Join(dir, "bin", "python")
+}
+
+// userBase is a directory for PYTHONUSERBASE with the project in development.
+func (p project) userBase(t *testing.T, python string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), python, "-c", "import site; print(site.getusersitepackages())")
+	base := t.TempDir()
+	cmd.Env = append(os.Environ(), "PYTHONUSERBASE="+base)
+	out, err := cmd.Output()
+	if err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(dir, "bin", "python")
+	p.developIn(t, strings.TrimSpace(string(out)))
+	return base
+}
+
+func (p project) developIn(t *testing.T, library string) {
+	t.Helper()
+	path := filepath.Join(library, "project.pth")
+	if err := errors.Join(os.MkdirAll(library, 0o700), os.WriteFile(path, []byte(p.dir+"/lib\nimport developed\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (p project) hasNotRun(t *testing.T) {
