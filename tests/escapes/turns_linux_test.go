@@ -671,3 +671,34 @@ func TestSandbox_HidesOtherMountsOfTheHomeDirectory(t *testing.T) {
 		})
 	}
 }
+
+// A mount shows a hidden place, or something in one, under another name. What else the mount shows is seen.
+func TestSandbox_HidesOtherMountsOfWhatIsHidden(t *testing.T) {
+	t.Parallel()
+	confined.NeedsNamespaces(t)
+	for what, c := range map[string]struct {
+		prepare string
+		hidden  string // its name, "" for none
+	}{
+		"a directory":            {`mkdir again && mount --bind "$HOME/.ssh" again`, "again"},
+		"a file":                 {`touch again && mount --bind "$HOME/.netrc" again`, "again"},
+		"something in it":        {`touch again && mount --bind "$HOME/.ssh/id_ed25519" again`, "again"},
+		"a disk that has it":     {`mv "$HOME/.aws" outside/aws && mkdir "$HOME/.aws" disk && mount --bind outside disk && mount --bind disk/aws "$HOME/.aws"`, "disk/aws"},
+		"in the home directory":  {`mkdir "$HOME/keys" && mount --bind "$HOME/.ssh" "$HOME/keys"`, "home/keys"},
+		"one that is mounted on": {`mkdir again && mount --bind "$HOME/.ssh" again && mount -t tmpfs t again`, ""},
+		"another of that name":   {`mkdir -p again/.ssh other/.ssh && mount --bind other again`, ""},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine(t)
+			attributes := becomeRoot()
+			attributes.Cloneflags |= unix.CLONE_NEWNS
+			m.env = append(m.env, "TMPDIR="+m.sessions)
+			got := m.tries(t, "cd "+quoted(m.base)+" && "+c.prepare, attributes)
+			told := strings.Contains(got, "other names, such as "+filepath.Join(m.base, c.hidden)+",")
+			if !strings.HasPrefix(got, "started: ") || told != (c.hidden != "") || c.hidden == "" && strings.Contains(got, "other names, such as") {
+				t.Errorf("got %q, want a start and a notice about %q", got, c.hidden)
+			}
+		})
+	}
+}

@@ -1,6 +1,8 @@
 package confine
 
 import (
+	"cmp"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,15 +49,19 @@ func unescape(path string) string {
 // A second is another place at which a directory shows, and the mount that it is in.
 type second struct{ path, point string }
 
-// seconds returns where a directory shows besides its own path.
-func seconds(all []mount, dir string) (found []second) {
-	var own mount
+// place returns the mount that shows a path, and the path in its filesystem.
+func place(all []mount, path string) (own mount, at string) {
 	for _, m := range all { // of two at one place the later one shows
-		if inside(dir, m.point) && len(m.point) >= len(own.point) {
+		if inside(path, m.point) && len(m.point) >= len(own.point) {
 			own = m
 		}
 	}
-	at := filepath.Join(own.root, strings.TrimPrefix(dir, own.point))
+	return own, filepath.Join(own.root, strings.TrimPrefix(path, own.point))
+}
+
+// seconds returns where a directory shows besides its own path.
+func seconds(all []mount, dir string) (found []second) {
+	own, at := place(all, dir)
 	for _, m := range all {
 		if m.device != own.device || !inside(at, m.root) {
 			continue
@@ -68,20 +74,79 @@ func seconds(all []mount, dir string) (found []second) {
 	return found
 }
 
-// hideOthers hides the mounts that show the whole home directory under another name. Where the session needs
-// something else of such a mount, only the home directory in it is hidden.
-func (p *planner) hideOthers(needed []string) {
-	home, err := os.Stat(p.home)
-	if err != nil || p.kinds[p.home].Kind != covered {
-		return
+// parts returns where mounts show something in a directory, each with its path in that.
+func parts(all []mount, dir string) map[string]string {
+	found := map[string]string{}
+	own, at := place(all, dir)
+	for _, m := range all {
+		if m.device == own.device && m.root != at && inside(m.root, at) && !inside(m.point, dir) {
+			found[m.point] = filepath.Join(dir, strings.TrimPrefix(m.root, at))
+		}
 	}
+	return found
+}
+
+// hideOthers hides what other mounts show of the home directory as a whole, and of what is hidden.
+func (p *planner) hideOthers(needed []string) {
 	list, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return // not a system that has one
 	}
-	needed = append(needed, p.home)
-	for _, s := range seconds(mounts(string(list)), p.home) {
-		if st, err := os.Stat(s.path); err != nil || !os.SameFile(st, home) {
+	all := mounts(string(list))
+	p.hideHomes(all, append(needed, p.home))
+	p.hideOtherNames(all)
+}
+
+// hideOtherNames hides what mounts show of hidden places, or of something in one.
+func (p *planner) hideOtherNames(all []mount) {
+	names := map[string]bool{}
+	for _, h := range p.closed {
+		if h.at == "" || h.placed {
+			continue
+		}
+		others := parts(all, h.at)
+		for _, s := range seconds(all, h.at) {
+			others[s.path] = h.at
+		}
+		for path, of := range others {
+			if p.mayBeSeen(path) && isOneFile(path, of) {
+				names[path] = true
+			}
+		}
+	}
+	sorted := slices.Sorted(maps.Keys(names))
+	for _, path := range sorted {
+		p.closed = append(p.closed, closedPlace{name: path, at: path, alone: true})
+	}
+	if len(sorted) > 0 {
+		p.notice("mounts show what is hidden under %d other names, such as %s, which are hidden, too", len(sorted), sorted[0])
+	}
+}
+
+// mayBeSeen reports whether the session may see something of the machine at a path.
+func (p *planner) mayBeSeen(path string) bool {
+	k := cmp.Or(p.kinds[path].Kind, p.above(path))
+	return k != hidden && !(p.kinds[path].Kind == "" && k.isEmpty())
+}
+
+// isOneFile reports whether two paths lead to one file or directory.
+func isOneFile(a, b string) bool {
+	first, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	second, err := os.Stat(b)
+	return err == nil && os.SameFile(first, second)
+}
+
+// hideHomes hides the mounts that show the whole home directory under another name. Where the session needs
+// something else of such a mount, only the home directory in it is hidden.
+func (p *planner) hideHomes(all []mount, needed []string) {
+	if p.kinds[p.home].Kind != covered {
+		return
+	}
+	for _, s := range seconds(all, p.home) {
+		if !isOneFile(s.path, p.home) {
 			continue // something else is mounted over it
 		}
 		holds := func(dir string) bool {

@@ -2,6 +2,7 @@ package confine
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -210,6 +211,26 @@ func TestSeconds_FindsADirectoryUnderOtherNames(t *testing.T) {
 		{"another of that name", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:2 / /users rw - ext4 b rw\n3 1 8:1 / /mnt rw - ext4 a rw\n", nil},
 	} {
 		if got := seconds(mounts(c.list), "/users/me"); !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %v, want %v", c.what, got, c.want)
+		}
+	}
+}
+
+func TestParts_FindsWhatIsInADirectoryUnderOtherNames(t *testing.T) {
+	t.Parallel()
+	const root = "1 0 8:1 / / rw - ext4 a rw\n"
+	for _, c := range []struct {
+		what, list string
+		want       map[string]string
+	}{
+		{"one filesystem", root, nil},
+		{"one in it", root + "2 1 8:1 /users/me/.ssh/old /mnt/k rw - ext4 a rw\n", map[string]string{"/mnt/k": "/users/me/.ssh/old"}},
+		{"one of a disk that is mounted there", root + "2 1 8:2 /keys /users/me/.ssh rw - ext4 b rw\n3 1 8:2 /keys/id /mnt/id rw - ext4 b rw\n", map[string]string{"/mnt/id": "/users/me/.ssh/id"}},
+		{"one mounted in it again", root + "2 1 8:1 /users/me/.ssh/old /users/me/.ssh/new rw - ext4 a rw\n", nil},
+		{"all of it", root + "2 1 8:1 /users/me/.ssh /mnt/k rw - ext4 a rw\n", nil},
+		{"another disk", root + "2 1 8:2 /users/me/.ssh/old /mnt/k rw - ext4 b rw\n", nil},
+	} {
+		if got := parts(mounts(c.list), "/users/me/.ssh"); !maps.Equal(got, c.want) {
 			t.Errorf("%s: got %v, want %v", c.what, got, c.want)
 		}
 	}
