@@ -376,6 +376,22 @@ func TestGuard_ARefusedSettingIsNamed(t *testing.T) {
 	}
 }
 
+// Settings of one work tree add to those of its repository, also of one that the session has added.
+func TestGuard_SettingsOfAWorkTreeAddNoServers(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.outsideDoes(t, m.work, "git config extensions.worktreeConfig true && git config --worktree core.sparseCheckout false && git remote add there https://example.org/x && git -c user.name=T -c user.email=t@example.org commit -q --allow-empty -m first")
+	r := open(t, m, workspace(m))
+	r.Run(t, "import subprocess\ndef git(*args): return subprocess.run(('git',) + args, capture_output=True, text=True).returncode")
+	says(t, r, "print(git('worktree', 'add', '-q', 'z'), git('-C', 'z', 'sparse-checkout', 'set', '--no-cone', '/*'))", "0 0")
+	for _, setting := range []string{"remote.there.pushurl", "remote.there.url", "remote.pushDefault", "branch.z.pushRemote", "branch.z.remote", "submodule.s.url"} {
+		for _, tree := range []string{".", "z"} {
+			says(t, r, "print(git('-C', '"+tree+"', 'config', '--worktree', '"+setting+"', 'x') != 0)", "True")
+		}
+	}
+	says(t, r, "print(git('init', '-q', 'mine'), git('-C', 'mine', 'config', 'extensions.worktreeConfig', 'true'), git('-C', 'mine', 'config', '--worktree', 'remote.o.pushurl', 'x'))", "0 0 0")
+}
+
 // Modes and attributes of other files change as without a sandbox.
 func TestGuard_LeavesModesWorking(t *testing.T) {
 	t.Parallel()

@@ -80,11 +80,19 @@ type gitLines struct {
 // A gitOwner says what a session may do with settings by whose repository they are of.
 type gitOwner struct {
 	own   bool                   // the session made it
+	added bool                   // it is that of a work tree in a repository of somebody else's
 	works func(tree string) bool // reports whether a work tree is that of the repository
 }
 
+// ofServers are the sections that say where a push goes. Settings of one work tree come after those of the
+// repository, and add to its remotes or hide them.
+var ofServers = []string{"branch", "remote", "submodule"}
+
 // isPlain reports whether a session may set something at all.
 func (o gitOwner) isPlain(section, name string) bool {
+	if o.added && slices.Contains(ofServers, section) {
+		return false
+	}
 	return slices.Contains(maySet[section], name) || slices.Contains(mayAdd[section], name) || o.own && slices.Contains(mayOwn[section], name)
 }
 

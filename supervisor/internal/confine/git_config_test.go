@@ -89,6 +89,22 @@ func TestMayBecome_InARepositoryOfItsOwn(t *testing.T) {
 	}
 }
 
+// Settings of one work tree of somebody else's repository do not change where that is pushed.
+func TestMayBecome_InAWorkTreeOfSomebodyElses(t *testing.T) {
+	t.Parallel()
+	added := gitOwner{own: true, added: true}
+	if setting, refused := refusedIn(nil, []byte("[core]\n\tsparseCheckout = true\n[index]\n\tsparse = true\n"), added); refused {
+		t.Errorf("%s is refused", setting)
+	}
+	for _, now := range []string{"[remote \"origin\"]\n\tpushurl = x\n", "[remote \"origin\"]\n\turl = x\n", "[remote]\n\tpushDefault = x\n", "[branch \"main\"]\n\tremote = x\n", "[submodule \"s\"]\n\turl = x\n"} {
+		for _, o := range []gitOwner{added, {added: true}} {
+			if _, refused := refusedIn(nil, []byte(now), o); !refused {
+				t.Errorf("%q is let through", now)
+			}
+		}
+	}
+}
+
 // Settings that git did not write, or not so, are there as well: what is in them is not added once more.
 func TestMayBecome_AddsNothingThatIsThereInAnotherForm(t *testing.T) {
 	t.Parallel()

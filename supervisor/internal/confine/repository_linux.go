@@ -92,7 +92,7 @@ func (b *Box) judgeGit(dir int, git string) error {
 		if name == "commondir" {
 			refused = strings.TrimSpace(string(text)) != linkedTo || !isWorkTree(git)
 		} else {
-			k.setting, refused = refusedIn(nil, text, b.ownerOf(git, true))
+			k.setting, refused = refusedIn(nil, text, b.ownerOf(git, name, true))
 		}
 		if refused {
 			return k
@@ -149,9 +149,14 @@ func hookIn(dir int) (name string, found bool) {
 	}
 }
 
-// ownerOf says whose a repository is.
-func (b *Box) ownerOf(git string, own bool) gitOwner {
-	return gitOwner{own, func(tree string) bool {
+// ownerOf says whose the settings are that a repository, or a work tree of one, has by a name.
+func (b *Box) ownerOf(git, name string, own bool) gitOwner {
+	common := git
+	if isWorkTree(git) {
+		common = path.Dir(path.Dir(git))
+	}
+	added := name == "config.worktree" && b.freedomOf(common+"/config") == nothing
+	return gitOwner{own, added, func(tree string) bool {
 		if !path.IsAbs(tree) {
 			tree = path.Join(git, tree)
 		}
@@ -217,7 +222,7 @@ func (b *Box) setSettings(to spot, now []byte, mode uint32) error {
 	case err != unix.ENOENT:
 		return keptError{path: to.full}
 	}
-	if setting, refused := refusedIn(was, now, b.ownerOf(path.Dir(to.full), b.freedomOf(to.full) != nothing)); refused {
+	if setting, refused := refusedIn(was, now, b.ownerOf(path.Dir(to.full), to.name, b.freedomOf(to.full) != nothing)); refused {
 		return keptError{to.full, setting}
 	}
 	return putSettings(to.dir, to.name, now, mode)
