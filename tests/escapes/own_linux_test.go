@@ -234,6 +234,7 @@ func TestOwn_OrdinaryThingsWork(t *testing.T) {
 		{"archives and bundles", "git init -q a && git -C a commit -q --allow-empty -m x && git -C a bundle create -q ../b HEAD && git clone -q b c 2>/dev/null && git -C a archive HEAD | tar t && git -C a format-patch -1 --stdout > p"},
 		{"sparse checkouts", "git init -q a && cd a && mkdir x y && touch x/1 y/2 && git add . && git commit -q -m x && git sparse-checkout set x && test ! -e y && git sparse-checkout disable && test -e y"},
 		{"directories named as git's", "mkdir hooks config info refs worktrees modules && echo x > hooks/useX.ts && echo x > config/config && mv hooks src && mv config worktrees/ && mkdir -p src/hooks && touch src/hooks/a src/HEAD && rm -r src info refs worktrees modules"},
+		{"submodules named as git's directories", "git init -q a && git -C a commit -q --allow-empty -m x && git init -q b && cd b && git -c protocol.file.allow=always submodule add -q ../a remotes && git -c protocol.file.allow=always submodule add -q ../a x/branches && git commit -q -m y && git -C x/branches status"},
 		{"samples of hooks are removed", "git init -q a && cd a && ls .git/hooks/pre-commit.sample && rm .git/hooks/*.sample && rmdir .git/hooks && mkdir .git/hooks && git commit -q --allow-empty -m x"},
 	} {
 		t.Run(c.what, func(t *testing.T) {

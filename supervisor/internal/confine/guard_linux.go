@@ -134,7 +134,7 @@ func (b *Box) freedomOf(full string) freedom {
 }
 
 // inBare are the names in the directory of a repository that matter.
-var inBare = map[string]bool{"hooks": true, "config": true, "config.worktree": true, "commondir": true, "gitdir": true, "info": true, "modules": true, "worktrees": true}
+var inBare = map[string]bool{"hooks": true, "config": true, "config.worktree": true, "commondir": true, "gitdir": true, "info": true, "modules": true, "worktrees": true, "remotes": true, "branches": true}
 
 // isChecked reports whether a name is one of settings that were checked, and do not have their place yet.
 func isChecked(name string) bool { return strings.HasPrefix(name, checkedSettings) }
@@ -181,6 +181,8 @@ func (b *Box) freedomOfTree(git, below string) freedom {
 // freedomInGit judges a name that matters in the directory of a repository.
 func (b *Box) freedomInGit(git, below string) freedom {
 	switch last := strings.ToLower(path.Base(below)); {
+	case isOldRemote(below) && strings.Contains(path.Dir(below), "/") && !mayBeGitDir(path.Join(git, path.Dir(path.Dir(below)))):
+		return anything // it is in a submodule whose name ends so
 	case !b.isOwn(git) && !b.isOwnWithin(git, below):
 		return nothing
 	case last == "gitdir", last == "attributes": // they name no program
@@ -204,7 +206,15 @@ func protectsInGit(below string) bool {
 	case slices.Contains([]string{"config", "config.worktree", "commondir", "gitdir"}, last), isChecked(last):
 		return true
 	}
-	return strings.HasSuffix("/"+below, "/info/attributes")
+	return strings.HasSuffix("/"+below, "/info/attributes") || isOldRemote(below)
+}
+
+// oldRemotes are the directories in which git still finds remotes that no settings have.
+var oldRemotes = []string{"remotes", "branches"}
+
+// isOldRemote reports whether a path in the directory of a repository is that of such a remote.
+func isOldRemote(below string) bool {
+	return slices.Contains(oldRemotes, strings.ToLower(path.Base(path.Dir(below))))
 }
 
 // isOwnWithin reports whether a path in a repository's directory is in a submodule or a work tree that
@@ -446,13 +456,16 @@ func (b *Box) fills(full string, moving bool) bool {
 	return false
 }
 
-// isHooks reports whether a path is that of the hooks of a repository.
+// isHooks reports whether a path is that of the hooks or old remotes of a repository.
 func (b *Box) isHooks(full string) bool {
-	if !strings.EqualFold(path.Base(full), "hooks") {
-		return false
+	switch name := strings.ToLower(path.Base(full)); {
+	case name == "hooks":
+		git, _ := b.gitAround(full)
+		return git != ""
+	case slices.Contains(oldRemotes, name):
+		return b.isWork(full) && mayBeGitDir(path.Dir(full))
 	}
-	git, _ := b.gitAround(full)
-	return git != ""
+	return false
 }
 
 // isAboveName reports whether a protected name that has slashes begins with a path.

@@ -76,8 +76,10 @@ func (b *Box) judgeGit(dir int, git string) error {
 	if !b.isWork(git) {
 		return nil
 	}
-	if hook, found := hookIn(dir); found {
-		return keptError{path: path.Join(git, "hooks", hook)}
+	for _, name := range append([]string{"hooks"}, oldRemotes...) {
+		if hook, found := hookIn(dir, name); found {
+			return keptError{path: path.Join(git, name, hook)}
+		}
 	}
 	for _, name := range []string{"config", "config.worktree", "commondir"} {
 		text, mode, err := readSettings(dir, name)
@@ -128,13 +130,14 @@ func (b *Box) isLinkOf(s spot) bool {
 	return s.name == "commondir" && isWorkTree(path.Dir(s.full)) && b.freedomOf(s.full) == removal
 }
 
-// hookIn returns a hook that git would run. Hooks that are somewhere else are such.
-func hookIn(dir int) (name string, found bool) {
-	fd, err := unix.Openat(dir, "hooks", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+// hookIn returns a file that git would run or read in a directory of a repository. What is somewhere else is
+// such.
+func hookIn(dir int, below string) (name string, found bool) {
+	fd, err := unix.Openat(dir, below, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return "", err != unix.ENOENT
 	}
-	f := os.NewFile(uintptr(fd), "hooks")
+	f := os.NewFile(uintptr(fd), below)
 	defer f.Close()
 	for {
 		names, err := f.Readdirnames(100)
