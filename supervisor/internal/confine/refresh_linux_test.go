@@ -112,6 +112,13 @@ func TestChanged_FollowsTheFilesOfManyTools(t *testing.T) {
 	if got, want := w.changes(p), []string{"replaced .conda/envs/e/conda-meta/state"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	for p.watch.isStale() { // a file is looked at again for a moment after it has changed
+		w.changes(p)
+	}
+	touch(t, w.home+"/.conda/envs/later/pip.conf", "index-url = https://me:secret@host/") // next to the first
+	if got, want := w.changes(p), []string{"replaced .conda/envs/later/pip.conf"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
 	for want, all := range []int{100, maxToolFiles / 2} { // of each there are some
 		for i := range all {
 			mkdir(t, fmt.Sprintf("%s/.virtualenvs/%d", w.home, i))

@@ -91,12 +91,18 @@ func (s *settings) write() error {
 		texts[f.name] = f.plain(s.read(source))
 	}
 	left := maxToolFiles
+	follow := func(name string) {
+		if left--; left >= 0 {
+			sources.note(p.at(name))
+		}
+	}
 	for _, f := range toolFiles {
+		for _, dir := range p.around(f.name) {
+			follow(dir) // a tool may come
+		}
 		for _, name := range p.candidates(f.name) {
 			source := p.at(name)
-			if left--; left >= 0 {
-				sources.note(source)
-			}
+			follow(name)
 			found := s.find(source)
 			if st, err := os.Stat(found); err != nil || !st.Mode().IsRegular() {
 				continue
@@ -122,6 +128,16 @@ func (s *settings) write() error {
 	}
 	s.files, s.sources, s.unfollowed = files, sources, left < 0
 	return nil
+}
+
+// around returns the directories in which a name that comes may have a form. The home directory is none: what comes
+// there is not shown.
+func (p *planner) around(form string) []string {
+	dir := filepath.Dir(form[:strings.LastIndexByte(form, '*')+1])
+	if dir == "." {
+		return nil
+	}
+	return p.matching(dir)
 }
 
 // candidates returns the names that have a form, there or not, in directories that are there.
