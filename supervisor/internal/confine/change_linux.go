@@ -102,7 +102,7 @@ func (b *Box) target(n *notification, f *fileCall, file string) (int, error) {
 // staysAsItIs reports whether the mode of a path is kept: of what is protected, of a hook, of a directory of
 // hooks, which git skips where it cannot read them, and of what makes a repository.
 func (b *Box) staysAsItIs(full string) bool {
-	return b.protects(full) || b.isHeld(full) && !inBare[strings.ToLower(path.Base(full))] || b.makesRepository(full) || strings.EqualFold(path.Base(full), "hooks") && b.protects(full+"/any")
+	return b.protects(full) || b.isHeld(full) && !inBare[folded(path.Base(full))] || b.makesRepository(full) || folded(path.Base(full)) == "hooks" && b.protects(full+"/any")
 }
 
 // isTrial reports whether a mode differs from that of git's settings in what git tries when it makes a

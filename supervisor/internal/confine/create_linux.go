@@ -732,7 +732,7 @@ func (b *Box) bind(n *notification, args *[6]uint64) error {
 		return bindTo(socket, address)
 	}
 	file := string(cutAtNul(address[2:]))
-	if partsOfGit[strings.ToLower(path.Base(file))] { // it could get to another directory, and make that a repository
+	if partsOfGit[folded(path.Base(file))] { // it could get to another directory, and make that a repository
 		return unix.EACCES
 	}
 	cwd, err := unix.Openat(b.proc, strconv.Itoa(int(n.PID))+"/cwd", unix.O_PATH|unix.O_CLOEXEC, 0)
@@ -946,7 +946,7 @@ func (b *Box) keep(absent []Path, places []Place) {
 		b.placed[path.Base(string(p.Path))] = true
 	}
 	for _, p := range absent {
-		full := strings.ToLower(string(p))
+		full := folded(string(p))
 		b.kept[full] = true
 		b.keptNames[path.Base(full)] = true
 		for above := path.Dir(full); above != "/"; above = path.Dir(above) {
@@ -964,19 +964,17 @@ type keptError struct {
 func (k keptError) Error() string { return k.path + " must not be made or changed" }
 
 // judgeMake returns why a name must not be made, a keptError. A directory that would hold such a name may
-// be made, but not moved there with something in it. Case does not count, because on some filesystems
-// it does not.
+// be made, but not moved there with something in it.
 func (b *Box) judgeMake(s spot, moving bool) error {
 	if b.isHeld(s.full) || b.fills(s.full, moving) {
 		return keptError{path: s.full}
 	}
 	b.keeping.RLock()
 	defer b.keeping.RUnlock()
-	folded := strings.ToLower(s.name)
-	if !moving && !b.keptNames[folded] {
+	if !moving && !b.keptNames[folded(s.name)] {
 		return nil
 	}
-	if folded = strings.ToLower(s.full); b.kept[folded] || moving && b.keptAbove[folded] {
+	if as := folded(s.full); b.kept[as] || moving && b.keptAbove[as] {
 		return keptError{path: s.full}
 	}
 	return nil

@@ -94,7 +94,7 @@ func (b *Box) protects(full string) bool { return b.freedomOf(full) == nothing }
 // isHeld reports whether a path must not be made or written.
 func (b *Box) isHeld(full string) bool { return b.freedomOf(full) != anything }
 
-// freedomOf judges a path without links. Case does not count, because on some filesystems it does not.
+// freedomOf judges a path without links, as any filesystem may take it.
 // Almost every path costs only comparisons.
 func (b *Box) freedomOf(full string) freedom {
 	b.keeping.RLock()
@@ -114,18 +114,21 @@ func (b *Box) freedomOf(full string) freedom {
 	at, rest := base, full[len(base)+1:]
 	for rest != "" {
 		part, after, _ := strings.Cut(rest, "/")
-		above, name := at, strings.ToLower(part)
+		above, name := at, folded(part)
 		at += "/" + part
-		if name == ".git" && (after == "" || protectsInGit(strings.ToLower(after))) {
+		if isAlias(above, part) {
+			return nothing
+		}
+		if name == ".git" && (after == "" || protectsInGit(folded(after))) {
 			return b.freedomOfTree(at, after)
 		}
 		if b.protectsName(above, at, name, base) {
 			return nothing
 		}
-		if (inBare[name] || isChecked(name)) && protectsInGit(strings.ToLower(rest)) && mayBeGitDir(above) {
+		if (inBare[name] || isChecked(name)) && protectsInGit(folded(rest)) && mayBeGitDir(above) {
 			return b.freedomInGit(above, rest)
 		}
-		if b.protectsSlashed(above, at, strings.ToLower(rest), base) {
+		if b.protectsSlashed(above, at, folded(rest), base) {
 			return nothing
 		}
 		rest = after
@@ -142,7 +145,7 @@ func isChecked(name string) bool { return strings.HasPrefix(name, checkedSetting
 // protectsName judges a name that is not of git's own.
 func (b *Box) protectsName(above, at, name, base string) bool {
 	switch {
-	case b.keptNames[name] && name != "head" && b.kept[strings.ToLower(at)]:
+	case b.keptNames[name] && name != "head" && b.kept[folded(at)]:
 		return true
 	case plainNames[name]:
 		return above == base || b.isForeign(above+"/.git")
@@ -180,7 +183,7 @@ func (b *Box) freedomOfTree(git, below string) freedom {
 
 // freedomInGit judges a name that matters in the directory of a repository.
 func (b *Box) freedomInGit(git, below string) freedom {
-	switch last := strings.ToLower(path.Base(below)); {
+	switch last := folded(path.Base(below)); {
 	case isOldRemote(below) && strings.Contains(path.Dir(below), "/") && !mayBeGitDir(path.Join(git, path.Dir(path.Dir(below)))):
 		return anything // it is in a submodule whose name ends so
 	case !b.isOwn(git) && !b.isOwnWithin(git, below):
@@ -214,7 +217,7 @@ var oldRemotes = []string{"remotes", "branches"}
 
 // isOldRemote reports whether a path in the directory of a repository is that of such a remote.
 func isOldRemote(below string) bool {
-	return slices.Contains(oldRemotes, strings.ToLower(path.Base(path.Dir(below))))
+	return slices.Contains(oldRemotes, folded(path.Base(path.Dir(below))))
 }
 
 // isOwnWithin reports whether a path in a repository's directory is in a submodule or a work tree that
@@ -260,9 +263,9 @@ const mostFresh = 2048
 // well. Somebody else may be making a repository of any other directory.
 func (b *Box) noteMade(full string) {
 	isLast := false
-	switch folded := strings.ToLower(path.Base(full)); {
-	case folded == ".git", otherRepositories[folded], b.isAdded(full):
-	case (folded == "objects" || folded == "head") && isGitDir(path.Dir(full)):
+	switch name := folded(path.Base(full)); {
+	case name == ".git", otherRepositories[name], b.isAdded(full):
+	case (name == "objects" || name == "head") && isGitDir(path.Dir(full)):
 		full, isLast = path.Dir(full), true
 	default:
 		return
@@ -343,7 +346,7 @@ func (b *Box) makesRepository(full string) bool {
 	if b.workAround(full) == "" {
 		return false
 	}
-	switch name := strings.ToLower(path.Base(full)); {
+	switch name := folded(path.Base(full)); {
 	case name == ".git", otherRepositories[name]:
 		return !b.isOwn(full) // also when it is made in this moment
 	case partsOfGit[name]:
@@ -364,13 +367,17 @@ func (b *Box) gitAround(full string) (git, below string) {
 	if base == "" {
 		return "", ""
 	}
-	if i := strings.LastIndex(strings.ToLower(full), "/.git/"); i >= len(base) {
-		git, below = full[:i+len("/.git")], full[i+len("/.git/"):]
+	for git = path.Dir(full); len(git) > len(base); git = path.Dir(git) {
+		if folded(path.Base(git)) != ".git" {
+			continue
+		}
+		below = full[len(git)+1:]
 		if first, _, _ := strings.Cut(below, "/"); !slices.Contains(database, first) {
 			return git, below
 		}
+		break
 	}
-	if git, below = path.Dir(full), path.Base(full); inBare[strings.ToLower(below)] && mayBeGitDir(git) {
+	if git, below = path.Dir(full), path.Base(full); inBare[folded(below)] && mayBeGitDir(git) {
 		return git, below
 	}
 	return "", ""
@@ -393,9 +400,9 @@ func (b *Box) isAbovePlace(full string) bool {
 			return true
 		}
 	}
-	folded := strings.ToLower(full)
+	as := folded(full)
 	return slices.ContainsFunc(b.reach, func(r string) bool { return r != full && inside(r, full) }) ||
-		slices.ContainsFunc(b.closed, func(c string) bool { return inside(c, folded) })
+		slices.ContainsFunc(b.closed, func(c string) bool { return inside(c, as) })
 }
 
 // mostWalked bounds the names in the search of a directory, which takes a tenth of a second.
@@ -421,12 +428,12 @@ func (b *Box) holdsForeign(full string, most int) bool {
 			return true
 		}
 		for _, e := range entries {
-			switch {
-			case strings.EqualFold(e.Name(), ".git"), otherRepositories[strings.ToLower(e.Name())]:
+			switch name := folded(e.Name()); {
+			case name == ".git", otherRepositories[name]:
 				if b.isForeign(dir + "/" + e.Name()) {
 					return true
 				}
-			case strings.EqualFold(e.Name(), "HEAD") && b.isForeignBare(dir):
+			case name == "head" && b.isForeignBare(dir):
 				return true
 			case e.IsDir() && e.Name() != "node_modules":
 				queue = append(queue, dir+"/"+e.Name())
@@ -446,7 +453,7 @@ func isClosedTo(user int, dir string) bool {
 // fills reports whether a name must not get something that may have been filled before: a part of a
 // repository, what makes one of a directory above another, or a directory that would hold protected names.
 func (b *Box) fills(full string, moving bool) bool {
-	name := strings.ToLower(path.Base(full))
+	name := folded(path.Base(full))
 	switch {
 	case (name == ".git" || name == "head") && !exists(full):
 		return b.holdsForeign(path.Dir(full), mostWalked)
@@ -458,7 +465,7 @@ func (b *Box) fills(full string, moving bool) bool {
 
 // isHooks reports whether a path is that of the hooks or old remotes of a repository.
 func (b *Box) isHooks(full string) bool {
-	switch name := strings.ToLower(path.Base(full)); {
+	switch name := folded(path.Base(full)); {
 	case name == "hooks":
 		git, _ := b.gitAround(full)
 		return git != ""
@@ -477,8 +484,8 @@ func (b *Box) isAboveName(full string) bool {
 		return false
 	}
 	for at := full; at != base; at = path.Dir(at) {
-		above, first := path.Dir(at), strings.ToLower(path.Base(at))
-		rest := strings.ToLower(strings.TrimPrefix(full, above+"/"))
+		above, first := path.Dir(at), folded(path.Base(at))
+		rest := folded(strings.TrimPrefix(full, above+"/"))
 		for _, n := range slashedNames[first] {
 			if strings.HasPrefix(n, rest+"/") && (above == base || b.isForeign(above+"/.git") || otherRepositories[first] && b.isForeign(at)) {
 				return true

@@ -21,8 +21,8 @@ func (b *Box) closeMore(paths []Path) {
 	b.keeping.Lock()
 	defer b.keeping.Unlock()
 	for _, p := range paths {
-		if folded := strings.ToLower(string(p)); !slices.Contains(b.closed, folded) {
-			b.closed = append(b.closed, folded)
+		if as := folded(string(p)); !slices.Contains(b.closed, as) {
+			b.closed = append(b.closed, as)
 		}
 	}
 }
@@ -37,7 +37,7 @@ func (b *Box) closes(full string) bool {
 
 // isClosed is closes for who has keeping.
 func (b *Box) isClosed(full string) bool {
-	full = strings.TrimSuffix(strings.ToLower(full), " (deleted)")
+	full = folded(strings.TrimSuffix(full, " (deleted)"))
 	return slices.ContainsFunc(b.closed, func(c string) bool { return inside(full, c) })
 }
 

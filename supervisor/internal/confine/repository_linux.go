@@ -24,7 +24,7 @@ func isWorkTree(git string) bool { return path.Base(path.Dir(git)) == "worktrees
 // would be another repository's.
 func holdsWorkTree(full string) bool {
 	mayBeLinked := func(dir string) bool { return linkedAt(dir) != missing }
-	if path.Base(full) != "worktrees" {
+	if folded(path.Base(full)) != "worktrees" {
 		return mayBeLinked(full)
 	}
 	entries, err := os.ReadDir(full)
@@ -40,7 +40,7 @@ func (b *Box) admit(s spot, moved bool) error {
 // judgeMade is admit for one path. What is in the directory it asks the directory that is open: another may have
 // its path for a moment.
 func (b *Box) judgeMade(s spot, moved bool) error {
-	name, above := strings.ToLower(s.name), ownFile(s.dir)
+	name, above := folded(s.name), ownFile(s.dir)
 	if !moved && !partsOfGit[name] {
 		b.noteMade(s.full)
 	}
@@ -67,7 +67,7 @@ func (b *Box) judgeMade(s spot, moved bool) error {
 // isGitLink reports whether a link gets the name .git. A person's git init completes the directory to which
 // one leads, and a session can fill that at any time.
 func (b *Box) isGitLink(s spot, full string) bool {
-	return strings.EqualFold(path.Base(full), ".git") && s.kind() == unix.S_IFLNK && b.isWork(full)
+	return folded(path.Base(full)) == ".git" && s.kind() == unix.S_IFLNK && b.isWork(full)
 }
 
 // judgeGit returns why a directory must not be that of a repository. The settings get a copy in their place:
@@ -165,7 +165,7 @@ func (b *Box) ownerOf(git, name string, own bool) gitOwner {
 		}
 		b.keeping.RLock()
 		defer b.keeping.RUnlock()
-		isGits := strings.Contains(strings.ToLower(tree+"/"), "/.git/")
+		isGits := strings.Contains(folded(tree+"/"), "/.git/")
 		return !isGits && b.workAround(tree) != "" && gitDirOf(tree+"/.git") == git // which names it in turn
 	}}
 }

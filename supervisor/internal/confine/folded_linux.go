@@ -1,0 +1,63 @@
+package confine
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+)
+
+// folded returns a path in a form that all names have which some filesystem takes for the same: some tell no
+// case apart (the long s is an s), some leave out what cannot be seen, and some the dots and spaces at the
+// end of a name.
+func folded(file string) string {
+	if isPlainText(file) {
+		return strings.ToLower(file)
+	}
+	parts := strings.Split(file, "/")
+	for i, name := range parts {
+		name = norm.NFKD.String(cases.Fold().String(norm.NFKD.String(strings.Map(visible, name))))
+		if short := strings.TrimRight(name, ". "); short != "" {
+			name = short
+		}
+		parts[i] = name
+	}
+	return strings.Join(parts, "/")
+}
+
+// isPlainText reports whether only the case of a path can differ.
+func isPlainText(file string) bool {
+	for i := range len(file) {
+		c := file[i]
+		if c >= utf8.RuneSelf || (c == '.' || c == ' ') && (i+1 == len(file) || file[i+1] == '/') {
+			return false
+		}
+	}
+	return true
+}
+
+// visible leaves out characters that cannot be seen.
+func visible(r rune) rune {
+	if unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
+		return -1
+	}
+	return r
+}
+
+// shortName is the form of the second names that FAT and NTFS give to files, such as GIT~1 for .git.
+var shortName = regexp.MustCompile(`^[^.~]{1,6}~[0-9]{1,6}(\.[^.]{0,3})?$`)
+
+// isAlias reports whether a name in a directory may be such a second one: it leads to something, and is not
+// listed.
+func isAlias(dir, name string) bool {
+	if !strings.Contains(name, "~") || !shortName.MatchString(name) || presenceOf(dir+"/"+name) == missing {
+		return false
+	}
+	entries, err := os.ReadDir(dir)
+	return err != nil || !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == name })
+}
