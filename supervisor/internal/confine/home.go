@@ -316,7 +316,7 @@ var notUsers = []string{"All Users", "Default", "Default User", "Public"}
 // otherHomes returns the home directories that the user has besides: those of Windows, where it has Linux in it.
 func (p *planner) otherHomes(found, work []string) (dirs []string) {
 	if found == nil {
-		found = glob("/mnt", "?/Users/*")
+		found = windowsHomes(readMounts())
 	}
 	for _, dir := range found {
 		if dir = real(dir); isDir(dir) && !slices.Contains(notUsers, filepath.Base(dir)) && !inside(dir, p.home) && !inside(p.home, dir) && !isIn(dir, work) {

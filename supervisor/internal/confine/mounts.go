@@ -15,13 +15,19 @@ type mount struct {
 	device string // the filesystem
 	root   string // which of its directories is mounted
 	point  string // and where
+	kind   string // of the filesystem
+	source string // what it calls its device
 }
 
 // mounts parses /proc/self/mountinfo.
 func mounts(list string) (all []mount) {
 	for line := range strings.Lines(list) {
 		if f := strings.Fields(line); len(f) > 4 {
-			all = append(all, mount{f[2], unescape(f[3]), unescape(f[4])})
+			m := mount{device: f[2], root: unescape(f[3]), point: unescape(f[4])}
+			if after := f[slices.Index(f, "-")+1:]; len(after) > 1 && len(after) < len(f) {
+				m.kind, m.source = after[0], unescape(after[1])
+			}
+			all = append(all, m)
 		}
 	}
 	return all
@@ -48,6 +54,32 @@ func unescape(path string) string {
 
 // A second is another place at which a directory shows, and the mount that it is in.
 type second struct{ path, point string }
+
+// readMounts returns the system's mounts; nil where it does not tell.
+func readMounts() []mount {
+	list, _ := os.ReadFile("/proc/self/mountinfo")
+	return mounts(string(list))
+}
+
+// windowsHomes returns the home directories of Windows, where it has Linux in it. It mounts its drives below
+// /mnt, or where /etc/wsl.conf says.
+func windowsHomes(all []mount) (dirs []string) {
+	drives := glob("/mnt", "?")
+	for _, m := range all {
+		if isDrive(m.source) && !slices.Contains(drives, m.point) {
+			drives = append(drives, m.point)
+		}
+	}
+	for _, drive := range drives {
+		dirs = append(dirs, glob(drive, "Users/*")...)
+	}
+	return dirs
+}
+
+// isDrive reports whether the source of a mount is a drive of Windows, such as C: or C:\.
+func isDrive(source string) bool {
+	return len(source) == 2 && source[1] == ':' || len(source) == 3 && source[1:] == `:\`
+}
 
 // place returns the mount that shows a path, and the path in its filesystem.
 func place(all []mount, path string) (own mount, at string) {
@@ -88,11 +120,7 @@ func parts(all []mount, dir string) map[string]string {
 
 // hideOthers hides what other mounts show of the home directory as a whole, and of what is hidden.
 func (p *planner) hideOthers(needed []string) {
-	list, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return // not a system that has one
-	}
-	all := mounts(string(list))
+	all := readMounts()
 	p.hideHomes(all, append(needed, p.home))
 	p.hideOtherNames(all)
 }

@@ -223,6 +223,27 @@ func TestSeconds_FindsADirectoryUnderOtherNames(t *testing.T) {
 	}
 }
 
+// /etc/wsl.conf may say that drives are mounted elsewhere than below /mnt.
+func TestWindowsHomes_AreFoundOnEveryDrive(t *testing.T) {
+	t.Parallel()
+	drive := real(t.TempDir())
+	mkdir(t, drive+"/Users/me")
+	for _, c := range []struct {
+		what, mount string
+		want        bool
+	}{
+		{"WSL 2", drive + ` rw,noatime shared:1 - 9p C:\134 rw,aname=drvfs;path=C:\134`, true},
+		{"WSL 1", drive + ` rw - drvfs D: rw`, true},
+		{"a directory of another machine", drive + ` rw - nfs h:/srv rw`, false},
+		{"without a source", drive + ` rw - tmpfs`, false},
+	} {
+		got := windowsHomes(mounts("2 1 0:50 / " + c.mount + "\n"))
+		if slices.Contains(got, drive+"/Users/me") != c.want {
+			t.Errorf("%s: got %q", c.what, got)
+		}
+	}
+}
+
 func TestParts_FindsWhatIsInADirectoryUnderOtherNames(t *testing.T) {
 	t.Parallel()
 	const root = "1 0 8:1 / / rw - ext4 a rw\n"
