@@ -29,8 +29,8 @@ func (s *Session) networkOf(sandbox *workers.Sandbox) (*egress.Policy, error) {
 	})
 }
 
-// readConfiguration reads a file of the user's that says where packages come from. What sessions like this one
-// may have made, at whatever level, does not count.
+// readConfiguration reads a file of the user's that says where packages come from. A file that sessions like
+// this one may have made, at whatever level, does not count.
 func (s *Session) readConfiguration(path string) []byte {
 	dir := s.spec.Dir
 	if dir == "" {

@@ -71,7 +71,8 @@ func TestTrust_SettingsAreReadThroughNoLinkOfASession(t *testing.T) {
 	}
 }
 
-// What the user has linked is there, also where its directory has a dot, and where it is the workspace.
+// Settings that the user has linked are there, also where their directory has a dot, and where it is the
+// workspace.
 func TestTrust_SettingsThatAreLinksAreThere(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

@@ -9,9 +9,9 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A session may have made any file or link in its workspace, and in the workspaces of earlier ones, of which
-// nothing is known. What it made must not decide what a session sees. So a link counts in full only where no
-// session writes. Any other may lead to what sessions see by the rules, and to nothing else.
+// A session may have made any file or link in its workspace, and earlier ones in theirs, of which nothing is
+// known. Those must not decide what a session sees. So a link counts in full only where no session writes.
+// Any other may lead to what sessions see by the rules, and to nothing else.
 
 // notTrusted returns the directories in which this session may have made what is there: what it writes, and
 // its workspace, which it had at another level.
