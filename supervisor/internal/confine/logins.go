@@ -14,15 +14,23 @@ import (
 // secretAt matches a name and what gives it a value, in settings, scripts, headers and code.
 var secretAt = regexp.MustCompile("([A-Za-z_][\\w.-]*)[\"'`]?\\s*(?:=|:|<<?-)\\s*")
 
-// hasSecret reports whether a line or text has a value with the name or form of a secret.
+// hasSecret reports whether a line or text has a value with the name or form of a secret. Forms that begin anywhere
+// are looked for in the whole of it, once.
 func hasSecret(text string) bool {
 	for _, at := range secretAt.FindAllStringSubmatchIndex(text, -1) {
-		if value := strings.Trim(text[at[1]:], " \t\r\n\"'`;"); value != "" && isSecret(text[at[2]:at[3]], value) {
+		value := strings.Trim(text[at[1]:], " \t\r\n\"'`;")
+		if value != "" && isSecret(text[at[2]:at[3]], value[:min(len(value), beginning)]) {
 			return true
 		}
 	}
-	return isSecret("", strings.TrimSpace(text)) || slices.ContainsFunc(strings.FieldsFunc(text, betweenWords), func(word string) bool { return isSecret("", word) })
+	return isSecret("", strings.TrimSpace(text)) || slices.ContainsFunc(strings.FieldsFunc(text, betweenWords), func(word string) bool {
+		return len(word) > beginning/2 && isSecret("", word)
+	})
 }
+
+// beginning is as much of a value as the forms need that are its beginning. A word that is a key by its letters alone
+// is longer than half of it.
+const beginning = 32
 
 func betweenWords(r rune) bool { return strings.ContainsRune(" \t\r\n\"'`,;=${}[]()<>", r) }
 
@@ -107,8 +115,7 @@ func withoutAnyLogin(text []byte) []byte {
 	return withoutScheme.ReplaceAll(withoutLogins(text), []byte("$1"))
 }
 
-// plainLines leaves out the lines that have a secret, or of which nothing is plain, and those in which such a value
-// goes on.
+// plainLines leaves out the lines of which nothing is plain, and those in which such a value goes on.
 func plainLines(text []byte, plain func(line []byte) []byte, goesOn func(value, next string) bool) []byte {
 	var kept []byte
 	secret := ""
@@ -117,7 +124,7 @@ func plainLines(text []byte, plain func(line []byte) []byte, goesOn func(value, 
 			secret += string(line)
 			continue
 		}
-		if now := plain(line); now == nil || hasSecret(string(now)) {
+		if now := plain(line); now == nil {
 			secret = string(line)
 		} else {
 			kept, secret = append(kept, now...), ""
@@ -126,9 +133,17 @@ func plainLines(text []byte, plain func(line []byte) []byte, goesOn func(value, 
 	return kept
 }
 
+// unlessSecret returns a line that has no secret.
+func unlessSecret(line []byte) []byte {
+	if hasSecret(string(line)) {
+		return nil
+	}
+	return line
+}
+
 // plainVariables leaves out the secret variables of a file of R's, which has one in each line.
 func plainVariables(text []byte) []byte {
-	return plainLines(text, withoutAnyLogin, func(_, next string) bool {
+	return plainLines(text, func(line []byte) []byte { return unlessSecret(withoutAnyLogin(line)) }, func(_, next string) bool {
 		return strings.TrimSpace(next) != "" && !variableLine.MatchString(next)
 	})
 }
@@ -137,7 +152,8 @@ var variableLine = regexp.MustCompile(`^\s*(#|(export\s+)?[A-Za-z_.][\w.]*\s*=\s
 
 // plainScript leaves out the lines of a shell script that have a secret, with all of a text in quotes.
 func plainScript(text []byte) []byte {
-	return plainLines(text, withoutLogins, func(value, _ string) bool { return isOpen.MatchString(value) })
+	plain := func(line []byte) []byte { return unlessSecret(withoutLogins(line)) }
+	return plainLines(text, plain, func(value, _ string) bool { return isOpen.MatchString(value) })
 }
 
 // isOpen matches lines of a shell script that go on in the next one.
@@ -145,7 +161,7 @@ var isOpen = regexp.MustCompile(`^(?:[^"'\\]|\\[^\n]|"(?:[^"\\]|\\(?s:.))*"|'[^'
 
 // plainIndexes leaves out the lines of settings that have a secret, and the tokens in the paths of addresses.
 func plainIndexes(text []byte) []byte {
-	return plainLines(text, func(line []byte) []byte { return withoutTokens(plainSetting(line)) }, settingGoesOn)
+	return plainLines(text, func(line []byte) []byte { return plainSetting(withoutTokens(line)) }, settingGoesOn)
 }
 
 // plainSetting cuts the logins out of a line of settings. There is nothing plain in the name of a secret alone: its
@@ -154,7 +170,7 @@ func plainSetting(line []byte) []byte {
 	if name := nameAlone.FindSubmatch(line); name != nil && isSecretName(string(name[1])) {
 		return nil
 	}
-	return withoutAnyLogin(line)
+	return unlessSecret(withoutAnyLogin(line))
 }
 
 var nameAlone = regexp.MustCompile(`^[\s-]*["']?([\w.-]+)["']?\s*[=:]\s*["'|>+-]*\s*$`)
@@ -187,14 +203,20 @@ var registryLogin = regexp.MustCompile(`(?i)_auth|token|password|username|email|
 // plainRepository leaves out the lines of a repository's settings that have a secret, and the headers that git adds.
 func plainRepository(text []byte) []byte {
 	return plainLines(text, func(line []byte) []byte {
-		if gitHeader.Match(line) {
+		switch {
+		case gitHeader.Match(line):
 			return nil
+		case madeByClone.Match(line): // there may be hundreds of them
+			return line
 		}
 		return plainSetting(line)
 	}, settingGoesOn)
 }
 
-var gitHeader = regexp.MustCompile(`(?i)^\s*extraheader\s*=`)
+var (
+	gitHeader   = regexp.MustCompile(`(?i)^\s*extraheader\s*=`)
+	madeByClone = regexp.MustCompile(`^(?:\[(?:core|remote "origin")\]|\s+(?:repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|fetch)\s*=)`)
+)
 
 var (
 	// addressPath matches the path of an address, and what stands before it.

@@ -36,22 +36,57 @@ var settingsFiles = []settingsFile{
 
 // toolFiles are files that may hold logins in other shown places: addresses of repositories with a password in them,
 // settings of one installation, variables of an environment. It gets files without those that have one.
-var toolFiles = []settingsFile{
-	{".asdf/.git/config", plainRepository}, {".asdf/plugins/*/.git/config", plainRepository}, {".nvm/.git/config", plainRepository}, {".pyenv/.git/config", plainRepository}, {".pyenv/plugins/*/.git/config", plainRepository},
-	{".rbenv/.git/config", plainRepository}, {".rbenv/plugins/*/.git/config", plainRepository}, {".opam/config", withoutLogins}, {".opam/repo/repos-config", withoutLogins},
-	{".cache/pre-commit/*/.git/config", plainRepository}, {".cache/uv/git-v*/db/*/config", plainRepository}, {".cache/uv/git-v*/db/*/FETCH_HEAD", withoutLogins},
-	{".cargo/git/db/*/config", plainRepository}, {".cargo/git/db/*/FETCH_HEAD", withoutLogins}, {".cargo/registry/index/*/.git/config", plainRepository}, {".cargo/registry/index/*/.git/FETCH_HEAD", withoutLogins},
-	{".julia/registries/*/.git/config", plainRepository}, {".julia/environments/*/Manifest.toml", withoutLogins}, {".julia/environments/*/Project.toml", withoutLogins}, {".npm/_npx/*/package-lock.json", withoutLogins}, {".npm/_npx/*/node_modules/.package-lock.json", withoutLogins},
-	{".cache/pre-commit/db.db", nothingWithLogin}, {".julia/clones/*/config", plainRepository}, {".julia/clones/*/FETCH_HEAD", withoutLogins},
-	{"go/pkg/mod/cache/vcs/*/config", plainRepository}, {"go/pkg/mod/cache/vcs/*/FETCH_HEAD", withoutLogins}, {"go/pkg/mod/cache/vcs/*.info", withoutLogins},
-	{".conda/pkgs/urls", plainIndexes}, {".conda/pkgs/urls.txt", plainIndexes}, {"*conda*/pkgs/urls.txt", plainIndexes}, {"*forge*/pkgs/urls.txt", plainIndexes}, {".local/share/r-miniconda/pkgs/urls.txt", plainIndexes},
-	{"*conda*/.condarc", plainIndexes}, {"*forge*/.condarc", plainIndexes}, {".local/share/r-miniconda/.condarc", plainIndexes},
-	{".conda/envs/*/pip.conf", plainIndexes}, {".virtualenvs/*/pip.conf", plainIndexes}, {".local/share/virtualenvs/*/pip.conf", plainIndexes}, {".cache/pypoetry/virtualenvs/*/pip.conf", plainIndexes},
-	{".asdf/installs/python/*/pip.conf", plainIndexes}, {".pyenv/versions/*/pip.conf", plainIndexes}, {".local/share/uv/python/*/pip.conf", plainIndexes}, {".local/share/mise/installs/python/*/pip.conf", plainIndexes},
-	{".asdf/installs/nodejs/*/etc/npmrc", plainRegistries}, {".nvm/versions/node/*/etc/npmrc", plainRegistries}, {".volta/tools/image/node/*/etc/npmrc", plainRegistries}, {".local/share/mise/installs/node/*/etc/npmrc", plainRegistries}, {".local/share/pnpm/nodejs/*/etc/npmrc", plainRegistries},
-	{".conda/envs/*/conda-meta/state", plainState}, {"*conda*/conda-meta/state", plainState}, {"*conda*/envs/*/conda-meta/state", plainState}, {"*forge*/conda-meta/state", plainState}, {"*forge*/envs/*/conda-meta/state", plainState}, {".local/share/r-miniconda/envs/*/conda-meta/state", plainState},
-	{".conda/envs/*/etc/conda/activate.d/env_vars.sh", plainScript}, {"*conda*/envs/*/etc/conda/activate.d/env_vars.sh", plainScript}, {"*forge*/envs/*/etc/conda/activate.d/env_vars.sh", plainScript},
-	{".virtualenvs/*/bin/postactivate", plainScript}, {".virtualenvs/*/bin/activate", plainScript}, {".virtualenvs/postactivate", plainScript}, {".local/share/virtualenvs/*/bin/activate", plainScript},
+var toolFiles = slices.Concat(
+	filesIn(environments, plainIndexes, "pip.conf", ".condarc"),
+	filesIn(environments, plainState, "conda-meta/state"),
+	filesIn(environments, plainScript, "etc/conda/activate.d/*.sh", "bin/activate", "bin/postactivate"),
+	filesIn([]string{".asdf/installs/nodejs/*", ".local/share/mise/installs/node/*", ".local/share/pnpm/nodejs/*", ".nvm/versions/node/*", ".volta/tools/image/node/*"}, plainRegistries, "etc/npmrc"),
+	filesIn([]string{".virtualenvs"}, plainScript, "postactivate"),
+	filesIn([]string{".conda", ".local/share/r-miniconda", "*conda*", "*forge*"}, plainIndexes, "pkgs/urls", "pkgs/urls.txt"),
+	filesIn([]string{".opam"}, withoutLogins, "config", "repo/repos-config"),
+	filesIn([]string{".julia/environments/*"}, withoutLogins, "Manifest.toml", "Project.toml"),
+	filesIn([]string{".bun/install/global", ".local/share/pnpm/global/*", ".npm/_npx/*"}, withoutLogins, "package.json", "package-lock.json", "node_modules/.package-lock.json", "bun.lock", "pnpm-lock.yaml"),
+	filesIn([]string{".bun/install/global"}, nothingWithLogin, "bun.lockb"),
+	filesIn([]string{".cache/pre-commit"}, nothingWithLogin, "db.db"),
+	filesIn([]string{"go/pkg/mod/cache/vcs"}, withoutLogins, "*.info"),
+	filesIn(repositories, plainRepository, "config", "modules/*/config", "modules/*/*/config"), // submodules have names like paths
+	filesIn(repositories, withoutLogins, "FETCH_HEAD"),
+	filesIn([]string{".cache/uv/git-v*/checkouts/*/*/.git", ".cargo/git/checkouts/*/*/.git"}, plainRepository, "modules/*/config", "modules/*/*/config"), // they come from a repository next to them
+)
+
+// environments are where an interpreter and its packages were installed.
+var environments = []string{
+	".asdf/installs/python/*", ".cache/pypoetry/virtualenvs/*", ".conda/envs/*", ".julia/conda/*", ".julia/conda/*/*", ".local/pipx/shared", ".local/share/mise/installs/python/*", ".local/share/pipx/shared", ".local/share/r-miniconda", ".local/share/r-miniconda/envs/*",
+	".local/share/uv/python/*", ".local/share/virtualenvs/*", ".pixi/envs/*", ".pyenv/versions/*", ".pyenv/versions/*/envs/*", ".virtualenvs/*", "*conda*", "*conda*/envs/*", "*forge*", "*forge*/envs/*",
+}
+
+// repositories are where programs have cloned some. pip does into src, Bundler into the gems of a Ruby.
+var repositories = slices.Concat(
+	below(environments, "src/*/.git"),
+	below([]string{".asdf/installs/ruby/*/lib/ruby/gems/*", ".gem/ruby/*", ".local/share/mise/installs/ruby/*/lib/ruby/gems/*", ".rbenv/versions/*/lib/ruby/gems/*"}, "bundler/gems/*/.git", "cache/bundler/git/*"),
+	below([]string{".asdf", ".pyenv", ".rbenv"}, ".git", "plugins/*/.git"),
+	[]string{
+		".bun/install/cache/*.git", ".bundle/cache/git/*", ".cache/pre-commit/*/.git", ".cache/uv/git-v*/db/*", ".cache/yarn/v*/.tmp/*/.git", ".cargo/git/db/*", ".cargo/registry/index/*/.git",
+		".julia/clones/*", ".julia/registries/*/.git", ".nvm/.git", ".opam/*/.opam-switch/sources/*/.git", ".opam/repo/*/.git", "go/pkg/mod/cache/vcs/*",
+	},
+)
+
+// below returns the names in some directories.
+func below(dirs []string, names ...string) (all []string) {
+	for _, dir := range dirs {
+		for _, name := range names {
+			all = append(all, dir+"/"+name)
+		}
+	}
+	return all
+}
+
+// filesIn returns files with these names in some directories.
+func filesIn(dirs []string, plain func([]byte) []byte, names ...string) (files []settingsFile) {
+	for _, name := range below(dirs, names...) {
+		files = append(files, settingsFile{name, plain})
+	}
+	return files
 }
 
 // settings are the files that are written for a session, and their sources.
@@ -96,11 +131,12 @@ func (s *settings) write() error {
 			sources.note(p.at(name))
 		}
 	}
+	known := map[string][]string{}
 	for _, f := range toolFiles {
-		for _, dir := range p.around(f.name) {
+		for _, dir := range p.around(f.name, known) {
 			follow(dir) // a tool may come
 		}
-		for _, name := range p.candidates(f.name) {
+		for _, name := range p.candidates(f.name, known) {
 			source := p.at(name)
 			follow(name)
 			found := s.find(source)
@@ -132,22 +168,36 @@ func (s *settings) write() error {
 
 // around returns the directories in which a name that comes may have a form. The home directory is none: what comes
 // there is not shown.
-func (p *planner) around(form string) []string {
+func (p *planner) around(form string, known map[string][]string) []string {
 	dir := filepath.Dir(form[:strings.LastIndexByte(form, '*')+1])
 	if dir == "." {
 		return nil
 	}
-	return p.matching(dir)
+	return p.candidates(dir, known)
 }
 
-// candidates returns the names that have a form, there or not, in directories that are there.
-func (p *planner) candidates(form string) (names []string) {
-	if !strings.Contains(form, "*") {
+// candidates returns the names that have a form, there or not, in directories that are there. It remembers what it
+// has found.
+func (p *planner) candidates(form string, known map[string][]string) (names []string) {
+	last := strings.LastIndexByte(form, '*')
+	if last < 0 {
 		return []string{form}
 	}
-	last := strings.LastIndexByte(form, '*')
 	end := last + strings.IndexByte(form[last:]+"/", '/')
-	for _, name := range p.matching(form[:end]) {
+	found, has := known[form[:end]]
+	if !has {
+		dir, pattern := filepath.Split(form[:end])
+		for _, above := range p.candidates(strings.TrimSuffix(dir, "/"), known) {
+			entries, _ := os.ReadDir(p.at(above))
+			for _, e := range entries {
+				if is, _ := filepath.Match(pattern, e.Name()); is {
+					found = append(found, filepath.Join(above, e.Name()))
+				}
+			}
+		}
+		known[form[:end]] = found
+	}
+	for _, name := range found {
 		names = append(names, name+form[end:])
 	}
 	return names

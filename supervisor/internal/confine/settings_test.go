@@ -139,9 +139,26 @@ func TestNewPlan_LoginsInToolsAndCachesAreLeftOut(t *testing.T) {
 		".conda/envs/e/etc/conda/activate.d/env_vars.sh": "export API_KEY=" + secret + "\nexport PLAIN=1\n", ".virtualenvs/v/bin/postactivate": "export DB_PASSWORD=" + secret + "\n",
 		".cache/pip/http-v2/1/2/3": "authorization: Basic " + secret, ".cache/pypoetry/cache/repositories/x/_http/1": secret, ".Rprofile": "Sys.setenv(GITHUB_PAT='" + secret + "')\n",
 	}
+	for _, repository := range []string{ // as pip, Bundler, Yarn and others make them
+		".virtualenvs/v/src/x/.git", ".local/share/virtualenvs/v/src/x/.git", ".cache/pypoetry/virtualenvs/v/src/x/.git", ".pyenv/versions/3/src/x/.git", "miniconda3/envs/e/src/x/.git", ".asdf/installs/python/3/src/x/.git",
+		".rbenv/versions/3/lib/ruby/gems/3.4.0/cache/bundler/git/x-1", ".asdf/installs/ruby/3/lib/ruby/gems/3.4.0/cache/bundler/git/x-1", ".local/share/mise/installs/ruby/3/lib/ruby/gems/3.4.0/bundler/gems/x/.git", ".gem/ruby/3.4.0/cache/bundler/git/x-1", ".bundle/cache/git/x-1",
+		".cache/yarn/v6/.tmp/1/.git", ".bun/install/cache/1.git", ".opam/repo/x/.git", ".cargo/git/checkouts/x-1/abc/.git/modules/x", ".cache/pre-commit/repo1/.git/modules/a/b",
+	} {
+		files[repository+"/config"] = url
+		if !strings.Contains(repository, "/modules/") {
+			files[repository+"/FETCH_HEAD"] = url
+		}
+	}
+	for _, environment := range []string{"miniconda3", "miniconda3/envs/e", "miniforge3/envs/e", ".local/share/r-miniconda", ".pixi/envs/e", ".pyenv/versions/3/envs/e"} {
+		files[environment+"/pip.conf"] = url
+		files[environment+"/etc/conda/activate.d/mine.sh"] = "export API_KEY=" + secret + "\n"
+	}
+	for _, name := range []string{".npm/_npx/1/package.json", ".bun/install/global/package.json", ".bun/install/global/bun.lock", ".local/share/pnpm/global/5/package.json", ".bun/install/global/bun.lockb"} {
+		files[name] = `{"dependencies":{"x":"git+https://me:` + secret + `@example.org/x"}}`
+	}
 	plain := map[string]string{
 		".cache/pre-commit/repo1/main.py": "", ".asdf/plugins/nodejs/bin/install": "", ".asdf/shims/node": "", ".nvm/versions/node/v22/bin/node": "", ".nvm/versions/node/v22/lib/x": "", ".nvm/nvm.sh": "", ".pyenv/versions/3/bin/python": "",
-		".nvm/versions/node/v18/etc/npmrc": "fund=false\n", ".conda/envs/e/bin/python": "", "miniconda3/bin/conda": "", ".cache/pip/wheels/x.whl": "", ".virtualenvs/v/pyvenv.cfg": "",
+		".nvm/versions/node/v18/etc/npmrc": "fund=false\n", ".virtualenvs/v/src/x/setup.py": "", ".conda/envs/e/bin/python": "", "miniconda3/bin/conda": "", ".cache/pip/wheels/x.whl": "", ".virtualenvs/v/pyvenv.cfg": "",
 	}
 	for _, all := range []map[string]string{files, plain} {
 		for name, text := range all {
