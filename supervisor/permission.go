@@ -60,6 +60,7 @@ type GrantStore interface {
 type rights struct {
 	permissions  uint64          // number of the last permission
 	given        []session.Grant // without Always
+	missing      []session.Grant // the same, but the worker was started without them
 	refused      []session.Grant
 	told         []timeline.Denied // denials since the last turn began
 	untold       int               // and those beyond maxDenials
@@ -69,6 +70,29 @@ type rights struct {
 	namedUnshown string            // one of unshown, likewise
 	private      private
 	heard        bool // the stage has told something that it will not tell again
+}
+
+// addGiven adds a right.
+func (r *rights) addGiven(g session.Grant) {
+	r.missing = without(r.missing, g)
+	if !slices.Contains(r.given, g) {
+		r.given = append(r.given, g)
+	}
+}
+
+// leaveOut takes in that the worker does not have a right. The next start tries to give it again.
+func (r *rights) leaveOut(g session.Grant) {
+	r.takeBack(g)
+	r.missing = append(r.missing, g)
+}
+
+// takeBack removes a right.
+func (r *rights) takeBack(g session.Grant) {
+	r.given, r.missing = without(r.given, g), without(r.missing, g)
+}
+
+func without(all []session.Grant, g session.Grant) []session.Grant {
+	return slices.DeleteFunc(all, func(other session.Grant) bool { return other == g })
 }
 
 // denied takes in what the sandbox of a worker refused or holds.
@@ -582,10 +606,8 @@ func (s *Session) allowAs(ctx context.Context, author string, g session.Grant) e
 func (s *Session) give(ctx context.Context, g session.Grant, id string) error {
 	g.Always = false
 	s.mu.Lock()
-	had, starting := slices.Contains(s.m.given, g), s.starting
-	if !had {
-		s.m.given = append(s.m.given, g) // first: each start that is still to be planned has it
-	}
+	had, missed, starting := slices.Contains(s.m.given, g), slices.Contains(s.m.missing, g), s.starting
+	s.m.addGiven(g) // first: each start that is still to be planned has it
 	s.mu.Unlock()
 	err := error(nil)
 	if starting != nil { // it may have been planned already
@@ -595,10 +617,15 @@ func (s *Session) give(ctx context.Context, g session.Grant, id string) error {
 	if err == nil {
 		err = s.giveLive(g, id)
 	}
-	if err != nil && !had {
-		s.mu.Lock()
-		s.m.given = slices.DeleteFunc(s.m.given, func(other session.Grant) bool { return other == g })
-		s.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err == nil:
+		s.m.addGiven(g) // a start in between may have left it out
+	case missed:
+		s.m.leaveOut(g)
+	case !had:
+		s.m.takeBack(g)
 	}
 	return err
 }
@@ -793,10 +820,8 @@ func (s *Session) addKept(spec *workers.Spec) ([]session.Grant, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, g := range kept {
-		if !slices.Contains(s.m.given, g) {
-			s.m.given = append(s.m.given, g)
-		}
+	for _, g := range slices.Concat(kept, s.m.missing) {
+		s.m.addGiven(g)
 	}
 	return slices.Clone(s.m.given), nil
 }
@@ -811,11 +836,11 @@ func (o *Options) remedyFor(name string, spec *workers.Spec) func(session.Grant)
 }
 
 // withGiven returns a sandbox with the rights that persons gave. Files and directories that are gone, or
-// are something else now, are left out, with a notice for each.
-func (o *Options) withGiven(spec *workers.Spec, given []session.Grant) (_ *workers.Sandbox, notices []string) {
+// are something else now, are missing in it, with a notice for each.
+func (o *Options) withGiven(spec *workers.Spec, given []session.Grant) (_ *workers.Sandbox, missing []session.Grant, notices []string) {
 	sandbox := spec.Sandbox
 	if !sandbox.Confines() || len(given) == 0 {
-		return sandbox, nil
+		return sandbox, nil, nil
 	}
 	wider := *sandbox
 	wider.Writable, wider.Readable, wider.AcceptPaths = slices.Clone(sandbox.Writable), slices.Clone(sandbox.Readable), slices.Clone(sandbox.AcceptPaths)
@@ -829,7 +854,7 @@ func (o *Options) withGiven(spec *workers.Spec, given []session.Grant) (_ *worke
 			continue
 		}
 		if _, err := o.CheckPath(spec, g); err != nil {
-			notices = append(notices, notGiven(path, err))
+			missing, notices = append(missing, g), append(notices, notGiven(path, err))
 			continue
 		}
 		*list = append(*list, path)
@@ -837,7 +862,7 @@ func (o *Options) withGiven(spec *workers.Spec, given []session.Grant) (_ *worke
 			wider.AcceptPaths = append(wider.AcceptPaths, g.Accept)
 		}
 	}
-	return &wider, notices
+	return &wider, missing, notices
 }
 
 // notGiven says why a path that was allowed is left out.

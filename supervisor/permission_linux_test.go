@@ -137,6 +137,19 @@ func recorded[B timeline.Body](s *Session) (all []B) {
 	return all
 }
 
+// reset starts a new worker, and a turn in it.
+func (c *boxed) reset() {
+	c.Helper()
+	c.p.change(func() { c.p.dies = host.Hangup })
+	c.s.launcher = func(*host.Command) (l *launched, err error) { c.p, l = launchFake(c.T); return l, nil }
+	if err := c.s.Reset(c.Context()); err != nil {
+		c.Fatal(err)
+	}
+	c.p.ready()
+	c.turn = submit(c.T, c.s, "code")
+	c.p.take()
+}
+
 func (c *boxed) allow(g session.Grant) {
 	c.Helper()
 	if err := c.s.As("ada").Allow(c.Context(), g); err != nil {
@@ -348,8 +361,8 @@ func TestPermission_WhatIsShownIsNotWritten(t *testing.T) {
 			t.Errorf("kept: got %+v", got)
 		}
 		given := []session.Grant{{Read: c.a}, {Write: c.b}, {Read: c.a + "/gone"}}
-		box, notices := c.s.o.withGiven(&c.s.spec, given)
-		if !slices.Equal(box.Readable, []string{c.a}) || !slices.Equal(box.Writable, []string{c.b}) || len(notices) != 1 {
+		box, missing, notices := c.s.o.withGiven(&c.s.spec, given)
+		if !slices.Equal(box.Readable, []string{c.a}) || !slices.Equal(box.Writable, []string{c.b}) || !slices.Equal(missing, given[2:]) || len(notices) != 1 {
 			t.Errorf("a later worker: got %+v, %q", box, notices)
 		}
 	})
@@ -574,6 +587,73 @@ func TestPermission_WhatWasGivenOutlivesTheWorker(t *testing.T) {
 		if !slices.ContainsFunc(said, func(n timeline.Notice) bool { return strings.Contains(n.Message, c.b+" was allowed") }) {
 			t.Errorf("got %v", said)
 		}
+	})
+}
+
+// What a worker was started without is not taken for given. It is back once it is there at a start.
+func TestPermission_WhatIsGoneAtAStartIsAskedFor(t *testing.T) {
+	for name, give := range map[string]func(*boxed){
+		"kept for the workspace": func(c *boxed) { c.book.all[c.work] = []session.Grant{{Write: c.a, Always: true}} },
+		"given to the session":   func(c *boxed) { c.allow(session.Grant{Write: c.a}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inSandbox(t, func(t *testing.T, c *boxed) {
+				give(c)
+				if err := os.Remove(c.a); err != nil {
+					t.Fatal(err)
+				}
+				c.reset()
+				if i, _ := c.s.Info(t.Context()); len(i.Given) > 0 {
+					t.Errorf("without the directory it has %+v", i.Given)
+				}
+				if err := os.Mkdir(c.a, 0o700); err != nil {
+					t.Fatal(err)
+				}
+				call := c.hold("write", c.a+"/x")
+				c.permit(c.mustAsk(c.a+"/x"), false)
+				c.mustAnswer(permitted{call, false})
+				if got := recorded[timeline.Denied](c.s); !slices.Equal(got, []timeline.Denied{{Op: "write", Path: c.a + "/x"}}) {
+					t.Errorf("told: got %+v", got)
+				}
+				c.reset()
+				call = c.hold("write", c.a+"/y")
+				c.mustAnswer(permitted{call, true})
+				if i, _ := c.s.Info(t.Context()); !slices.Equal(i.Given, []session.Grant{{Write: c.a}}) {
+					t.Errorf("with the directory it has %+v", i.Given)
+				}
+			})
+		})
+	}
+}
+
+// A yes gives what the start left out, and one that fails leaves it for the next start.
+func TestPermission_WhatWasLeftOutCanBeGiven(t *testing.T) {
+	t.Parallel()
+	inSandbox(t, func(t *testing.T, c *boxed) {
+		c.allow(session.Grant{Write: c.a})
+		if err := os.Remove(c.a); err != nil {
+			t.Fatal(err)
+		}
+		c.reset()
+		if err := os.Mkdir(c.a, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, no := range []error{errors.New("the kernel says no"), nil} {
+			c.p.change(func() { c.p.noGrant = no })
+			if err := c.s.Allow(t.Context(), session.Grant{Write: c.a}); (err == nil) != (no == nil) {
+				t.Errorf("got %v", err)
+			}
+			want := []session.Grant{{Write: c.a}}
+			if no != nil {
+				want = nil
+			}
+			if i, _ := c.s.Info(t.Context()); !slices.Equal(i.Given, want) {
+				t.Errorf("after %v: got %+v", no, i.Given)
+			}
+		}
+		call := c.hold("write", c.a+"/x")
+		c.mustAnswer(permitted{call, true})
 	})
 }
 

@@ -43,12 +43,13 @@ const (
 type worker struct {
 	s           *Session
 	log         *slog.Logger
-	files       string        // its private directory
-	told        []string      // of its sandbox, for whoever uses the session
-	hidden      []string      // what its sandbox hides
-	unshown     []string      // what it does not show, and could
-	plan        *confine.Plan // of its sandbox; nil without one
-	withheld    []string      // variables that it does not have
+	files       string          // its private directory
+	told        []string        // of its sandbox, for whoever uses the session
+	missing     []session.Grant // what its sandbox was to have, and lacks
+	hidden      []string        // what its sandbox hides
+	unshown     []string        // what it does not show, and could
+	plan        *confine.Plan   // of its sandbox; nil without one
+	withheld    []string        // variables that it does not have
 	private     private
 	heldBy      workers.Mechanism
 	proc        *launched
@@ -93,8 +94,8 @@ func (s *Session) startWorkerBy(by workers.Mechanism, spec workers.Spec, given [
 		}
 		return out
 	}
-	var gone []string
-	spec.Sandbox, gone = s.o.withGiven(&spec, given)
+	sandbox, missing, gone := s.o.withGiven(&spec, given)
+	spec.Sandbox = sandbox
 	box, err := confinementOf(&spec, &s.o, by, s.dir, files)
 	if err != nil {
 		return nil, err
@@ -142,6 +143,7 @@ func (s *Session) startWorkerBy(by workers.Mechanism, spec workers.Spec, given [
 		log:         log,
 		files:       files,
 		told:        slices.Concat(box.notices, gone, uncounted),
+		missing:     missing,
 		hidden:      box.hidden,
 		unshown:     box.unshown,
 		plan:        box.plan,
@@ -191,6 +193,9 @@ func (w *worker) begin() {
 			s.m.notice("%s", told)
 		}
 		s.told = w.told
+	}
+	for _, g := range w.missing {
+		s.m.leaveOut(g)
 	}
 	told := s.m.private.told
 	s.m.hidden, s.m.unshown, s.m.private = w.hidden, w.unshown, w.private
