@@ -850,14 +850,19 @@ func (o *Options) withGiven(spec *workers.Spec, given []session.Grant) (_ *worke
 			list = &wider.Readable
 		}
 		path := g.Read + g.Write
-		if path == "" || slices.Contains(*list, path) {
+		if path == "" {
 			continue
 		}
+		named := slices.Contains(*list, path)
 		if _, err := o.CheckPath(spec, g); err != nil {
-			missing, notices = append(missing, g), append(notices, notGiven(path, err))
+			if !named { // else the plan says what is wrong with it
+				missing, notices = append(missing, g), append(notices, notGiven(path, err))
+			}
 			continue
 		}
-		*list = append(*list, path)
+		if !named {
+			*list = append(*list, path)
+		}
 		if g.Accept != "" {
 			wider.AcceptPaths = append(wider.AcceptPaths, g.Accept)
 		}

@@ -678,6 +678,25 @@ func TestPermission_AlwaysIsKeptForTheWorkspace(t *testing.T) {
 	})
 }
 
+// A place of programs that is named to write, too, needs what was confirmed for it.
+func TestPermission_WhatWasConfirmedIsKeptForANamedPlace(t *testing.T) {
+	t.Parallel()
+	inSandbox(t, func(t *testing.T, c *boxed) {
+		bin := filepath.Join(variable(c.s.o.Env, "HOME"), "bin")
+		if err := os.Mkdir(bin, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		spec := c.s.spec
+		sandbox := *spec.Sandbox
+		sandbox.Writable = []string{bin}
+		spec.Sandbox = &sandbox
+		box, missing, notices := c.s.o.withGiven(&spec, []session.Grant{{Write: bin, Accept: bin}})
+		if !slices.Equal(box.Writable, []string{bin}) || !slices.Equal(box.AcceptPaths, []string{bin}) || len(missing) > 0 || len(notices) > 0 {
+			t.Errorf("got %+v, %+v, %q", box, missing, notices)
+		}
+	})
+}
+
 func TestPermission_AGrantThatFailsGivesNothing(t *testing.T) {
 	t.Parallel()
 	inSandbox(t, func(t *testing.T, c *boxed) {
