@@ -749,15 +749,20 @@ func isPlain(path string) bool {
 // mayShow returns why no session with this spec is shown a path without symbolic links; nil if a person may
 // show it.
 func (o *Options) mayShow(spec *workers.Spec, path string) error {
-	box := *spec.Sandbox
-	box.Hidden = slices.Concat(box.Hidden, o.alsoHidden(&box, workspaceOf(spec)))
-	return confine.MayShow(&box, o.origin(), path)
+	return confine.MayShow(o.hiding(spec), o.origin(), path)
 }
 
 // mayGive returns why no session with this spec is given a path without symbolic links to write; nil if a
 // person may give it. programs says why that person has to mean it.
 func (o *Options) mayGive(spec *workers.Spec, path string) (programs string, err error) {
-	return confine.MayGive(spec.Sandbox, o.origin(), path)
+	return confine.MayGive(o.hiding(spec), o.origin(), path)
+}
+
+// hiding returns the sandbox of a spec with all that it hides.
+func (o *Options) hiding(spec *workers.Spec) *workers.Sandbox {
+	box := *spec.Sandbox
+	box.Hidden = slices.Concat(box.Hidden, o.alsoHidden(&box, workspaceOf(spec)))
+	return &box
 }
 
 // origin has what is known of the machine before a session starts.

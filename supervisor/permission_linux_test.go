@@ -310,6 +310,48 @@ func TestPermission_SomePlacesAreNeverOffered(t *testing.T) {
 	})
 }
 
+// The directories of the user's services and of the daemon are not given, even if they are named to write.
+func TestPermission_PlacesOfTheDaemonAreNeverGiven(t *testing.T) {
+	t.Parallel()
+	inSandbox(t, func(t *testing.T, c *boxed) {
+		run, home := filepath.Join(filepath.Dir(c.work), "run"), variable(c.s.o.Env, "HOME")
+		o := c.s.o
+		o.Env = append(slices.Clone(o.Env), "XDG_RUNTIME_DIR="+run)
+		for _, path := range []string{run, run + "/turnstone", home + "/.local/state/turnstone", home + "/.config/turnstone"} {
+			if err := os.MkdirAll(path, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			for named, writable := range map[string][]string{"": nil, ", named to write": {path}} {
+				spec := c.s.spec
+				sandbox := *spec.Sandbox
+				sandbox.Writable, sandbox.AcceptPaths = writable, writable
+				spec.Sandbox = &sandbox
+				for what, g := range map[string]session.Grant{"write": {Write: path, Accept: path}, "read": {Read: path}} {
+					if _, err := o.CheckPath(&spec, g); session.KindOf(err) != session.KindInvalid || !strings.Contains(err.Error(), "hidden from sessions") {
+						t.Errorf("%s %s%s: got %v", what, path, named, err)
+					}
+				}
+				box, err := confinementOf(&spec, &o, "", t.TempDir(), filepath.Join(t.TempDir(), "files"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := box.sandbox.Plan(); (err != nil) != (writable != nil) {
+					t.Errorf("a start%s: got %v", named, err)
+				}
+			}
+		}
+		spec := c.s.spec
+		spec.Dir = home + "/.local/state/turnstone"
+		box, err := confinementOf(&spec, &o, "", t.TempDir(), filepath.Join(t.TempDir(), "files"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := box.sandbox.Plan(); err == nil || !strings.Contains(err.Error(), "hidden from sessions") {
+			t.Errorf("a start in %s: got %v", spec.Dir, err)
+		}
+	})
+}
+
 // Of a directory that is never given, such as the home directory, a file may be.
 func TestPermission_AFileWhoseDirectoryIsNotGivenIsOfferedAlone(t *testing.T) {
 	t.Parallel()

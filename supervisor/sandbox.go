@@ -196,17 +196,17 @@ func privateIn(plan *confine.Plan, but []string) private {
 }
 
 // alsoHidden returns the directories of the user's services and of this project that a session in dir does
-// not see.
+// not see, whatever it is to write.
 func (o *Options) alsoHidden(sandbox *workers.Sandbox, dir string) (hidden []string) {
 	home := variable(o.Env, "HOME")
-	needed := slices.Concat([]string{home, dir, sandbox.Workspace, o.Dir}, sandbox.Writable)
-	for _, closed := range []string{
-		variable(o.Env, "XDG_RUNTIME_DIR"), // the user's services
-		ownDirectory(o.Env, home, "XDG_CONFIG_HOME", ".config"), ownDirectory(o.Env, home, "XDG_STATE_HOME", ".local/state"),
-	} {
-		if mayHide(closed, needed) {
-			hidden = append(hidden, closed)
+	needed := []string{home, o.Dir}
+	for _, own := range []string{ownDirectory(o.Env, home, "XDG_CONFIG_HOME", ".config"), ownDirectory(o.Env, home, "XDG_STATE_HOME", ".local/state")} {
+		if mayHide(own, needed) {
+			hidden = append(hidden, own)
 		}
+	}
+	if run := variable(o.Env, "XDG_RUNTIME_DIR"); mayHide(run, append(needed, dir, sandbox.Workspace)) { // the user's services
+		hidden = append(hidden, run)
 	}
 	return hidden
 }
