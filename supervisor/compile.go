@@ -87,6 +87,7 @@ func (s *Session) compile(ctx context.Context, spec *workers.Spec) error {
 	if err != nil {
 		return err
 	}
+	defer box.ended()
 	args := make([]string, len(c.Args))
 	for i, a := range c.Args {
 		args[i] = strings.ReplaceAll(a, workers.FilesDir, files)

@@ -648,13 +648,20 @@ func (s *Session) giveLive(g session.Grant, id string) error {
 	case w.proc.gate == nil:
 		return session.Errorf(session.KindUnsupported, "the sandbox of a running session cannot be changed here: reset the session to have it")
 	}
+	ended := func() {}
 	if s.o.Leave != nil && g.Write != "" {
-		_ = s.o.Leave([]string{g.Write}) // what stays was named when the session began
+		_, ended = s.o.Leave([]string{g.Write}) // what stays was named when the session began
 	}
-	if err := w.proc.gate.Grant(g.Read+g.Write, g.Read != "", id); !errors.Is(err, host.ErrEnded) { // else the next worker has it
-		return err
+	err := w.proc.gate.Grant(g.Read+g.Write, g.Read != "", id)
+	if err != nil {
+		ended()
+	} else {
+		w.whenEnded(ended)
 	}
-	return nil
+	if errors.Is(err, host.ErrEnded) { // the next worker has it
+		return nil
+	}
+	return err
 }
 
 // checkGrant resolves a grant, and refuses one that makes no sense here.

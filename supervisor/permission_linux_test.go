@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -716,6 +717,79 @@ func TestPermission_AlwaysIsKeptForTheWorkspace(t *testing.T) {
 		}
 		if i, _ := c.s.Info(t.Context()); len(i.Given) != 2 {
 			t.Errorf("got %+v", i.Given)
+		}
+	})
+}
+
+// A writing has what sessions write now, as a program hears it.
+type writing struct {
+	mu   sync.Mutex
+	dirs []string
+}
+
+func (w *writing) leave(dirs []string) ([]string, func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.dirs = append(w.dirs, dirs...)
+	return nil, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, dir := range dirs {
+			i := slices.Index(w.dirs, dir)
+			w.dirs = slices.Delete(w.dirs, i, i+1) // which panics the second time
+		}
+	}
+}
+
+func TestLeave_NamesWhatIsWrittenAsLongAsItIs(t *testing.T) {
+	t.Parallel()
+	inSandbox(t, func(t *testing.T, c *boxed) {
+		now := &writing{}
+		must := func(when string, want ...string) {
+			t.Helper()
+			synctest.Wait()
+			if !slices.Equal(now.dirs, want) {
+				t.Errorf("%s: got %q, want %q", when, now.dirs, want)
+			}
+		}
+		c.s.o.Leave = now.leave
+		c.reset()
+		must("in a workspace", c.work)
+		c.allow(session.Grant{Read: c.b})
+		c.allow(session.Grant{Write: c.a})
+		must("with a grant", c.work, c.a)
+		c.p.change(func() { c.p.noGrant = errors.New("the kernel says no") })
+		if err := c.s.Allow(t.Context(), session.Grant{Write: c.b}); err == nil {
+			t.Error("it was given")
+		}
+		must("with one that failed", c.work, c.a)
+		c.reset()
+		must("in the next worker", c.work, c.a)
+		c.p.change(func() { c.p.dies = host.Hangup })
+		c.s.launcher = func(*host.Command) (*launched, error) { return nil, errors.New("no") }
+		if err := c.s.Reset(t.Context()); err == nil {
+			t.Error("it has started")
+		}
+		must("after a start that failed")
+	})
+}
+
+func TestLeave_NamesNothingThatNoPlanMakesWritable(t *testing.T) {
+	t.Parallel()
+	inSandbox(t, func(t *testing.T, c *boxed) {
+		now := &writing{}
+		o := c.s.o
+		o.Leave = now.leave
+		home := variable(o.Env, "HOME")
+		for _, dir := range []string{"/", home, filepath.Dir(home), "/tmp", "/var/tmp"} {
+			box, err := confinementOf(&workers.Spec{Path: "/bin/sh", Dir: dir, Sandbox: &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Writable: []string{dir}}}, &o, "", t.TempDir(), filepath.Join(t.TempDir(), "files"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(now.dirs) > 0 {
+				t.Errorf("in %s: got %q", dir, now.dirs)
+			}
+			box.ended()
 		}
 	})
 }

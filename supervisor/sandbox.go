@@ -29,6 +29,7 @@ type confinement struct {
 	plan     *confine.Plan // likewise
 	withheld []string      // variables that the worker does not have
 	private  private       // likewise
+	ended    func()        // is to be called once it is over; never nil
 }
 
 // maxNamed bounds the variables that a notice names.
@@ -58,7 +59,7 @@ func eachWay[T any](s *workers.Sandbox, try func(by workers.Mechanism) (T, error
 // confinementOf prepares the sandbox of a worker. own is the directory of its session, files
 // that of the worker.
 func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, own, files string) (c *confinement, err error) {
-	c = &confinement{}
+	c = &confinement{ended: func() {}}
 	sandbox := spec.Sandbox
 	if !sandbox.Confines() {
 		return c, nil
@@ -117,13 +118,6 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, own, fi
 	}
 	policy.Hidden = slices.Concat(policy.Hidden, o.alsoHidden(sandbox, dir))
 	policy.Protected = append(slices.Clone(policy.Protected), daemonDirectories(o.Env)...)
-	if o.Leave != nil {
-		written := slices.Clone(sandbox.Writable)
-		if sandbox.Level == workers.Workspace {
-			written = append(written, cmp.Or(sandbox.Workspace, dir))
-		}
-		policy.Protected = append(policy.Protected, o.Leave(written)...)
-	}
 	if cache := ownDirectory(o.Env, home, "XDG_CACHE_HOME", ".cache"); filepath.IsAbs(cache) { // it has code that sessions without a sandbox run
 		policy.Protected = append(slices.Clone(policy.Protected), cache)
 	}
@@ -151,12 +145,18 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, own, fi
 	if by != "" { // git stops at settings that it may not read, and does without a file that is not there
 		c.env = append(c.env, "GIT_CONFIG_GLOBAL="+confine.SettingsIn(settings, ".gitconfig"))
 	}
+	origin := confine.Origin{
+		Home: home, Path: variable(o.Env, "PATH"), Env: o.Env, Directories: directories, Dir: dir, Program: spec.Path,
+		State: state, Sessions: o.Dir, Files: []string{files, homes},
+		Replaced: replaced, Settings: settings, Account: accountHome(), Events: o.events,
+	}
+	if o.Leave != nil {
+		var keep []string
+		keep, c.ended = o.Leave(confine.Writes(sandbox, origin))
+		policy.Protected = append(policy.Protected, keep...)
+	}
 	c.sandbox = &host.Sandbox{By: by, Outlet: hasOutlet, Plan: func() (*confine.Plan, error) {
-		plan, notices, err := confine.NewPlan(&policy, confine.Origin{
-			Home: home, Path: variable(o.Env, "PATH"), Env: o.Env, Directories: directories, Dir: dir, Program: spec.Path,
-			State: state, Sessions: o.Dir, Files: []string{files, homes},
-			Replaced: replaced, Settings: settings, Account: accountHome(), Events: o.events,
-		})
+		plan, notices, err := confine.NewPlan(&policy, origin)
 		if err != nil {
 			return nil, err
 		}
@@ -347,6 +347,7 @@ func (s *Supervisor) tryIn(ctx context.Context, sandbox *workers.Sandbox, by wor
 	if err != nil || c.sandbox == nil {
 		return nil, err
 	}
+	defer c.ended()
 	p, err := host.Start(&host.Command{Path: confine.Trial, Env: s.o.Env, Dir: dir, Sandbox: c.sandbox, Timeout: s.o.StartTimeout, Context: ctx})
 	if err != nil {
 		return nil, err

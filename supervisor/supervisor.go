@@ -109,8 +109,9 @@ type Options struct {
 
 	// Leave is called with directories that a session with a sandbox is about to write, before it can: a
 	// program moves out of them what no session may touch, such as its socket. It returns the paths of
-	// such files, which stay as they are wherever the session writes. nil does nothing.
-	Leave func(dirs []string) (keep []string)
+	// such files, which stay as they are wherever the session writes. ended is called once when the session
+	// does not write these directories, or does no more. nil does nothing.
+	Leave func(dirs []string) (keep []string, ended func())
 
 	// Size is the size of the workers' terminals. The zero value means 40 rows
 	// of 120 columns; on Windows, where a console breaks longer lines, they are wider, and

@@ -68,6 +68,7 @@ type worker struct {
 	ward *ward // its limits of memory and processes; nil without any; set by begin
 
 	// The rest is guarded by s.mu.
+	atEnd    []func()        // to be called when it has ended
 	input    []session.Input // for the terminal, the first is being fed
 	watching *time.Timer     // looks for terminal readers; nil where they cannot be seen
 	armed    bool            // watching is set
@@ -132,6 +133,7 @@ func (s *Session) startWorkerBy(by workers.Mechanism, spec workers.Spec, given [
 		Logger:   log,
 	})
 	if err != nil {
+		box.ended()
 		return nil, err
 	}
 	var uncounted []string
@@ -144,6 +146,7 @@ func (s *Session) startWorkerBy(by workers.Mechanism, spec workers.Spec, given [
 		files:       files,
 		told:        slices.Concat(box.notices, gone, uncounted),
 		missing:     missing,
+		atEnd:       []func(){box.ended},
 		hidden:      box.hidden,
 		unshown:     box.unshown,
 		plan:        box.plan,
@@ -496,9 +499,25 @@ func (w *worker) watch() {
 	w.fence.flush()
 	w.s.keeper.release(w)
 	report := w.s.ended(w)
+	for _, tell := range w.atEnd { // which nobody adds to any more
+		tell()
+	}
 	logEnd(w.log, report)
 	_ = removeTree(w.files) // closing the session tries the rest again
 	close(w.done)
+}
+
+// whenEnded has a function called when the worker has ended, or at once if it has.
+func (w *worker) whenEnded(tell func()) {
+	w.s.mu.Lock()
+	over := w.s.worker != w
+	if !over {
+		w.atEnd = append(w.atEnd, tell)
+	}
+	w.s.mu.Unlock()
+	if over {
+		tell()
+	}
 }
 
 // ended takes in that the worker is gone.

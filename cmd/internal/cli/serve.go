@@ -212,8 +212,10 @@ func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
 }
 
 // mover has the daemon move its socket out of what a session is about to write.
-func mover(l any) func(dirs []string) (keep []string) {
-	if m, ok := l.(interface{ Leave(dirs []string) []string }); ok {
+func mover(l any) func(dirs []string) (keep []string, ended func()) {
+	if m, ok := l.(interface {
+		Leave(dirs []string) (keep []string, ended func())
+	}); ok {
 		return m.Leave
 	}
 	return nil

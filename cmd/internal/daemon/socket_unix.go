@@ -55,7 +55,7 @@ type Listener struct {
 	crashed int               // guarded by mu; the process that a free lock file named
 	started bool              // guarded by mu; it has served
 	aside   string            // guarded by mu; why it is not where it was to be
-	written []string          // guarded by mu; directories that sessions write
+	written []string          // guarded by mu; directories that sessions write, once for each session
 	closed  bool              // guarded by mu
 }
 
@@ -244,14 +244,10 @@ func (l *Listener) moveTo(path string) error {
 // Leave moves the daemon of the user to another of its sockets if it is in one of these directories,
 // which a session is about to write. The session could put something else in the socket's place: no client
 // would talk to that, and none would find the daemon. It returns the files that the daemon then has. A socket
-// that its user named stays.
-func (l *Listener) Leave(dirs []string) (keep []string) {
+// that its user named stays. ended says that the session writes there no more.
+func (l *Listener) Leave(dirs []string) (keep []string, ended func()) {
 	l.mu.Lock()
-	for _, dir := range dirs {
-		if !slices.Contains(l.written, dir) {
-			l.written = append(l.written, dir)
-		}
-	}
+	l.written = append(l.written, dirs...)
 	if !l.closed && l.path != "" && isIn(l.path, l.written) {
 		from := l.path
 		for _, other := range slices.Clone(l.others) {
@@ -263,7 +259,18 @@ func (l *Listener) Leave(dirs []string) (keep []string) {
 		}
 	}
 	l.mu.Unlock()
-	return l.files()
+	return l.files(), func() { l.forget(dirs) }
+}
+
+// forget takes in that a session does not write these directories any more.
+func (l *Listener) forget(dirs []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, dir := range dirs {
+		if i := slices.Index(l.written, dir); i >= 0 {
+			l.written = slices.Delete(l.written, i, i+1)
+		}
+	}
 }
 
 // isIn reports whether a socket is below one of these directories.

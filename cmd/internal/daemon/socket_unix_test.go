@@ -435,8 +435,38 @@ func TestListener_NamesItsFilesToThoseWhoWrite(t *testing.T) {
 	path := filepath.Join(place(t), "here", "s")
 	l := listens(t, path)
 	for _, dir := range []string{place(t), filepath.Dir(filepath.Dir(path))} { // one with a socket of its own has no other
-		if keep := l.Leave([]string{dir}); !slices.Equal(keep, []string{path, path + ".lock"}) || l.Aside() != "" {
+		if keep, _ := l.Leave([]string{dir}); !slices.Equal(keep, []string{path, path + ".lock"}) || l.Aside() != "" {
 			t.Errorf("%s: it keeps %q", dir, keep)
 		}
+	}
+}
+
+// A place is free again when the session that writes it has ended, and not when another still does.
+func TestListener_ForgetsWhatIsWrittenNoMore(t *testing.T) {
+	login, tmp, state := place(t), place(t), place(t)
+	t.Setenv("XDG_RUNTIME_DIR", login)
+	t.Setenv("TMPDIR", tmp)
+	t.Setenv("XDG_STATE_HOME", state)
+	path := registry.Sockets(os.Getenv)[0]
+	l, err := daemon.Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, first := l.Leave([]string{login})
+	_, second := l.Leave([]string{login})
+	away := l.Addr().String()
+	if away == path {
+		t.Fatalf("it is still at %s", away)
+	}
+	first()
+	if _, ended := l.Leave([]string{tmp, state}); l.Addr().String() != away {
+		t.Errorf("it goes to %s, which a session writes", l.Addr())
+	} else {
+		ended()
+	}
+	second()
+	if _, _ = l.Leave([]string{tmp, state}); l.Addr().String() != path {
+		t.Errorf("it is at %s, want %s", l.Addr(), path)
 	}
 }

@@ -168,9 +168,6 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 	if err := s.Validate(); err != nil {
 		return nil, nil, err
 	}
-	if o.Temporary == nil {
-		o.Temporary = []string{"/tmp", "/var/tmp"}
-	}
 	p := newPlanner(o)
 	work, err := p.workspace(s, o)
 	if err != nil {
@@ -224,8 +221,24 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 	return plan, p.notices, nil
 }
 
+// Writes returns what a session with this sandbox would write, without links. It leaves out what no plan makes
+// writable.
+func Writes(s *workers.Sandbox, o Origin) []string {
+	p := newPlanner(o)
+	work, _ := p.workspace(s, o)
+	for _, d := range s.Writable {
+		if found, err := p.wanted(d); err == nil {
+			work = append(work, found)
+		}
+	}
+	return work
+}
+
 func newPlanner(o Origin) *planner {
 	p := &planner{kinds: map[string]Place{}, named: map[string]*named{}, home: realOrAbsent(o.home()), directories: o.Directories, git: gitVariables(o.Env), own: ownRepositories(real(o.State))}
+	if o.Temporary == nil {
+		o.Temporary = []string{"/tmp", "/var/tmp"}
+	}
 	for _, d := range o.Temporary {
 		if d = real(d); d != "" && !slices.Contains(p.temporary, d) {
 			p.temporary = append(p.temporary, d)
