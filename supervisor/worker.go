@@ -373,9 +373,12 @@ func (w *worker) perform(e effect) {
 	case doSignal:
 		w.signal(host.Group)
 	case doAwait:
-		notices, _ := w.proc.Refresh() // fails only when the worker has ended
+		notices, err := w.proc.Refresh()
 		for _, n := range notices {
 			s.m.notice("%s", n)
+		}
+		if err != nil && !errors.Is(err, host.ErrEnded) {
+			s.m.notice("the sandbox does not follow what programs outside have replaced: %v", err)
 		}
 		if signals := w.proc.SignalsSent(); signals != nil {
 			s.wg.Go(func() { w.await(e.turn, signals) })

@@ -2,8 +2,11 @@ package host
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"testing"
 
@@ -50,11 +53,39 @@ func TestOrder(t *testing.T) {
 			}
 		})
 	}
-	t.Run("fails if nothing reads it", func(t *testing.T) {
+	t.Run("fails if nothing reads it, and none follows its part", func(t *testing.T) {
 		t.Parallel()
-		s, _ := orderedStage(t)
-		if err := s.order(large); err == nil {
-			t.Error("got no error")
+		s, stage := orderedStage(t)
+		for _, o := range []order{large, {Do: doForget}, large} {
+			if err := s.order(o); !errors.Is(err, errCut) {
+				t.Errorf("%s: got %v", o.Do, err)
+			}
+		}
+		if err := s.down.out.Close(); err != nil {
+			t.Fatal(err)
+		}
+		want, _ := json.Marshal(large)
+		if got, err := io.ReadAll(stage); err != nil || !bytes.HasPrefix(want, got) || len(got) == 0 {
+			t.Errorf("the stage was sent %.100q… of %d bytes, %v", got, len(got), err)
+		}
+	})
+	t.Run("fails if the pipe is full, and the next one is taken", func(t *testing.T) {
+		t.Parallel()
+		s, stage := orderedStage(t)
+		full := 0
+		for s.order(order{Do: doForget}) == nil {
+			full++
+		}
+		lines := bufio.NewScanner(stage)
+		for range full {
+			lines.Scan()
+		}
+		if err := s.order(order{Do: doKill}); err != nil {
+			t.Fatal(err)
+		}
+		var got order
+		if !lines.Scan() || json.Unmarshal(lines.Bytes(), &got) != nil || got.Do != doKill {
+			t.Errorf("got %q, %v", lines.Text(), lines.Err())
 		}
 	})
 }

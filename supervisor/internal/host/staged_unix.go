@@ -33,6 +33,7 @@ type staged struct {
 
 	sending
 	ordering     sync.Mutex // held while an order is written
+	cut          bool       // guarded by ordering; the stage has taken a part of an order
 	log          stageLog
 	group        *group // nil without one
 	limits       Limits
@@ -231,6 +232,9 @@ func (s *staged) expectEnd() {
 // orderLimit bounds the time in which the stage takes a whole order.
 const orderLimit = 2 * time.Second
 
+// errCut says that no order can be sent: the stage would take it for the rest of another.
+var errCut = errors.New("host: the stage has taken only a part of an order and can be told nothing more: reset the session")
+
 // order sends an order. Small ones fit into the pipe at once or not at all. A grant may be larger than the
 // pipe, which is small where the user has many: then it is written as the stage reads.
 func (s *staged) order(o order) error {
@@ -240,16 +244,23 @@ func (s *staged) order(o order) error {
 	}
 	s.ordering.Lock()
 	defer s.ordering.Unlock()
+	if s.cut {
+		return errCut
+	}
 	s.log.order(o)
 	line = append(line, '\n')
 	n, err := s.down.TryWrite(line)
 	if err == nil && n < len(line) && (n > 0 || len(line) > atOnce) {
-		_, err = s.down.writeWithin(orderLimit, line[n:])
-		n = len(line) // or err says why not
+		var more int
+		more, err = s.down.writeWithin(orderLimit, line[n:])
+		n += more
 	}
+	s.cut = n > 0 && n < len(line)
 	switch {
 	case errors.Is(err, syscall.EPIPE), errors.Is(err, os.ErrClosed):
 		return ErrEnded
+	case s.cut:
+		return errCut
 	case errors.Is(err, os.ErrDeadlineExceeded), err == nil && n < len(line):
 		return errors.New("host: the stage does not take orders: it is stopped or stuck")
 	}
