@@ -32,6 +32,7 @@ type fakeProcess struct {
 	unsent  chan struct{} // signals are under way until it is closed; nil when none is
 	dies    host.Signal   // the first that ends it
 	noGrant error         // the answer to Grant
+	late    func()        // of the last Grant
 	exit    host.Exit
 
 	usage    host.Usage
@@ -228,7 +229,7 @@ type (
 
 func (p *fakeProcess) Permit(call uint64, ok bool) error { p.hear(permitted{call, ok}); return nil }
 
-func (p *fakeProcess) Grant(path string, read bool, _ string) error {
+func (p *fakeProcess) Grant(path string, read bool, _ string, late func()) error {
 	if read {
 		p.hear(shown{path})
 	} else {
@@ -236,6 +237,7 @@ func (p *fakeProcess) Grant(path string, read bool, _ string) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.late = late
 	return p.noGrant
 }
 func (p *fakeProcess) Close() error { return nil }

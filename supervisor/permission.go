@@ -43,8 +43,9 @@ type gate interface {
 	// error.
 	Permit(call uint64, ok bool) error
 	// Grant makes a file or directory writable, or shows it. When it returns, all programs of the
-	// worker have it. id is its confine.Identity; "" is whatever is there.
-	Grant(path string, read bool, id string) error
+	// worker have it. id is its confine.Identity; "" is whatever is there. After host.ErrUnanswered, late
+	// is called if they have it later.
+	Grant(path string, read bool, id string, late func()) error
 }
 
 // A GrantStore keeps rights that persons gave for all sessions of a workspace, which is the
@@ -581,7 +582,7 @@ func (s *Session) allowAs(ctx context.Context, author string, g session.Grant) e
 	}
 	id := g.Identity
 	g.Identity = ""
-	if err := s.give(ctx, g, id); err != nil {
+	if err := s.give(ctx, author, g, id); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -603,7 +604,7 @@ func (s *Session) allowAs(ctx context.Context, author string, g session.Grant) e
 }
 
 // give gives a right to the live worker, for which its path must have this identity, and to those after it.
-func (s *Session) give(ctx context.Context, g session.Grant, id string) error {
+func (s *Session) give(ctx context.Context, author string, g session.Grant, id string) error {
 	g.Always = false
 	s.mu.Lock()
 	had, missed, starting := slices.Contains(s.m.given, g), slices.Contains(s.m.missing, g), s.starting
@@ -614,8 +615,13 @@ func (s *Session) give(ctx context.Context, g session.Grant, id string) error {
 		_ = starting.wait(ctx)
 		err = ctx.Err()
 	}
+	returned := make(chan struct{})
+	defer close(returned)
 	if err == nil {
-		err = s.giveLive(g, id)
+		err = s.giveLive(g, id, func(w *worker) {
+			<-returned
+			s.gaveLate(w, author, g)
+		})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -631,7 +637,7 @@ func (s *Session) give(ctx context.Context, g session.Grant, id string) error {
 }
 
 // giveLive gives a right to the live worker, if there is one.
-func (s *Session) giveLive(g session.Grant, id string) error {
+func (s *Session) giveLive(g session.Grant, id string, late func(*worker)) error {
 	if g.Call != "" {
 		return nil // whoever asks looks at what was given
 	}
@@ -648,20 +654,41 @@ func (s *Session) giveLive(g session.Grant, id string) error {
 	case w.proc.gate == nil:
 		return session.Errorf(session.KindUnsupported, "the sandbox of a running session cannot be changed here: reset the session to have it")
 	}
-	ended := func() {}
-	if s.o.Leave != nil && g.Write != "" {
-		_, ended = s.o.Leave([]string{g.Write}) // what stays was named when the session began
-	}
-	err := w.proc.gate.Grant(g.Read+g.Write, g.Read != "", id)
-	if err != nil {
-		ended()
-	} else {
-		w.whenEnded(ended)
-	}
+	err := s.open(w, g, id, late)
 	if errors.Is(err, host.ErrEnded) { // the next worker has it
 		return nil
 	}
 	return err
+}
+
+// open gives a file or directory to a worker. late is called if it has not answered in time, and has it later.
+func (s *Session) open(w *worker, g session.Grant, id string, late func(*worker)) error {
+	ended := func() {}
+	if s.o.Leave != nil && g.Write != "" {
+		_, ended = s.o.Leave([]string{g.Write}) // what stays was named when the session began
+	}
+	path := g.Read + g.Write
+	err := w.proc.gate.Grant(path, g.Read != "", id, func() { late(w) })
+	switch {
+	case errors.Is(err, host.ErrUnanswered): // it may write there
+		w.whenEnded(ended)
+		return fmt.Errorf("it is not known yet whether this session has %s: its sandbox has not answered within 5s. If it gets it later, an event says so; after a reset it does not have it", path)
+	case err != nil:
+		ended()
+	default:
+		w.whenEnded(ended)
+	}
+	return err
+}
+
+// gaveLate takes in that a worker has a right of which nobody knew whether it would.
+func (s *Session) gaveLate(w *worker, author string, g session.Grant) {
+	s.mu.Lock()
+	defer s.unlock()
+	if s.worker == w && !s.m.isClosed() {
+		s.m.addGiven(g)
+		s.m.granted(author, g)
+	}
 }
 
 // checkGrant resolves a grant, and refuses one that makes no sense here.

@@ -763,6 +763,11 @@ func TestLeave_NamesWhatIsWrittenAsLongAsItIs(t *testing.T) {
 			t.Error("it was given")
 		}
 		must("with one that failed", c.work, c.a)
+		c.p.change(func() { c.p.noGrant = host.ErrUnanswered })
+		if err := c.s.Allow(t.Context(), session.Grant{Write: c.b}); err == nil {
+			t.Error("it was given")
+		}
+		must("with one that may come late", c.work, c.a, c.b)
 		c.reset()
 		must("in the next worker", c.work, c.a)
 		c.p.change(func() { c.p.dies = host.Hangup })
@@ -827,6 +832,38 @@ func TestPermission_AGrantThatFailsGivesNothing(t *testing.T) {
 			t.Errorf("got %+v", i.Given)
 		}
 		c.permit(c.mustAsk(c.a+"/x"), false) // it can still be refused
+	})
+}
+
+// Nobody is told that a session lacks what it may have.
+func TestPermission_AGrantWithoutAnAnswerIsNotKnown(t *testing.T) {
+	t.Parallel()
+	inSandbox(t, func(t *testing.T, c *boxed) {
+		c.p.change(func() { c.p.noGrant = host.ErrUnanswered })
+		call := c.hold("write", c.a+"/x")
+		err := c.s.As("ada").Permit(t.Context(), c.mustAsk(c.a+"/x"), true)
+		if err == nil || !strings.Contains(err.Error(), "not known yet whether this session has "+c.a) {
+			t.Errorf("got %v", err)
+		}
+		c.mustAnswer()
+		if i, _ := c.s.Info(t.Context()); len(i.Given) > 0 {
+			t.Errorf("before it is known: got %+v", i.Given)
+		}
+		c.p.late()
+		c.mustAnswer(permitted{call, true})
+		if i, _ := c.s.Info(t.Context()); !slices.Equal(i.Given, []session.Grant{{Write: c.a}}) {
+			t.Errorf("got %+v", i.Given)
+		}
+		if got := recorded[timeline.Granted](c.s); !slices.Equal(got, []timeline.Granted{{Write: c.a, Author: "ada"}}) {
+			t.Errorf("got %+v", got)
+		}
+		late := c.p.late
+		c.reset()
+		c.allow(session.Grant{Write: c.b})
+		late() // of a worker that has ended
+		if got := recorded[timeline.Granted](c.s); len(got) != 2 {
+			t.Errorf("got %+v", got)
+		}
 	})
 }
 

@@ -3,7 +3,6 @@
 package host
 
 import (
-	"errors"
 	"sync"
 	"time"
 )
@@ -15,18 +14,18 @@ const grantLimit = 5 * time.Second
 type grants struct {
 	mu   sync.Mutex
 	last uint64
-	open map[uint64]chan error
+	open map[uint64]func(error) // takes the answer
 }
 
 func (g *grants) begin() (id uint64, answer chan error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.open == nil {
-		g.open = map[uint64]chan error{}
+		g.open = map[uint64]func(error){}
 	}
 	g.last++
 	answer = make(chan error, 1)
-	g.open[g.last] = answer
+	g.open[g.last] = func(err error) { answer <- err }
 	return g.last, answer
 }
 
@@ -41,14 +40,25 @@ func (g *grants) answered(r *report) {
 	defer g.mu.Unlock()
 	answer, ok := g.open[r.ID]
 	if !ok {
-		return // nobody waits any more
+		return
 	}
 	delete(g.open, r.ID)
 	if r.Step == "" {
-		answer <- nil
+		answer(nil)
 	} else {
-		answer <- r.failure()
+		answer(r.failure())
 	}
+}
+
+// later has the answer of a grant taken when it comes, and reports whether it has not come yet.
+func (g *grants) later(id uint64, take func(error)) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_, open := g.open[id]
+	if open {
+		g.open[id] = func(err error) { go take(err) } // which may take its time
+	}
+	return open
 }
 
 func (s *staged) permit(id uint64, ok bool) error {
@@ -79,7 +89,7 @@ func (s *staged) look() {
 	}
 }
 
-func (s *staged) grant(path string, read bool, is string) error {
+func (s *staged) grant(path string, read bool, is string, late func()) error {
 	if !s.confined {
 		return errUnconfined
 	}
@@ -88,19 +98,27 @@ func (s *staged) grant(path string, read bool, is string) error {
 		return err
 	}
 	id, answer := s.grants.begin()
-	defer s.grants.forget(id)
 	if err := s.order(order{Do: doGrant, ID: id, Grant: g}); err != nil {
+		s.grants.forget(id)
 		return err
 	}
 	timer := time.NewTimer(grantLimit)
 	defer timer.Stop()
 	select {
-	case err := <-answer:
-		if err == nil {
-			s.sandbox.Granted(g)
-		}
-		return err
+	case err = <-answer:
 	case <-timer.C:
-		return errors.New("host: the stage did not answer a grant within 5s")
+		if s.grants.later(id, func(err error) {
+			if err == nil {
+				s.sandbox.Granted(g)
+				late()
+			}
+		}) {
+			return ErrUnanswered
+		}
+		err = <-answer
 	}
+	if err == nil {
+		s.sandbox.Granted(g)
+	}
+	return err
 }

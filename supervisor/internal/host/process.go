@@ -65,7 +65,7 @@ type confined interface {
 	// permit answers a held call.
 	permit(id uint64, ok bool) error
 	// grant gives the sandbox a directory, and waits until it has it.
-	grant(path string, read bool, id string) error
+	grant(path string, read bool, id string, late func()) error
 	// forget makes the stage tell denials again.
 	forget() error
 	// refresh shows the sandbox what programs outside have replaced.
@@ -77,11 +77,14 @@ type confined interface {
 // unconfined is that part of a backend that has no sandboxes.
 type unconfined struct{}
 
-func (unconfined) permit(uint64, bool) error        { return errUnconfined }
-func (unconfined) grant(string, bool, string) error { return errUnconfined }
-func (unconfined) forget() error                    { return nil }
-func (unconfined) refresh() ([]string, error)       { return nil, nil }
-func (unconfined) catchUp()                         {}
+func (unconfined) permit(uint64, bool) error                { return errUnconfined }
+func (unconfined) grant(string, bool, string, func()) error { return errUnconfined }
+func (unconfined) forget() error                            { return nil }
+func (unconfined) refresh() ([]string, error)               { return nil, nil }
+func (unconfined) catchUp()                                 {}
+
+// ErrUnanswered is returned by Grant when it is not known yet whether the worker has what was given.
+var ErrUnanswered = errors.New("host: the stage has not answered a grant in time")
 
 var errUnconfined = errors.New("host: the worker has no sandbox")
 
@@ -183,9 +186,10 @@ func (p *Process) Notices() <-chan string { return p.notices }
 func (p *Process) Permit(id uint64, ok bool) error { return p.backend.permit(id, ok) }
 
 // Grant gives the worker's sandbox a file or directory to write, or only to read. When it returns, the
-// worker and its children have it.
-func (p *Process) Grant(path string, read bool, id string) error {
-	return p.backend.grant(path, read, id)
+// worker and its children have it. It waits a few seconds at most: after ErrUnanswered, late is called if they
+// have it after all.
+func (p *Process) Grant(path string, read bool, id string, late func()) error {
+	return p.backend.grant(path, read, id, late)
 }
 
 // Refresh shows the sandbox what programs outside have replaced. SignalsSent waits for it. The notices are

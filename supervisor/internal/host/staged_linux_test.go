@@ -3,7 +3,10 @@ package host
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -12,6 +15,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
+	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // A program may be refused something before its stage has said that it runs.
@@ -87,4 +91,58 @@ func TestStage_SendsASignalBeforeItObeysForTheSandbox(t *testing.T) {
 			t.Errorf("it told %q after the signal, want that it obeyed", &told)
 		}
 	})
+}
+
+// The stage may be held up by a filesystem. What it gives then is written, and so it is watched.
+func TestGrant_AnAnswerThatComesLateIsTakenIn(t *testing.T) {
+	t.Parallel()
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"home", "work", "state", "sessions", "tmp", "data/more"} {
+		if err := os.MkdirAll(filepath.Join(base, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	more := filepath.Join(base, "data", "more")
+	for name, r := range map[string]report{
+		"given":   {What: whatGranted},
+		"refused": {What: whatGranted, Step: "place", Errno: int(syscall.EIO)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			plan, _, err := confine.NewPlan(&workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}, confine.Origin{
+				Home: filepath.Join(base, "home"), Dir: filepath.Join(base, "work"), Program: "/bin/true", State: filepath.Join(base, "state"),
+				Sessions: filepath.Join(base, "sessions"), Temporary: []string{filepath.Join(base, "tmp")},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Test(t, func(t *testing.T) {
+				s, stage := orderedStage(t)
+				s.confined, s.sandbox = true, plan
+				orders := make(chan order, 1)
+				go func() { // the order is larger than the pipe
+					var o order
+					_ = json.NewDecoder(stage).Decode(&o)
+					orders <- o
+				}()
+				told := false
+				late := func() { // what the plan knows as written is a place in a directory around it
+					around, err := plan.NewGrant(filepath.Dir(more), false, "")
+					told = err == nil && slices.ContainsFunc(around.Places, func(p confine.Place) bool { return string(p.Path) == more })
+				}
+				if err := s.grant(more, false, "", late); !errors.Is(err, ErrUnanswered) {
+					t.Fatalf("got %v", err)
+				}
+				r.ID = (<-orders).ID
+				s.take(r)
+				synctest.Wait()
+				if want := r.Step == ""; told != want {
+					t.Errorf("told %v, want %v", told, want)
+				}
+			})
+		})
+	}
 }
