@@ -68,15 +68,19 @@ func files(getenv func(string) string) []string {
 	return paths
 }
 
-// Read returns the entry of a daemon that lives. getenv is os.Getenv.
+// Read returns the entry of a daemon that lives. No session writes the state directory. Elsewhere one could
+// have written the entry, so the daemon has to prove itself. getenv is os.Getenv.
 func Read(getenv func(string) string) (e Entry, ok bool) {
 	for _, path := range files(getenv) {
-		if e, err := load(path); err == nil && e.lives() {
-			e.InState = filepath.Dir(path) == StateDir(getenv)
+		if e, err := load(path); err == nil && e.lives() && (isInState(getenv, path) || Answers(getenv, e.Socket)) {
 			return e, true
 		}
 	}
 	return Entry{}, false
+}
+
+func isInState(getenv func(string) string, path string) bool {
+	return filepath.Dir(path) == StateDir(getenv)
 }
 
 // load reads an entry that nobody but this user can have written.
@@ -213,10 +217,11 @@ func Remove(path string) {
 }
 
 // Ask asks a daemon that lives to look after its socket: it watches its entry. Ask reports
-// whether there is one. getenv is os.Getenv.
+// whether there is one. It believes no entry outside of the state directory: a daemon without a socket
+// cannot prove itself. getenv is os.Getenv.
 func Ask(getenv func(string) string) bool {
 	for _, path := range files(getenv) {
-		if e, err := load(path); err == nil && e.lives() {
+		if e, err := load(path); err == nil && e.lives() && isInState(getenv, path) {
 			now := time.Now()
 			_ = os.Chtimes(path, now, now)
 			return true

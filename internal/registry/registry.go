@@ -20,9 +20,6 @@ type Entry struct {
 	Begun  uint64    `json:"begun"`  // when the process began, in clock ticks since the system did
 	Socket string    `json:"socket"` // absolute
 	Since  time.Time `json:"since"`  // when it began to listen there
-
-	// InState says that the entry is in the state directory, which no session writes.
-	InState bool `json:"-"`
 }
 
 // ErrHeld means that another process holds the lock.

@@ -189,3 +189,51 @@ func TestFind_ASocketThatNobodyServesLeadsNowhere(t *testing.T) {
 		t.Errorf("when it was left behind: got %s, want %s", got, named)
 	}
 }
+
+// A session may write the temporary directory, which can be in its workspace.
+func TestRead_WhatASessionCouldHaveWrittenNeedsAProof(t *testing.T) {
+	tmp, err := os.MkdirTemp("", "r") // short, for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(tmp) })
+	v := variables{"XDG_RUNTIME_DIR": tmp, "TMPDIR": tmp, "XDG_STATE_HOME": t.TempDir()}
+	usual, dir, socket := registry.Sockets(v.get)[0], filepath.Dir(registry.OwnSockets(v.get)[0]), filepath.Join(tmp, "s")
+	path, err := registry.Write(v.get, socket) // of this process, which lives
+	if err == nil {
+		err = errors.Join(os.Mkdir(dir, 0o700), os.Rename(path, filepath.Join(dir, filepath.Base(path))))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, ok := registry.Read(v.get); ok {
+		t.Errorf("without a daemon: %v is believed", e)
+	}
+	if got := registry.Find(v.get); got != usual {
+		t.Errorf("without a daemon: got %s, want %s", got, usual)
+	}
+	if registry.Ask(v.get) {
+		t.Error("it is asked to make its socket again")
+	}
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = peer.Answer(conn, peer.Address(socket), registry.Keys(v.get, os.Geteuid()))
+			_ = conn.Close()
+		}
+	}()
+	if e, ok := registry.Read(v.get); !ok || e.Socket != socket {
+		t.Errorf("with a daemon: got %v, %v", e, ok)
+	}
+	if got := registry.Find(v.get); got != socket {
+		t.Errorf("with a daemon: got %s, want %s", got, socket)
+	}
+}

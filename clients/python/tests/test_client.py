@@ -16,7 +16,7 @@ import unittest.mock
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
-from turnstone_client import TurnstoneError, connect, default_socket, text  # noqa: E402
+from turnstone_client import TurnstoneError, connect, default_socket, text, usual  # noqa: E402
 
 REPL = os.environ["REPL"]
 SCHEMA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "docs", "daemon.schema.json")
@@ -456,6 +456,31 @@ class Promises(unittest.TestCase):
                 daemon.kill()
                 daemon.communicate(timeout=DEADLINE)
                 self.assertNotEqual(default_socket(), socket)  # the note of a dead one is not believed
+
+    def test_a_note_that_leads_to_no_daemon_is_passed_over(self):
+        with tempfile.TemporaryDirectory() as directory:
+            run, state, tmp = (os.path.join(directory, name) for name in ("run", "state", "tmp"))
+            own = os.path.join(tmp, "turnstone-%d" % os.getuid())
+            for made in (run, state, tmp, own):
+                os.mkdir(made, 0o700)
+            socket = os.path.join(run, "turnstone", "daemon.sock")
+            with unittest.mock.patch.dict(os.environ, {"XDG_RUNTIME_DIR": run, "XDG_STATE_HOME": state, "TMPDIR": tmp, "REPL_SOCKET": ""}):
+                self.note(own, os.path.join(tmp, "none"))  # as a session could
+                self.assertEqual(default_socket(), socket)  # where one would be
+                daemon = subprocess.Popen([REPL, "serve", "--quiet"], stderr=subprocess.PIPE)
+                self.eventually(lambda: usual._answers(socket))
+                self.note(os.path.join(state, "turnstone"), os.path.join(tmp, "none"))
+                self.assertEqual(default_socket(), socket)
+                daemon.kill()
+                daemon.communicate(timeout=DEADLINE)
+
+    def note(self, directory, socket):
+        """Note that this process is the daemon."""
+        path = os.path.join(directory, "daemon-%s.json" % usual._host_name())
+        with open(path + ".new", "w") as file:
+            json.dump({"pid": os.getpid(), "begun": usual._begun(os.getpid()), "socket": socket}, file)
+        os.chmod(path + ".new", 0o600)
+        os.rename(path + ".new", path)
 
     @with_daemon
     async def test_what_proves_nothing_gets_nothing(self, client, daemon):

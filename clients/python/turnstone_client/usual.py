@@ -10,7 +10,7 @@ import os
 import re
 import socket
 import stat
-from typing import List, Optional
+from typing import List, Optional, Tuple
 
 from .proof import MAX_ANSWER, Proof
 
@@ -25,11 +25,10 @@ def default_socket() -> str:
     named = os.environ.get("REPL_SOCKET")
     if named or not hasattr(os, "getuid"):  # on Windows, connect() says that it cannot
         return named or ""
-    noted = _noted()
-    if noted:
-        return noted
+    notes = _notes()
     usual = _login_sockets() + _own_sockets()
-    return next((path for path in usual if _answers(path)), usual[0])
+    one = next((path for path, sure in notes if sure), usual[0])
+    return next((path for path in dict.fromkeys([path for path, _ in notes] + usual) if _answers(path)), one)
 
 
 def _login_sockets() -> List[str]:
@@ -82,11 +81,12 @@ def _host_name() -> Optional[str]:
     return "%s-%s-%s" % (re.sub(r"[^A-Za-z0-9.]", "_", socket.gethostname()[:64]), boot, space)
 
 
-def _noted() -> Optional[str]:
-    """Return the socket that the daemon of this user has noted, if it lives."""
+def _notes() -> List[Tuple[str, bool]]:
+    """Return the sockets that a daemon of this user which lives has noted, and of each whether no session can have."""
     host, state = _host_name(), _state_directory()
+    notes: List[Tuple[str, bool]] = []
     if not host:
-        return None
+        return notes
     directories = [state] if state else []
     directories.append(os.path.dirname(_own_sockets()[0]))
     for directory in directories:
@@ -100,10 +100,10 @@ def _noted() -> Optional[str]:
                     continue
                 note = json.loads(file.read(MAX_NOTE))
             if _begun(note["pid"]) == note["begun"] and os.path.isabs(note["socket"]):
-                return str(note["socket"])
+                notes.append((str(note["socket"]), directory == state))
         except (OSError, ValueError, TypeError, KeyError, IndexError):
             continue
-    return None
+    return notes
 
 
 def _begun(pid: int) -> int:

@@ -19,10 +19,9 @@ export async function defaultSocket(): Promise<string> {
   if (named) return named;
   if (process.platform === "win32") throw new TurnstoneError("unreachable", "on Windows, REPL_SOCKET must name the pipe of the daemon, which repl ctl status prints");
   const usual = [...loginSockets(), ...ownSockets()];
-  const socket = noted();
-  if (socket) return socket;
-  for (const path of usual) if (await answers(path)) return path;
-  return usual[0]!;
+  const noted = notes();
+  for (const path of new Set([...noted.map((note) => note.socket), ...usual])) if (await answers(path)) return path;
+  return noted.find((note) => note.sure)?.socket ?? usual[0]!;
 }
 
 function loginSockets(): string[] {
@@ -65,16 +64,14 @@ function hostName(): string | undefined {
   });
 }
 
-/** The socket that the daemon of this user has noted, if it lives. */
-function noted(): string | undefined {
-  const host = hostName();
-  if (!host) return undefined;
-  const directories = [stateDirectory(), dirname(ownSockets()[0]!)];
-  for (const directory of directories) {
+/** The sockets that a daemon of this user which lives has noted, and of each whether no session can have. */
+function notes(): { socket: string; sure: boolean }[] {
+  const host = hostName(), state = stateDirectory();
+  if (!host) return [];
+  return [state, dirname(ownSockets()[0]!)].flatMap((directory) => {
     const socket = directory && orNothing(() => noteAt(directory, `daemon-${host}.json`));
-    if (socket) return socket;
-  }
-  return undefined;
+    return socket ? [{ socket, sure: directory === state }] : [];
+  });
 }
 
 function noteAt(directory: string, name: string): string | undefined {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { EventEmitter, once } from "node:events";
-import { chmodSync, existsSync, linkSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { chmodSync, existsSync, linkSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -362,5 +362,34 @@ test("the daemon is found from another login", { timeout: 60_000, concurrency: f
   await once(living, "exit");
   const own = join(other, `turnstone-${process.getuid()}`, "daemon.sock");
   assert.equal(await withLogin({ ...elsewhere, XDG_RUNTIME_DIR: long, XDG_STATE_HOME: long }, defaultSocket), own);
+  rmSync(directory, { recursive: true, force: true });
+});
+
+test("a note that leads to no daemon is passed over", { timeout: 60_000, concurrency: false }, async () => {
+  const directory = mkdtempSync(join(tmpdir(), "turnstone-"));
+  const [run, state, tmp] = ["run", "state", "tmp"].map((name) => join(directory, name));
+  const own = join(tmp, `turnstone-${process.getuid()}`), ofState = join(state, "turnstone");
+  for (const made of [run, state, tmp, own, ofState]) mkdirSync(made, { mode: 0o700 });
+  const login = { XDG_RUNTIME_DIR: run, XDG_STATE_HOME: state, TMPDIR: tmp, REPL_SOCKET: undefined };
+  const socket = join(run, "turnstone", "daemon.sock");
+  const daemon = await withLogin(login, () => spawn(process.env.REPL, ["serve", "--quiet"], { stdio: "ignore" }));
+  const noteIn = (place) => readdirSync(place).find((name) => /^daemon-.*\.json$/.test(name));
+  try {
+    while (!existsSync(socket) || !noteIn(ofState)) await pause(20);
+    const name = noteIn(ofState);
+    const note = JSON.parse(readFileSync(join(ofState, name), "utf8"));
+    for (const place of [own, ofState]) {
+      writeFileSync(join(place, "new"), JSON.stringify({ ...note, socket: join(tmp, "none") }), { mode: 0o600 });
+      renameSync(join(place, "new"), join(place, name));
+      assert.equal(await withLogin(login, defaultSocket), socket);
+    }
+    const elsewhere = join(directory, "elsewhere"); // where only the note of a session is
+    mkdirSync(join(elsewhere, "turnstone"), { recursive: true, mode: 0o700 });
+    const before = { ...login, XDG_STATE_HOME: elsewhere, XDG_RUNTIME_DIR: elsewhere };
+    assert.equal(await withLogin(before, defaultSocket), join(elsewhere, "turnstone", "daemon.sock"));
+  } finally {
+    daemon.kill("SIGKILL");
+    await once(daemon, "exit");
+  }
   rmSync(directory, { recursive: true, force: true });
 });

@@ -124,11 +124,9 @@ func (l *Listener) holdHost() error {
 	return nil
 }
 
-// servedElsewhere returns an error if a daemon of this user has noted that it runs. Where a session could
-// have written that entry, the daemon must prove itself.
+// servedElsewhere returns an error if a daemon of this user has noted that it runs.
 func servedElsewhere() error {
-	there, known := registry.Read(os.Getenv)
-	if known && there.PID != os.Getpid() && (there.InState || registry.Answers(os.Getenv, there.Socket)) {
+	if there, known := registry.Read(os.Getenv); known && there.PID != os.Getpid() {
 		return fmt.Errorf("%w: by the process %d, at %s", ErrServed, there.PID, there.Socket)
 	}
 	return nil
