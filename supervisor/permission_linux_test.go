@@ -633,7 +633,7 @@ func TestPermission_WhatWasGivenOutlivesTheWorker(t *testing.T) {
 	})
 }
 
-// What a worker was started without is not taken for given. It is back once it is there at a start.
+// A right that the worker was started without does not count as given. It is back once its path is there at a start.
 func TestPermission_WhatIsGoneAtAStartIsAskedFor(t *testing.T) {
 	for name, give := range map[string]func(*boxed){
 		"kept for the workspace": func(c *boxed) { c.book.all[c.work] = []session.Grant{{Write: c.a, Always: true}} },

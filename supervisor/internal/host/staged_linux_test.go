@@ -93,7 +93,7 @@ func TestStage_SendsASignalBeforeItObeysForTheSandbox(t *testing.T) {
 	})
 }
 
-// The stage may be held up by a filesystem. What it gives then is written, and so it is watched.
+// The stage may be held up by a filesystem. The session writes a directory that it gives then, so that is watched.
 func TestGrant_AnAnswerThatComesLateIsTakenIn(t *testing.T) {
 	t.Parallel()
 	base, err := filepath.EvalSymlinks(t.TempDir())
