@@ -59,16 +59,10 @@ func findCompiler() string {
 	return ""
 }
 
-// compilerEnv is the environment of the compiler: it looks for its assembler and linker on PATH, and other
-// variables may name more programs, libraries and headers.
-func compilerEnv() []string {
-	env := []string{"PATH=" + strings.Join(compilerDirs, string(filepath.ListSeparator))}
-	for _, name := range []string{"HOME", "TMPDIR"} {
-		if value, ok := os.LookupEnv(name); ok {
-			env = append(env, name+"="+value)
-		}
-	}
-	return env
+// compilerEnv is the environment of a compiler in a directory of its own: it looks for its assembler and linker on
+// PATH, and other variables may name more programs, libraries and headers.
+func compilerEnv(dir string) []string {
+	return []string{"PATH=" + strings.Join(compilerDirs, string(filepath.ListSeparator)), "HOME=" + dir, "TMPDIR=" + dir}
 }
 
 // compiling makes the shim with the machine's compiler. It does so once and keeps the
@@ -139,7 +133,7 @@ func compile(ctx context.Context, sources map[string][]byte, progress func(strin
 	ctx, cancel := context.WithTimeout(ctx, compileTime)
 	defer cancel()
 	run := exec.CommandContext(ctx, command, args...)
-	run.Dir, run.Env = dir, compilerEnv()
+	run.Dir, run.Env = dir, compilerEnv(dir)
 	run.WaitDelay = time.Second // a child of the compiler's may hold the pipe
 	said, err := run.CombinedOutput()
 	if ctx.Err() != nil {
