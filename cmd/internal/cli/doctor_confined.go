@@ -54,8 +54,8 @@ func (c caution) serverArgs(place string) []string {
 	return []string{"--dir", place}
 }
 
-// serverEnv is the environment of such a server. What the user's file lets sessions write is not for a stranger's
-// directory.
+// serverEnv is the environment of such a server. Code of a stranger's directory gets nothing of what the user's file
+// lets sessions write.
 func (c caution) serverEnv() []string {
 	if c.trusts || c.sandbox == nil {
 		return nil
