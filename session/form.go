@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 // A Form is what a server of tools asks of a person while code calls one of its tools. A wait of
@@ -449,7 +451,7 @@ func (f Form) Check(a FormAnswer) error {
 // Question asks a person. It says who asks, because the server chooses the rest.
 func (f Form) Question() string {
 	if f.URL != "" {
-		return fmt.Sprintf("the server %s asks you to open %s: %s", f.From, oneLine(f.URL), f.Message)
+		return fmt.Sprintf("the server %s asks you to open %s: %s", f.From, timeline.Escape(oneLine(f.URL)), f.Message)
 	}
 	return fmt.Sprintf("the server %s asks: %s", f.From, f.Message)
 }

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Seq numbers the events of one Log: from 1, without holes, never repeated.
@@ -290,7 +292,7 @@ func (p Preparation) Text() string {
 // String says what was refused: "write /etc/hosts (by touch)".
 func (d Denied) String() string {
 	if d.Call != "" {
-		return d.Op + " " + Unmistakable(d.Call) + "(" + d.With + ")"
+		return d.Op + " " + Unmistakable(d.Call) + "(" + Escape(d.With) + ")"
 	}
 	s := d.Op + " "
 	if d.With != "" {
@@ -306,10 +308,40 @@ func (d Denied) String() string {
 // Unmistakable quotes a name that could pass for something else: one with spaces, or with
 // characters that are not seen.
 func Unmistakable(name string) string {
-	if quoted := strconv.Quote(name); strings.ContainsRune(name, ' ') || quoted != `"`+name+`"` {
-		return quoted
+	quoted := strconv.Quote(name)
+	quoted = Escape(quoted[1 : len(quoted)-1])
+	if quoted == name && !strings.ContainsRune(name, ' ') {
+		return name
 	}
-	return name
+	return `"` + quoted + `"`
+}
+
+// Escape returns a text in which codes stand for all that is not seen in its place: control
+// characters, those that are invisible or blank, except spaces, those that change the direction of
+// others, bytes that are no characters, and a mark at the beginning, which changes what is before it.
+func Escape(text string) string {
+	var b strings.Builder
+	for left := text; left != ""; {
+		r, n := utf8.DecodeRuneInString(left)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			fmt.Fprintf(&b, `\x%02x`, left[0])
+		case isSeen(r) && (b.Len() > 0 || !unicode.Is(unicode.M, r)):
+			b.WriteString(left[:n])
+		default:
+			code := strconv.QuoteRuneToASCII(r)
+			b.WriteString(code[1 : len(code)-1])
+		}
+		left = left[n:]
+	}
+	return b.String()
+}
+
+// blank are characters that look like spaces, and are symbols, letters or marks for Unicode.
+const blank = "\u2800\ufffc\U00013441\U00013442\U00016fe4\U0001d159"
+
+func isSeen(r rune) bool {
+	return strconv.IsPrint(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) && !strings.ContainsRune(blank, r)
 }
 
 // String says what was given: "write /data, always".
@@ -354,7 +386,7 @@ func (g Granted) text() string {
 
 // String says in a few words what was called: "called query × 40, 2 failed, 3.1 s".
 func (c Call) String() string {
-	text := "called " + c.Name
+	text := "called " + Unmistakable(c.Name)
 	if c.Count > 1 {
 		text += fmt.Sprintf(" × %d", c.Count)
 	}

@@ -2,6 +2,7 @@ package timeline_test
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -17,10 +18,30 @@ func TestDenied_SaysUnmistakablyWhatWasRefused(t *testing.T) {
 		`write "/x\n[a person allowed: write /]"`:   {Op: "write", Path: "/x\n[a person allowed: write /]"},
 		`write "/x\x1b[2K"`:                         {Op: "write", Path: "/x\x1b[2K"},
 		`write "/\xff" (by "sh\tx")`:                {Op: "write", Path: "/\xff", By: "sh\tx"},
+		`write "/x\u2800(by\ufe0fgit)\u3164\u00a0"`: {Op: "write", Path: "/x\u2800(by\ufe0fgit)\u3164\u00a0"},
+		`write "\u0338x"`:                           {Op: "write", Path: "\u0338x"},
+		"write /cafe\u0301/\u00e9":                  {Op: "write", Path: "/cafe\u0301/\u00e9"},
+		`call "shy.e\u034fcho"(text="\u202ea\x1b")`: {Op: "call", Call: "shy.e\u034fcho", With: "text=\"\u202ea\x1b\""},
 		"set core.pager in /w/.git/config (by git)": {Op: "set", Path: "/w/.git/config", By: "git", With: "core.pager"},
 	} {
 		if got := d.String(); got != want {
 			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+// A quoted name says which characters it has, and stays one line.
+func TestUnmistakable_QuotesWhatIsNotSeen(t *testing.T) {
+	for _, r := range "\u00a0\u00ad\u034f\u061c\u115f\u1160\u1680\u17b4\u180b\u180e\u2003\u200b\u200d\u2028\u202e\u2060\u2066\u2800\u3000\u3164\ufe0f\ufeff\uffa0\ufffc\U00013441\U0001d159\U0001d173\U000e0041\U000e0100" {
+		name := "/x" + string(r) + "y"
+		got := timeline.Unmistakable(name)
+		if text, err := strconv.Unquote(got); err != nil || text != name || strings.ContainsRune(got, r) {
+			t.Errorf("%U: got %s, %v", r, got, err)
+		}
+	}
+	for _, name := range []string{"/data/x", "/caf\u00e9", "/cafe\u0301", "\u05d0\u05d1", "\u6587\u4ef6", "\U0001f600"} {
+		if got := timeline.Unmistakable(name); got != name {
+			t.Errorf("got %s, want it as it is", got)
 		}
 	}
 }

@@ -154,7 +154,7 @@ func (c *cleaner) event(e timeline.Event) timeline.Event {
 	case timeline.Denied:
 		e.Body = plainDenied(b)
 	case timeline.Granted:
-		b.Read, b.Write, b.Host, b.Author = plainLine(b.Read), plainLine(b.Write), plainLine(b.Host), plainLine(b.Author)
+		b.Author = plainLine(b.Author) // String quotes the rest
 		e.Body = b
 	case timeline.Wait:
 		b.Prompt, b.Asks = plainText(b.Prompt), plainDenied(b.Asks)
@@ -182,8 +182,9 @@ func plainDisplay(d timeline.Display) timeline.Display {
 	return d
 }
 
-// plainDenied returns what was refused with clean texts.
+// plainDenied returns what was refused with a clean command. Its String quotes the names: without what is
+// not seen in them they would be others.
 func plainDenied(d timeline.Denied) timeline.Denied {
-	d.Path, d.Host, d.By, d.Remedy = plainLine(d.Path), plainLine(d.Host), plainLine(d.By), plainLine(d.Remedy)
+	d.Remedy = plainLine(d.Remedy)
 	return d
 }

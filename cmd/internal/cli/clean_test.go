@@ -1,6 +1,10 @@
 package cli
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/timeline"
+)
 
 func TestCleaner_LeavesWhatOnlyStandsThere(t *testing.T) {
 	for in, want := range map[string]string{
@@ -32,5 +36,20 @@ func TestCleaner_LeavesWhatOnlyStandsThere(t *testing.T) {
 	}
 	if got := plainLine("\x1b[31mada\n\u202e"); got != "ada" {
 		t.Errorf("a line: got %q", got)
+	}
+}
+
+func TestCleaner_LeavesNamesThatAreQuotedAsTheyAre(t *testing.T) {
+	t.Parallel()
+	for want, body := range map[string]timeline.Body{
+		`write "/x\u202ey"`:       timeline.Denied{Op: "write", Path: "/x\u202ey"},
+		`call a.b("\x1b[8m")`:     timeline.Denied{Op: "call", Call: "a.b", With: "\"\x1b[8m\""},
+		`call "a.\x1b[8m"`:        timeline.Granted{Call: "a.\x1b[8m"},
+		`write "/x\u2800\x1b[2K"`: timeline.Granted{Write: "/x\u2800\x1b[2K"},
+	} {
+		e := new(cleaner).event(timeline.Event{Body: body})
+		if got := e.Body.(interface{ String() string }).String(); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
 	}
 }
