@@ -17,7 +17,7 @@ var mayImport = map[string]string{
 	"workers":                     "",
 	"supervisor/internal/outlet":  "",
 	"supervisor/internal/egress":  "workers supervisor/internal/outlet",
-	"supervisor/internal/confine": "workers internal/systempath supervisor/internal/outlet",
+	"supervisor/internal/confine": "workers internal/shellword internal/systempath supervisor/internal/outlet",
 	"supervisor/internal/host":    "supervisor/internal/confine supervisor/internal/outlet",
 
 	"workers/internal/discovery": "workers internal/toolenv",
@@ -30,6 +30,7 @@ var mayImport = map[string]string{
 	"supervisor": "ipc timeline session workers internal/spelling supervisor/internal/confine supervisor/internal/egress supervisor/internal/host supervisor/internal/outlet",
 
 	"internal/pipe":               "",
+	"internal/shellword":          "timeline",
 	"internal/spelling":           "",
 	"internal/systempath":         "",
 	"internal/toolenv":            "",
@@ -60,10 +61,10 @@ var mayImport = map[string]string{
 	"cmd/internal/service":        "",
 	"cmd/internal/private":        "",
 	"cmd/internal/export":         "timeline",
-	"cmd/internal/tools":          "session supervisor cmd/internal/install",
+	"cmd/internal/tools":          "session supervisor timeline cmd/internal/install internal/shellword",
 	"cmd/internal/cli": "session supervisor timeline workers workers/python workers/r workers/conformance workers/templates " +
 		"client cmd/internal/askpage cmd/internal/gate cmd/internal/page cmd/internal/terminal cmd/internal/edit cmd/internal/mcpserver cmd/internal/mcpwire cmd/internal/install cmd/internal/daemon " +
-		"cmd/internal/packages cmd/internal/service cmd/internal/export cmd/internal/private cmd/internal/kept cmd/internal/tools cmd/internal/jupyter/kernel cmd/internal/jupyter/specs cmd/internal/jupyter/wire cmd/internal/jupyter/worker cmd/internal/origin cmd/internal/dial cmd/internal/bootstrap internal/jsonline internal/prefix internal/registry internal/spelling",
+		"cmd/internal/packages cmd/internal/service cmd/internal/export cmd/internal/private cmd/internal/kept cmd/internal/tools cmd/internal/jupyter/kernel cmd/internal/jupyter/specs cmd/internal/jupyter/wire cmd/internal/jupyter/worker cmd/internal/origin cmd/internal/dial cmd/internal/bootstrap internal/jsonline internal/prefix internal/registry internal/shellword internal/spelling",
 	"cmd/repl":         "cmd/internal/cli supervisor",
 	"clients/generate": "",
 	"release":          "",

@@ -495,7 +495,7 @@ func TestMCP_APersonAnswersASecretInTheDaemon(t *testing.T) {
 	h := daemonHome(t)
 	h.serve(t)
 	a := h.caller(t, "--daemon", "--name", "bot")
-	if got := a.repl("import getpass; p = getpass.getpass('pw: ')"); !strings.Contains(got, `run \"repl attach bot\"`) && !strings.Contains(got, `run "repl attach bot"`) {
+	if got := a.repl("import getpass; p = getpass.getpass('pw: ')"); !strings.Contains(got, `to type it there: repl attach bot (`) {
 		t.Errorf("who is to answer: %q", got)
 	}
 	got := make(chan string, 1)

@@ -130,7 +130,7 @@ func TestForm_APersonFillsItInWhereTheyAttach(t *testing.T) {
 	h.serve(t, h.withBirds(t)...)
 	a := h.caller(t, "--daemon", "--name", "bot")
 	got := a.repl(pick)
-	if !strings.Contains(got, "waiting for the user: the server birds asks: Which bird?") || !strings.Contains(got, `tell them to run "repl attach bot"`) {
+	if !strings.Contains(got, "waiting for the user: the server birds asks: Which bird?") || !strings.Contains(got, `to answer there: repl attach bot (`) {
 		t.Fatalf("got %q", got)
 	}
 	for command, want := range map[string]string{"input": "asks a person: answer at repl attach bot", "allow": "needs a person at a terminal"} {

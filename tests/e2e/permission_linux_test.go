@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -82,15 +83,16 @@ except OSError as e: print(errno.errorcode[e.errno])`)
 func TestPermission_APersonAnswersInAnotherTerminal(t *testing.T) {
 	t.Parallel()
 	h := daemonHome(t)
-	there, dirs := h.besideOthers(t, "asked", "given", "never")
+	there, dirs := h.besideOthers(t, "asked", "given", "never $(touch ran) it's")
 	h.serve(t)
 	a := h.caller(t, "--daemon", "--name", "bot")
-	held := func(dir string) {
+	held := func(dir string) (reply string) {
 		t.Helper()
 		got := a.repl(`x = 41; open("` + dir + `/x", "w").write("done")`)
 		if !strings.Contains(got, "waiting for a permission") || !strings.Contains(got, "only the user may allow it, not you; tell them to run this in a terminal: repl allow bot") {
 			t.Fatalf("got %q", got)
 		}
+		return got
 	}
 	held(there[0])
 	p := h.start(t, "allow", "bot")
@@ -106,7 +108,13 @@ func TestPermission_APersonAnswersInAnotherTerminal(t *testing.T) {
 	if got := a.repl(`open("` + there[1] + `/x", "w").write("kept"), x + 1`); !strings.HasSuffix(got, "(4, 42)") {
 		t.Errorf("after a grant: got %q", got)
 	}
-	held(there[2])
+	_, command, _ := strings.Cut(held(there[2]), "in a terminal: ")
+	command, _, _ = strings.Cut(command, " (or with --no")
+	pasted := exec.Command("sh", "-c", `repl() { printf '<%s>' "$@"; }; `+command)
+	pasted.Dir = t.TempDir()
+	if got, err := pasted.CombinedOutput(); err != nil || string(got) != "<allow><bot><--write><"+dirs[2]+">" || exists(filepath.Join(pasted.Dir, "ran")) {
+		t.Errorf("a shell reads %s as %s, %v", command, got, err)
+	}
 	if got := h.run(t, "y\n", "allow", "bot"); got.status != 2 || !strings.Contains(got.stderr, "needs a person at a terminal") {
 		t.Errorf("a program answered: %v", got)
 	}

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/shellword"
 	"github.com/turnstone-repl/turnstone/tests/confined"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -440,7 +441,7 @@ func TestSandbox_APersonInsistsOnAPlaceOfPrograms(t *testing.T) {
 
 	for _, path := range []string{bin, "results"} {
 		got := h.run(t, "", append(confined, "--writable", path, "-e", "1")...)
-		if got.status == 0 || path == bin && !strings.Contains(got.stderr, "if you mean that, name it once more: --accept "+bin) || !strings.Contains(got.stderr, bin) {
+		if got.status == 0 || path == bin && !strings.Contains(got.stderr, "if you mean that, name it once more: --accept "+shellword.Quote(bin)) || !strings.Contains(got.stderr, bin) {
 			t.Errorf("--writable %s: got %v", path, got)
 		}
 	}
@@ -448,7 +449,7 @@ func TestSandbox_APersonInsistsOnAPlaceOfPrograms(t *testing.T) {
 	h.settings(t, "writable = [\""+profile+"\"]\naccept = [\""+profile+"\"]\n")
 	writes("false true", confined...)
 	h.settings(t, "writable = [\""+profile+"\"]\n")
-	if got := h.run(t, "", append(confined, "-e", "1")...); got.status == 0 || !strings.Contains(got.stderr, "--accept "+profile) {
+	if got := h.run(t, "", append(confined, "-e", "1")...); got.status == 0 || !strings.Contains(got.stderr, "--accept "+shellword.Quote(profile)) {
 		t.Errorf("in the file: got %v", got)
 	}
 	h.settings(t, "[workspace.\""+h.dir+"\"]\nwritable = [\""+bin+"\"]\n")

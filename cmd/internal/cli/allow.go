@@ -17,6 +17,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/terminal"
+	"github.com/turnstone-repl/turnstone/internal/shellword"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -263,20 +264,24 @@ func (a *allowing) answer(ctx context.Context, s streams, there session.Session)
 // remedyLater returns the command with which a person gives a right to sessions that start
 // later: no other program reaches those of this one.
 func remedyLater(_, workspace string, g session.Grant) string {
-	right := strings.TrimPrefix(allowCommand("-", g), "repl allow - ")
-	return "repl allow --always --dir " + shellWord(workspace) + " " + right + " (from the next start or reset on)"
+	return "repl allow --always --dir " + shellword.Quote(workspace) + " " + rightOption(g) + " (from the next start or reset on)"
 }
 
 // allowCommand returns the command with which a person gives a right.
 func allowCommand(name string, g session.Grant) string {
-	if g.Call != "" {
-		return "repl allow " + shellWord(name) + " --call " + shellWord(g.Call)
+	return "repl allow " + shellword.Quote(name) + " " + rightOption(g)
+}
+
+// rightOption is the option of repl allow for a right.
+func rightOption(g session.Grant) string {
+	option, value := "--write", g.Write
+	switch {
+	case g.Call != "":
+		option, value = "--call", g.Call
+	case g.Host != "":
+		option, value = "--host", g.Host
+	case g.Read != "":
+		option, value = "--read", g.Read
 	}
-	if g.Host != "" {
-		return "repl allow " + shellWord(name) + " --host " + shellWord(g.Host)
-	}
-	if g.Read != "" {
-		return "repl allow " + shellWord(name) + " --read " + shellWord(g.Read)
-	}
-	return "repl allow " + shellWord(name) + " --write " + shellWord(g.Write)
+	return option + " " + shellword.Quote(value)
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/install"
+	"github.com/turnstone-repl/turnstone/internal/shellword"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -281,7 +282,7 @@ func (i *installation) print(out io.Writer, r install.Report) {
 	for _, command := range r.Ran {
 		var quoted []string
 		for _, word := range command {
-			quoted = append(quoted, shellWord(word))
+			quoted = append(quoted, shellword.Quote(word))
 		}
 		fmt.Fprintf(out, "  $ %s\n", strings.Join(quoted, " "))
 	}
@@ -312,13 +313,4 @@ func (i *installation) absolute() string {
 		}
 	}
 	return ""
-}
-
-// shellWord quotes a word for a shell.
-func shellWord(word string) string {
-	safe := strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:@%+,")
-	if word != "" && safe == "" {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

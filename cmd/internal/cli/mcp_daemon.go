@@ -305,7 +305,7 @@ func (h *daemonHost) opened(s *client.Session, read timeline.Seq, now session.In
 			return nil
 		},
 		ByHand:      "repl attach " + s.Name() + h.where,
-		AllowByHand: "repl allow " + s.Name() + h.where,
+		AllowByHand: func(g session.Grant) string { return "repl allow " + s.Name() + h.where + " " + rightOption(g) },
 		Seen:        read,
 		Mark: func(seq timeline.Seq) {
 			mark.move(seq)

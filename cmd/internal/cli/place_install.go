@@ -14,6 +14,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/bootstrap"
 	"github.com/turnstone-repl/turnstone/cmd/internal/kept"
 	"github.com/turnstone-repl/turnstone/internal/prefix"
+	"github.com/turnstone-repl/turnstone/internal/shellword"
 )
 
 // personTime is the least time in which the far side has to speak where a person at the terminal
@@ -170,5 +171,5 @@ func (w *where) argument() string {
 	if w.place != "" {
 		return " " + w.place
 	}
-	return " --via " + shellWord(w.via)
+	return " --via " + shellword.Quote(w.via)
 }

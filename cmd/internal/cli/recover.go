@@ -32,7 +32,7 @@ const recovers = "writes what was run in it, and with --to text its output"
 func lossTold(now session.Info, again string) func(timeline.Event) timeline.Event {
 	return func(e timeline.Event) timeline.Event {
 		if n, ok := e.Body.(timeline.Notice); ok && now.Lost != "" && strings.Contains(n.Message, now.Lost) {
-			e.Body = timeline.Notice{Message: fmt.Sprintf("the session %s before this one was lost when its daemon was killed: %q %s", now.Name, recoverCommand+" "+now.Name+again, recovers)}
+			e.Body = timeline.Notice{Message: fmt.Sprintf("the session %s before this one was lost when its daemon was killed: %s %s", now.Name, recoverCommand+" "+now.Name+again, recovers)}
 		}
 		return e
 	}

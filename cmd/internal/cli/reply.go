@@ -305,7 +305,7 @@ func (v *turnView) tell(reply session.Reply) {
 	switch {
 	case reply.Wait != nil && reply.Wait.Permission != nil:
 		p := reply.Wait.Permission
-		fmt.Fprintf(v.s.err, "repl: waits for a permission: %s (allow it with %s, or refuse it with %s --no)\n", p.Denial, allowCommand(reply.Session, p.Grant), "repl allow "+reply.Session)
+		fmt.Fprintf(v.s.err, "repl: waits for a permission: %s (allow it with %s, or refuse it with %s --no)\n", p.Denial, allowCommand(reply.Session, p.Grant)+v.r.again(), "repl allow "+reply.Session+v.r.again())
 	case reply.Wait != nil && reply.Wait.Form != nil:
 		fmt.Fprintf(v.s.err, "repl: waits for a person: %s (answer at repl attach %s)\n", reply.Wait.Form.Question(), reply.Session)
 	case reply.Wait != nil:

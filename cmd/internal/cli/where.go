@@ -17,6 +17,7 @@ import (
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/kept"
 	"github.com/turnstone-repl/turnstone/internal/prefix"
+	"github.com/turnstone-repl/turnstone/internal/shellword"
 )
 
 const (
@@ -105,7 +106,7 @@ func (w *where) flags() (all []string) {
 func (w *where) again() string {
 	text := ""
 	for _, word := range w.flags() {
-		text += " " + shellWord(word)
+		text += " " + shellword.Quote(word)
 	}
 	return text
 }

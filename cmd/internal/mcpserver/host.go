@@ -54,9 +54,9 @@ type Opened struct {
 	// questions that the model must not; "" when there is none.
 	ByHand string
 
-	// AllowByHand is the command with which a person gives the session a right; "" when
-	// ByHand is.
-	AllowByHand string
+	// AllowByHand returns the command with which a person gives the session a right; nil when
+	// ByHand is "".
+	AllowByHand func(session.Grant) string
 
 	// Sandbox is that with which it was opened.
 	Sandbox *workers.Sandbox

@@ -11,7 +11,6 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/askpage"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 // The answers of a person who is asked for a permission. The client shows them.
@@ -169,23 +168,9 @@ func (a *sessionCall) personAdvice(w *session.Wait) string {
 	case a.canAskUser(w):
 		return ": only the user may decide; repl_output has them asked, " + giveUp
 	case a.session.ByHand != "" && w.Form != nil:
-		return fmt.Sprintf(": only the user may answer, not you; tell them to run %q in a terminal and to answer there. repl_output waits for that, %s", a.session.ByHand, giveUp)
+		return fmt.Sprintf(": only the user may answer, not you; tell them to run this in a terminal and to answer there: %s (repl_output waits for that, %s)", a.session.ByHand, giveUp)
 	case a.session.ByHand != "":
-		return fmt.Sprintf(": only the user may allow it, not you; tell them to run this in a terminal: %s (or with --no to refuse). repl_output waits for that, %s", a.session.allowCommand(w.Permission.Grant), giveUp)
+		return fmt.Sprintf(": only the user may allow it, not you; tell them to run this in a terminal: %s (or with --no to refuse). repl_output waits for that, %s", a.session.AllowByHand(w.Permission.Grant), giveUp)
 	}
 	return ": repl_output goes on"
-}
-
-// allowCommand returns the command with which a person gives a right.
-func (o *Opened) allowCommand(g session.Grant) string {
-	if g.Call != "" {
-		return o.AllowByHand + " --call " + timeline.Unmistakable(g.Call)
-	}
-	if g.Host != "" {
-		return o.AllowByHand + " --host " + timeline.Unmistakable(g.Host)
-	}
-	if g.Read != "" {
-		return o.AllowByHand + " --read " + timeline.Unmistakable(g.Read)
-	}
-	return o.AllowByHand + " --write " + timeline.Unmistakable(g.Write)
 }

@@ -64,7 +64,7 @@ func (a *sessionCall) advice(w *session.Wait) string {
 	case a.call.questionKind(w) != noQuestion:
 		return ": only the user may answer; repl_output has them asked, " + giveUp
 	case a.session.ByHand != "":
-		return fmt.Sprintf(": only the user may answer; tell them to run %q in a terminal and to type it there. repl_output waits for that, %s", a.session.ByHand, giveUp)
+		return fmt.Sprintf(": only the user may answer; tell them to run this in a terminal and to type it there: %s (repl_output waits for that, %s)", a.session.ByHand, giveUp)
 	case w.Secret:
 		return "; only the user may type it, and this client cannot ask. repl_interrupt, then use an environment variable or a file, or ask the user to run this in a terminal"
 	default:

@@ -14,7 +14,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/turnstone-repl/turnstone/internal/shellword"
 	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 // Options are how servers are used.
@@ -316,7 +318,7 @@ func (s *Set) permit(ctx context.Context, caller supervisor.Caller, args map[str
 		return ctx.Err()
 	}
 	return &supervisor.CallError{Name: "PermissionError", Message: fmt.Sprintf(
-		"%s is not allowed: a person refused it, or nobody could be asked. Only a person can allow it, such as with --allow '%s' at the start of repl", caller.Function, caller.Function)}
+		"%s is not allowed: a person refused it, or nobody could be asked. Only a person can allow it, such as with --allow %s at the start of repl", timeline.Unmistakable(caller.Function), shellword.Quote(caller.Function))}
 }
 
 // denied reports whether --deny names a tool.
@@ -336,7 +338,7 @@ func inShort(args map[string]any) string {
 		if len(text) > most {
 			text = append([]byte(strings.ToValidUTF8(string(text[:most]), "")), "…"...)
 		}
-		all = append(all, name+"="+string(text))
+		all = append(all, timeline.Unmistakable(name)+"="+timeline.Escape(string(text)))
 	}
 	return strings.Join(all, ", ")
 }

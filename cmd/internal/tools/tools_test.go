@@ -225,7 +225,7 @@ func TestPermission_IsAskedOfAPersonOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	res := r.Ended(t, turn)
-	if !strings.Contains(res.Text(), "PermissionError: shy.wipe is not allowed") || !strings.Contains(res.Text(), "--allow 'shy.wipe'") {
+	if !strings.Contains(res.Text(), "PermissionError: shy.wipe is not allowed") || !strings.Contains(res.Text(), "with --allow shy.wipe at") {
 		t.Errorf("got %s", res.Text())
 	}
 	says(t, r, "shy.wipe(zeta='')", "PermissionError") // it is not asked again
@@ -327,5 +327,20 @@ func TestFrom_ReadsWhatClientsWrite(t *testing.T) {
 	set[depthVariable] = "1"
 	if list, left, err = From(file, p); err != nil || len(list) != 0 || len(left) != 1 {
 		t.Errorf("in a server: %v, %v, %v", list, left, err)
+	}
+}
+
+// A person reads the arguments before they allow the call.
+func TestInShort_HidesNothing(t *testing.T) {
+	t.Parallel()
+	for want, args := range map[string]map[string]any{
+		`a=1, b="x y"`:                  {"a": 1, "b": "x y"},
+		`text="\u202ex\u2800\u001b[8m"`: {"text": "\u202ex\u2800\x1b[8m"},
+		`"a). Allow it to call b("=1`:   {"a). Allow it to call b(": 1},
+		`list=["\ufe0f"]`:               {"list": []string{"\ufe0f"}},
+	} {
+		if got := inShort(args); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/internal/shellword"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -72,7 +73,7 @@ func (p *planner) isMeant(s *workers.Sandbox, o Origin, path, found string, work
 	if filepath.Clean(path) != found {
 		why = "leads to " + found + ", which " + why
 	}
-	return fmt.Errorf("the sandbox does not make %s writable: it %s; if you mean that, name it once more: --accept %s", path, why, found)
+	return fmt.Errorf("the sandbox does not make %s writable: it %s; if you mean that, name it once more: --accept %s", path, why, shellword.Quote(found))
 }
 
 // placesOfKernel have what the kernel and running programs show.

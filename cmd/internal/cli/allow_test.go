@@ -1,0 +1,27 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/session"
+)
+
+func TestAllowCommand_IsQuotedForAShell(t *testing.T) {
+	t.Parallel()
+	for want, g := range map[string]session.Grant{
+		`repl allow main --write '/data/$(id>x)'`:              {Write: "/data/$(id>x)"},
+		`repl allow main --read '/data/it'\''s'`:               {Read: "/data/it's"},
+		`repl allow main --host '*.example.org'`:               {Host: "*.example.org"},
+		`repl allow main --call 'github.*'`:                    {Call: "github.*"},
+		`repl allow main --write "$(printf %b '/x\0033[8my')"`: {Write: "/x\x1b[8my"},
+	} {
+		if got := allowCommand("main", g); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		later := strings.Replace(want, "main", "--always --dir '/my work'", 1) + " (from"
+		if got := remedyLater("main", "/my work", g); !strings.HasPrefix(got, later) {
+			t.Errorf("for later sessions: got %s, want %s", got, later)
+		}
+	}
+}

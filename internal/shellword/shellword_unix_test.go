@@ -1,0 +1,42 @@
+//go:build unix
+
+package shellword
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+func TestQuote_IsReadByEveryShellAsOneWord(t *testing.T) {
+	t.Parallel()
+	words := []string{
+		"", "/data/out", "/data/my files", "$(id>x)", "`id`", "it's", `"x"`, `a\b`, `a\n`, "!!", "-n", "--no", "~", "*", "a;b", "#x", "=ls", "x=y", "é", "%s",
+		"a\nb", "/data/x\x1b[8m", "/data/\u202egnp.exe", "x\u2800y", "\u0301x", "a\tb", "/\xff", "x\x1b'$(id>x)`id`\\0101!%s\\", "\x1b-n", "/data/caf\u0301",
+	}
+	for _, name := range []string{"sh", "bash", "dash", "zsh"} {
+		path, err := exec.LookPath(name)
+		if err != nil && name != "sh" {
+			continue // of these shells a system has some
+		}
+		for _, word := range words {
+			c := exec.Command(path, "-c", "printf '<%s>' "+Quote(word))
+			c.Dir = t.TempDir()
+			if got, err := c.CombinedOutput(); err != nil || string(got) != "<"+word+">" {
+				t.Errorf("%s reads %s as %q, %v, want %q", name, Quote(word), got, err, word)
+			}
+		}
+		const ends = "/data/x\n\n"
+		if got, err := exec.Command(path, "-c", "printf %s "+Quote(ends)).Output(); err != nil || filepath.Clean(string(got)) != ends {
+			t.Errorf("%s reads %s as the path %q, %v, want %q", name, Quote(ends), got, err, ends)
+		}
+	}
+	for _, word := range words {
+		if w := Quote(word); timeline.Escape(w) != w || strings.Contains(w, "\n") {
+			t.Errorf("%q is not seen as it is", w)
+		}
+	}
+}
