@@ -738,7 +738,7 @@ func (o *Options) CheckPath(spec *workers.Spec, g session.Grant) (session.Grant,
 		programs, err = o.mayGive(spec, found)
 	}
 	if err != nil {
-		return g, &session.Error{Kind: session.KindInvalid, Message: fmt.Sprintf("%s cannot be allowed: %v", path, err), Cause: err}
+		return g, &session.Error{Kind: session.KindInvalid, Message: fmt.Sprintf("%s cannot be allowed: %v", timeline.Unmistakable(path), err), Cause: err}
 	}
 	if programs != "" {
 		meant.Accept = found
@@ -751,13 +751,14 @@ func (o *Options) CheckPath(spec *workers.Spec, g session.Grant) (session.Grant,
 
 // leads says where a path leads, and what programs do there.
 func leads(path, found, programs string) string {
+	from, to := timeline.Unmistakable(path), timeline.Unmistakable(found)
 	switch {
 	case filepath.Clean(path) == found:
-		return found + " " + programs
+		return to + " " + programs
 	case programs == "":
-		return path + " leads to " + found
+		return from + " leads to " + to
 	}
-	return path + " leads to " + found + ", which " + programs
+	return from + " leads to " + to + ", which " + programs
 }
 
 // lookAt returns the real path and the identity of a directory or regular file.
@@ -912,7 +913,7 @@ func (o *Options) withGiven(spec *workers.Spec, given []session.Grant) (_ *worke
 // notGiven says why a path that was allowed is left out.
 func notGiven(path string, err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
-		return path + " was allowed and is not there any more"
+		return timeline.Unmistakable(path) + " was allowed and is not there any more"
 	}
-	return "what was allowed is left out: " + err.Error()
+	return "a path that you allowed is not given: " + err.Error()
 }

@@ -265,8 +265,8 @@ func TestGrant_NamesTheRealDirectoryAndNoneOfPrograms(t *testing.T) {
 	r := open(t, m, workspace(m))
 	r.Run(t, writer+"os.symlink('"+data+"', 'results'); os.symlink('"+programs+"', 'commands')")
 	for path, want := range map[string]struct{ real, words string }{
-		filepath.Join(m.work, "results"):      {data, " leads to " + data + ": a person has to confirm that"},
-		filepath.Join(m.work, "commands"):     {programs, " leads to " + programs + ", which has programs of your PATH: a person has to confirm that"},
+		filepath.Join(m.work, "results"):      {data, " leads to " + timeline.Unmistakable(data) + ": a person has to confirm that"},
+		filepath.Join(m.work, "commands"):     {programs, " leads to " + timeline.Unmistakable(programs) + ", which has programs of your PATH: a person has to confirm that"},
 		programs:                              {programs, " has programs of your PATH: a person has to confirm that"},
 		m.outside:                             {m.outside, " has programs of your PATH: a person has to confirm that"},
 		in(".config/systemd/user"):            {in(".config/systemd/user"), "is where programs keep what they run and read"},
@@ -441,7 +441,7 @@ func TestGrant_OfOneFileIsOfThatFile(t *testing.T) {
 			turn = r.Begin(t, writer+"puts('"+path+"')")
 			r.Finish(t, turn)
 			first, err := r.Session.Wait(t.Context(), turn, &session.WaitOptions{Poll: true})
-			if said := first.Text(); err != nil || !strings.Contains(said, "what was allowed is left out: "+path+" leads to "+elsewhere) {
+			if said := first.Text(); err != nil || !strings.Contains(said, "a path that you allowed is not given: "+timeline.Unmistakable(path)+" leads to "+timeline.Unmistakable(elsewhere)) {
 				t.Errorf("the reset says %s", said)
 			}
 			if got := readText(elsewhere); got != "kept" {

@@ -197,7 +197,7 @@ func TestShown_SomePlacesAreNeverShown(t *testing.T) {
 		filepath.Join(m.home, ".ssh"): "is hidden from sessions", filepath.Join(m.home, ".ssh/id_ed25519"): "is hidden from sessions", filepath.Join(m.home, ".netrc"): "is hidden from sessions",
 		filepath.Join(m.home, "mine"): "is hidden from sessions", filepath.Join(m.home, ".config"): "in it is hidden", filepath.Join(m.home, ".config/turnstone"): "is hidden from sessions",
 		m.sessions: "is hidden from sessions", filepath.Join(m.sessions, "other-session/transcript"): "is hidden from sessions",
-		filepath.Join(m.work, "link"): " leads to " + m.home + "/.local/share/tool: a person has to confirm that",
+		filepath.Join(m.work, "link"): " leads to " + timeline.Unmistakable(m.home+"/.local/share/tool") + ": a person has to confirm that",
 		"relative":                    "is not absolute", filepath.Join(m.home, "none"): "no such file", "/dev/null": "neither a directory nor a regular file",
 		filepath.Join(m.home, ".local/share/tool"): "",
 	} {

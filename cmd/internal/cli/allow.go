@@ -140,11 +140,11 @@ func meant(s streams, g session.Grant, give func(session.Grant) error) error {
 	}
 	g = *asks.Grant
 	path := timeline.Unmistakable(g.Read + g.Write)
-	fmt.Fprintf(s.err, "%s\n", asks.Message)
+	fmt.Fprintf(s.err, "%s\n", timeline.Escape(asks.Message)) // it names links that code may have made
 	if g.Accept == "" {
 		err = confirm(s, fmt.Sprintf("Allow %s? [y/N] ", path), isYes)
 	} else {
-		err = confirm(s, fmt.Sprintf("Type %s to allow it: ", path), func(answer string) bool { return answer == g.Accept })
+		err = confirm(s, fmt.Sprintf("Type %s to allow it: ", path), func(answer string) bool { return answer == g.Accept || answer == path })
 	}
 	if err != nil {
 		return err

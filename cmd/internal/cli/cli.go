@@ -111,10 +111,11 @@ func commandNamed(name string) (command, bool) {
 	return all[i], true
 }
 
-// oneLine returns an error's text without a repetition of the program's name.
+// oneLine returns an error's text without a repetition of the program's name. It may have names that code
+// made, so nothing in it acts on a terminal.
 func oneLine(err error) string {
 	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "supervisor: "), "daemon: ")
-	return strings.ReplaceAll(text, "\n", "; ")
+	return plainLine(strings.NewReplacer("\n", "; ", "\t", " ").Replace(text))
 }
 
 // newFlags returns a flag set that prints nothing by itself.

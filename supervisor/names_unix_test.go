@@ -1,0 +1,36 @@
+//go:build unix
+
+package supervisor
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// Code may have made a link with any name, and a person reads the error.
+func TestCheckPath_ShowsNamesAsTheyAre(t *testing.T) {
+	t.Parallel()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	link, gone := filepath.Join(dir, "a\x1b[8m"), filepath.Join(dir, "b\u2800c")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		link: strconv.Quote(link) + " leads to " + timeline.Unmistakable(dir) + ": a person has to confirm that",
+		gone: `"` + filepath.Join(dir, `b\u2800c`) + `" cannot be allowed: no such file or directory`,
+	} {
+		spec := workers.Spec{Dir: dir, Sandbox: &workers.Sandbox{Level: workers.Workspace}}
+		if _, err := new(Options).CheckPath(&spec, session.Grant{Write: path}); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
