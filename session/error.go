@@ -25,7 +25,7 @@ const (
 	KindNoAnswer    Kind = "no_answer"      // the worker did not answer a query in time
 	KindInvalid     Kind = "invalid_params" // an argument is out of bounds
 	KindNoBlob      Kind = "no_blob"        // no event has data with that digest, or not any more
-	KindNoFile      Kind = "no_file"        // that is no plain file in the session's own directory
+	KindNoFile      Kind = "no_file"        // that is not a regular file in the session's own directory
 	KindPermission  Kind = "permission"     // only a person's decision ends that wait
 	KindUnconfirmed Kind = "unconfirmed"    // a person has to confirm where a path leads, or what is there; nothing was given
 )
@@ -88,7 +88,7 @@ var (
 	ErrUnsupported error = &Error{Kind: KindUnsupported, Message: "the worker does not offer this"}
 	ErrNoAnswer    error = &Error{Kind: KindNoAnswer, Message: "the worker did not answer"}
 	ErrNoOutput    error = &Error{Kind: KindNoOutput, Message: "there is no output file"}
-	ErrNoFile      error = &Error{Kind: KindNoFile, Message: "that is no plain file in the session's own directory"}
+	ErrNoFile      error = &Error{Kind: KindNoFile, Message: "that is not a regular file in the session's own directory"}
 	ErrNoBlob      error = &Error{Kind: KindNoBlob, Message: "no event of the session has data with that digest, or not any more"}
 )
 

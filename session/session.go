@@ -111,7 +111,7 @@ type Session interface {
 
 	// File reads a part of one of them: at most limit bytes from an offset on, and
 	// MaxPieceBytes at most, which 0 means. path is its name, or its whole path as a session
-	// tells it. An error of KindNoFile means that there is none, or that it is no plain file of
+	// tells it. An error of KindNoFile means that there is none, or that it is not a regular file of
 	// that directory.
 	File(ctx context.Context, path string, offset int64, limit int) (FilePiece, error)
 

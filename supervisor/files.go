@@ -105,7 +105,7 @@ func openIn(dir, path string) (f *os.File, size int64, err error) {
 	case err != nil:
 		return nil, 0, noFile(err, "%.200q cannot be read: %v", name, errors.Unwrap(err))
 	case !i.Mode().IsRegular():
-		return nil, 0, noFile(nil, "%.200q is %s: only plain files can be read", name, kindOf(i.Mode()))
+		return nil, 0, noFile(nil, "%.200q is %s: only regular files can be read", name, kindOf(i.Mode()))
 	}
 	if f, err = root.OpenFile(name, os.O_RDONLY|openAtOnce, 0); err != nil {
 		return nil, 0, noFile(err, "%.200q cannot be read: %v", name, errors.Unwrap(err))
@@ -122,7 +122,7 @@ func noFile(cause error, format string, args ...any) error {
 	return &session.Error{Kind: session.KindNoFile, Cause: cause, Message: fmt.Sprintf(format, args...)}
 }
 
-// kindOf says what is not a plain file.
+// kindOf says what is not a regular file.
 func kindOf(m fs.FileMode) string {
 	switch {
 	case m.IsDir():

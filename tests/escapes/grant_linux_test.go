@@ -425,7 +425,7 @@ func TestGrant_OfOneFileIsOfThatFile(t *testing.T) {
 			m.outsideDoes(t, m.work, "printf new > "+path+".new && mv "+path+".new "+path+" && echo > go")
 			r.Finish(t, turn)
 			outside("replaced in a turn", "new")
-			if said := r.Run(t, "puts('"+path+"')").Script(); !strings.Contains(said, path+" was replaced outside of this session, which writes in the old one until a reset") {
+			if said := r.Run(t, "puts('"+path+"')").Script(); !strings.Contains(said, path+" was replaced outside: this session keeps writing to the old one until you reset it") {
 				t.Errorf("the next turn says %s", said)
 			}
 			outside("the turn after", "new")

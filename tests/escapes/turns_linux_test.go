@@ -395,7 +395,7 @@ func TestTurn_WhatIsWrittenStaysAndIsTold(t *testing.T) {
 			t.Errorf("turn %d: got %q", i, got)
 		}
 		for _, path := range []string{"data", "data/out", "project"} {
-			if got := strings.Count(res.Script(), filepath.Join(m.home, path)+" was replaced outside of this session"); got != want {
+			if got := strings.Count(res.Script(), filepath.Join(m.home, path)+" was replaced outside: this session"); got != want {
 				t.Errorf("turn %d says %d times that %s was replaced, want %d", i, got, path, want)
 			}
 		}

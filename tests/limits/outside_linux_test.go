@@ -98,7 +98,7 @@ func TestMemory_TheFirstReplySaysWhatIsNotCounted(t *testing.T) {
 			return s, reply.Text()
 		}
 		s, got := said(workers.Limits{Memory: memory})
-		const sentence, more = "the limit of memory does not count what waits in sockets and pipes", "shared memory of System V"
+		const sentence, more = "the limit of memory does not count data buffered in sockets and pipes", "shared memory of System V"
 		if grouped := s.Run(t, group).Text() == "True\n"; strings.Contains(got, sentence) == grouped || strings.Contains(got, more) != (!grouped && box == nil) {
 			t.Errorf("in a group: %t; got %q", grouped, got)
 		} else if !grouped {

@@ -37,8 +37,8 @@ func allow(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	var a allowing
 	f.StringVar(&a.write, "write", "", "`PATH` the session may write this directory or file")
-	f.StringVar(&a.read, "read", "", "`PATH` the session sees this directory or file of your home directory")
-	f.StringVar(&a.accept, "accept", "", "`REALPATH` the path of --write once more: programs outside run or read what is written there, and you mean that")
+	f.StringVar(&a.read, "read", "", "`PATH` the session sees this directory or file of your home directory or /tmp")
+	f.StringVar(&a.accept, "accept", "", "`REALPATH` the real path of --write, repeated to confirm that programs outside the sandbox may run or read what is written there")
 	f.StringVar(&a.host, "host", "", "`HOST` the session may reach it: example.org, *.example.org or example.org:443")
 	f.StringVar(&a.call, "call", "", "`TOOL` the session may call it: github.search_issues, or 'github.*' for all that are not destructive")
 	f.BoolVar(&a.always, "always", false, "also later sessions of this workspace")

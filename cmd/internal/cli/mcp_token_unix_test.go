@@ -38,7 +38,7 @@ func TestToken_FollowsNoLink(t *testing.T) {
 	if err := os.Symlink("/etc/hostname", link); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := token(link); err == nil || !strings.Contains(err.Error(), "no plain file") {
+	if _, err := token(link); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("got %v, want a refusal", err)
 	}
 }

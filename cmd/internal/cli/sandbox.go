@@ -42,7 +42,7 @@ func (d *directories) Set(dir string) error {
 func (c *confinement) define(f *flag.FlagSet) {
 	f.StringVar(&c.level, "sandbox", string(workers.Full), "`LEVEL` what the session may write: read-only, workspace (its directory), or full, which is no sandbox")
 	f.Var(&c.writable, "writable", "`PATH` one more directory or file that a session with a sandbox may write")
-	f.Var(&c.accepted, "accept", "`REALPATH` a path of --writable once more: programs outside run or read what is written there, such as in a directory of your PATH, and you mean that")
+	f.Var(&c.accepted, "accept", "`REALPATH` the real path of a --writable, repeated to confirm that programs outside the sandbox may run or read what is written there, such as in a directory of your PATH")
 	f.Var(&c.readable, "readable", "`PATH` one more directory or file that a session with a sandbox sees, of your home directory or /tmp")
 	f.StringVar(&c.home, "home", string(workers.HomeDocuments), "`documents|tools` what a session with a sandbox sees of your home directory: documents (names without a dot), toolchains and caches, or without the documents")
 	f.StringVar(&c.accept, "sandbox-accept", "", "`landlock|seatbelt` a weaker sandbox to take where the usual one cannot be had: landlock on Linux without user namespaces, seatbelt on macOS, where it was never tried")

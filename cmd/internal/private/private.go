@@ -11,7 +11,7 @@ import (
 func plain(path string) (fs.FileInfo, error) {
 	i, err := os.Lstat(path)
 	if err == nil && !i.IsDir() && !i.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no plain file", path)
+		err = fmt.Errorf("%s is not a regular file", path)
 	}
 	return i, err
 }

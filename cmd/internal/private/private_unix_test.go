@@ -34,7 +34,7 @@ func TestCheck_FollowsNoLink(t *testing.T) {
 	if err := os.Symlink("/etc/hostname", link); err != nil {
 		t.Fatal(err)
 	}
-	if err := Check(link); err == nil || !strings.Contains(err.Error(), "no plain file") {
+	if err := Check(link); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("got %v, want a refusal", err)
 	}
 }

@@ -26,7 +26,7 @@ type Grant struct {
 }
 
 // ErrReplaced says that a file or directory has the path of the one that a person meant, and is another.
-var ErrReplaced = errors.New("it is not the one any more that was asked for: it was replaced meanwhile")
+var ErrReplaced = errors.New("it was replaced after you were asked")
 
 // Identity returns what tells a file or directory from any other that has its path later; "" where nothing
 // is there, and on systems that give a running session nothing.

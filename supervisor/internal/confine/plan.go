@@ -389,7 +389,7 @@ func (p *planner) tooWide(dir string) string {
 	case p.home != "" && inside(p.home, dir):
 		return "holds the home directory"
 	case slices.Contains(p.temporary, dir):
-		return "is for temporary files, of which a session has its own"
+		return "is for temporary files, and each session has its own"
 	}
 	return ""
 }

@@ -300,7 +300,7 @@ func (w *watch) compare(g *Grant) (notices []string) {
 			g.Places = append(g.Places, is.Place)
 		case was.Kind == writable || w.holds(path):
 			if is.id != "" && is.id != was.id {
-				notices = append(notices, fmt.Sprintf("%s was replaced outside of this session, which writes in the old one until a reset", path))
+				notices = append(notices, fmt.Sprintf("%s was replaced outside: this session keeps writing to the old one until you reset it", path))
 			}
 		case len(g.Places)+len(g.Gone) == maxChanged, left < len(path)+len(is.From):
 			if whole = false; is.Kind != "" {

@@ -89,7 +89,7 @@ func (r *refreshing) take(place Place) {
 	case linked:
 	case layer:
 		if fd, err = r.layerOf(place); err != nil {
-			r.notices = append(r.notices, fmt.Sprintf("%s was replaced outside of this session, which only reads the new one until a reset: its filesystem does not allow overlays (%v)", path, err))
+			r.notices = append(r.notices, fmt.Sprintf("%s was replaced outside: this session only reads the new one until you reset it, because its filesystem does not allow overlays (%v)", path, err))
 			place.Kind = readable
 			fd, err = cloneOfPlace(path)
 		}

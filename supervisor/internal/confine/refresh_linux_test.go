@@ -81,7 +81,7 @@ func TestChanged_NamesWhatIsAnother(t *testing.T) {
 		{"settings", func() { touch(t, w.home+"/.condarc", "more: https://me:pw@host/") }, []string{"replaced .condarc"}},
 		{"settings that say the same", func() { touch(t, w.home+"/.condarc", "more: https://you:pw@host/") }, nil},
 		{"settings that go", func() { remove(".condarc") }, []string{"gone .condarc"}},
-		{"the workspace", func() { move("work", "w"); mkdir(t, w.work) }, []string{w.work + " was replaced outside of this session, which writes in the old one until a reset"}},
+		{"the workspace", func() { move("work", "w"); mkdir(t, w.work) }, []string{w.work + " was replaced outside: this session keeps writing to the old one until you reset it"}},
 	} {
 		c.do()
 		if got := w.changes(p); !slices.Equal(got, c.want) {

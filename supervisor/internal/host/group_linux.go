@@ -36,7 +36,7 @@ const (
 
 var (
 	errNoManager = errors.New("no manager of the user's services answers")
-	errNotGiven  = errors.New("the group of this program was not given to it alone")
+	errNotGiven  = errors.New("this program does not have a control group to itself")
 )
 
 // newGroup makes the group of a worker whose stage waits for its plan, if a limit needs one. The
@@ -309,7 +309,7 @@ func uncounted(c *Command, why error) string {
 	if c.Limits.Memory == 0 {
 		return ""
 	}
-	what := "what waits in sockets and pipes"
+	what := "data buffered in sockets and pipes"
 	if c.Sandbox == nil { // one counts these, or has none
 		what += ", and shared memory of System V that no process has attached"
 	}
