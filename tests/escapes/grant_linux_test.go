@@ -325,7 +325,7 @@ func TestGrant_IsOfWhatWasThereWhenAPersonWasAsked(t *testing.T) {
 				t.Fatalf("got %v", err)
 			}
 			m.outsideDoes(t, m.outside, change)
-			allows(t, r, *refused.Grant, "it was replaced meanwhile")
+			allows(t, r, *refused.Grant, "it was replaced after")
 			says(t, r, "puts('"+m.outside+"/shown/x')", "Read-only file system")
 		})
 	}
