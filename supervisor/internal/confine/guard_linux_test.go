@@ -36,7 +36,7 @@ func TestPresence_OnlyNothingIsMissing(t *testing.T) {
 	}
 }
 
-// What the stage cannot find out counts as somebody else's repository.
+// A directory that the stage cannot look into counts as somebody else's repository.
 func TestGuard_WhatItCannotAskIsProtected(t *testing.T) {
 	t.Parallel()
 	b, work := guarding(t)

@@ -130,8 +130,8 @@ func (b *Box) isLinkOf(s spot) bool {
 	return s.name == "commondir" && isWorkTree(path.Dir(s.full)) && b.freedomOf(s.full) == removal
 }
 
-// hookIn returns a file that git would run or read in a directory of a repository. What is somewhere else is
-// such.
+// hookIn returns a file that git would run or read in a directory of a repository, or "" and true if that
+// leads somewhere else.
 func hookIn(dir int, below string) (name string, found bool) {
 	fd, err := unix.Openat(dir, below, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
