@@ -25,14 +25,16 @@ var builtNames = []string{
 const expectedNames = 9
 
 // Caches, libraries and toolchains, of which the session writes a copy. A cache that is not listed
-// costs time, and never a result. Those of answers from servers keep what was sent to them, also logins.
+// costs time, and without a network a package that no lock file names. Those of answers from servers may keep what was
+// sent to them, also logins: they are not listed where a program installs from the rest of its cache, as npm and pip do.
+// uv does not.
 var layeredNames = []string{
 	"R", "go", ".keras", ".matplotlib", ".TinyTeX", ".virtualenvs",
 	".bun/install", ".bundle/cache", ".cabal/packages", ".cabal/store", ".cargo/bin", ".cargo/git", ".cargo/registry", ".conda/envs", ".conda/pkgs",
 	".deno/bin", ".dotnet/host", ".dotnet/sdk", ".dotnet/shared", ".dotnet/tools", ".gem/ruby", ".ghcup/bin", ".ghcup/ghc", ".gradle/caches", ".gradle/wrapper",
 	".ipython/profile_default/startup",
 	".julia/artifacts", ".julia/clones", ".julia/compiled", ".julia/conda", ".julia/environments", ".julia/juliaup", ".julia/packages", ".julia/registries", ".julia/scratchspaces",
-	".m2/repository", ".npm/_cacache", ".npm/_npx", ".nuget/packages", ".pixi/bin", ".pixi/envs", ".stack/programs", ".stack/snapshots",
+	".m2/repository", ".npm/_cacache/content-v2", ".npm/_npx", ".nuget/packages", ".pixi/bin", ".pixi/envs", ".stack/programs", ".stack/snapshots",
 	".local/bin", ".local/include", ".local/lib", ".local/share/fonts", ".local/share/jupyter/kernels", ".local/share/jupyter/lab", ".local/share/jupyter/nbextensions",
 	".local/share/man", ".local/share/mise/installs", ".local/share/mise/shims", ".local/share/pnpm", ".local/share/r-miniconda",
 	".local/share/uv/python", ".local/share/virtualenv", ".local/share/virtualenvs",

@@ -137,7 +137,7 @@ func TestNewPlan_LoginsInToolsAndCachesAreLeftOut(t *testing.T) {
 		".nvm/versions/node/v22/etc/npmrc": npm, ".volta/tools/image/node/22/etc/npmrc": npm, ".local/share/mise/installs/node/22/etc/npmrc": npm,
 		".conda/envs/e/conda-meta/state": `{"version":1,"env_vars":{"API_KEY":"` + secret + `","PLAIN":"1"}}`, "miniforge3/envs/e/conda-meta/state": `{"env_vars":{"DB":"postgres://me:` + secret + `@example.org/db"}}`,
 		".conda/envs/e/etc/conda/activate.d/env_vars.sh": "export API_KEY=" + secret + "\nexport PLAIN=1\n", ".virtualenvs/v/bin/postactivate": "export DB_PASSWORD=" + secret + "\n",
-		".cache/pip/http-v2/1/2/3": "authorization: Basic " + secret, ".cache/pypoetry/cache/repositories/x/_http/1": secret, ".Rprofile": "Sys.setenv(GITHUB_PAT='" + secret + "')\n",
+		".cache/pip/http-v2/1/2/3": "authorization: Basic " + secret, ".npm/_cacache/index-v5/1/2/3": `{"metadata":{"reqHeaders":{"authorization":"Bearer ` + secret + `"}}}`, ".cache/pypoetry/cache/repositories/x/_http/1": secret, ".Rprofile": "Sys.setenv(GITHUB_PAT='" + secret + "')\n",
 	}
 	for _, repository := range []string{ // as pip, Bundler, Yarn and others make them
 		".virtualenvs/v/src/x/.git", ".local/share/virtualenvs/v/src/x/.git", ".cache/pypoetry/virtualenvs/v/src/x/.git", ".pyenv/versions/3/src/x/.git", "miniconda3/envs/e/src/x/.git", ".asdf/installs/python/3/src/x/.git",
@@ -158,7 +158,7 @@ func TestNewPlan_LoginsInToolsAndCachesAreLeftOut(t *testing.T) {
 	}
 	plain := map[string]string{
 		".cache/pre-commit/repo1/main.py": "", ".asdf/plugins/nodejs/bin/install": "", ".asdf/shims/node": "", ".nvm/versions/node/v22/bin/node": "", ".nvm/versions/node/v22/lib/x": "", ".nvm/nvm.sh": "", ".pyenv/versions/3/bin/python": "",
-		".nvm/versions/node/v18/etc/npmrc": "fund=false\n", ".virtualenvs/v/src/x/setup.py": "", ".conda/envs/e/bin/python": "", "miniconda3/bin/conda": "", ".cache/pip/wheels/x.whl": "", ".virtualenvs/v/pyvenv.cfg": "",
+		".nvm/versions/node/v18/etc/npmrc": "fund=false\n", ".virtualenvs/v/src/x/setup.py": "", ".conda/envs/e/bin/python": "", "miniconda3/bin/conda": "", ".cache/pip/wheels/x.whl": "", ".npm/_cacache/content-v2/sha512/1/2/3": "", ".virtualenvs/v/pyvenv.cfg": "",
 	}
 	for _, all := range []map[string]string{files, plain} {
 		for name, text := range all {
