@@ -69,6 +69,7 @@ func TestGuard_HasNoWayAroundIt(t *testing.T) {
 		{"an old remote of a bare repository", "git init -q --bare made/olden.git", "puts('made/olden.git/remotes/old')", "made/olden.git/remotes/old"},
 		{"a filled directory of old remotes", "true", "puts('made/old/x'); os.rmdir('made/olden.git/remotes'); os.rename('made/old', 'made/olden.git/remotes')", "made/olden.git/remotes/x"},
 		{"an old remote in a repository of its own", "true", "os.mkdir('made/own'); subprocess.run(['git', 'init', '-q', 'made/own']); puts('made/own/.git/remotes/old')", "made/own/.git/remotes/old"},
+		{"a submodule that somebody adds to that", "git init -q --bare made/own/.git/modules/theirs", "os.unlink('made/own/.git/modules/theirs/config')", "made/own/.git/modules/theirs/config"},
 		{"a part for a repository that somebody makes", "mkdir -p made/half/.git && echo 'ref: refs/heads/main' > made/half/.git/HEAD", "os.mkdir('made/half/.git/objects'); puts('made/half/.envrc')", "made/half/.envrc"},
 		{"a part for a bare one", "mkdir made/half.git && echo 'ref: refs/heads/main' > made/half.git/HEAD", "os.mkdir('made/half.git/objects'); os.rename('made/half.git', 'made/other')", "made/other"},
 		{"a part for a submodule", "mkdir .git/modules/half && echo 'ref: refs/heads/main' > .git/modules/half/HEAD", "os.mkdir('.git/modules/half/objects'); os.rename('.git/modules/half', 'made/other')", "made/other"},

@@ -186,7 +186,7 @@ func (b *Box) freedomInGit(git, below string) freedom {
 	switch last := folded(path.Base(below)); {
 	case isOldRemote(below) && strings.Contains(path.Dir(below), "/") && !mayBeGitDir(path.Join(git, path.Dir(path.Dir(below)))):
 		return anything // it is in a submodule whose name ends so
-	case !b.isOwn(git) && !b.isOwnWithin(git, below):
+	case !b.isOwnWithin(git, below):
 		return nothing
 	case last == "gitdir", last == "attributes": // they name no program
 		return anything
@@ -220,10 +220,10 @@ func isOldRemote(below string) bool {
 	return slices.Contains(oldRemotes, folded(path.Base(path.Dir(below))))
 }
 
-// isOwnWithin reports whether a path in a repository's directory is in a submodule or a work tree that
-// the session added, and not in one of somebody else's in that.
-func (b *Box) isOwnWithin(git, below string) (own bool) {
-	for {
+// isOwnWithin reports whether a path in a repository's directory is the session's: the innermost of the
+// repository, its submodules and work trees counts.
+func (b *Box) isOwnWithin(git, below string) bool {
+	for own := b.isOwn(git); ; {
 		part, after, found := strings.Cut(below, "/")
 		if !found {
 			return own
@@ -265,7 +265,7 @@ func (b *Box) noteMade(full string) {
 	isLast := false
 	switch name := folded(path.Base(full)); {
 	case name == ".git", otherRepositories[name], b.isAdded(full):
-	case (name == "objects" || name == "head") && isGitDir(path.Dir(full)):
+	case (name == "objects" || name == "head" || name == "commondir") && isGitDir(path.Dir(full)):
 		full, isLast = path.Dir(full), true
 	default:
 		return
@@ -387,7 +387,7 @@ func (b *Box) gitAround(full string) (git, below string) {
 // directories but those of its database.
 func (b *Box) isInForeignGit(full string) bool {
 	git, below := b.gitAround(full)
-	return git != "" && b.isForeign(git) && !b.isOwnWithin(git, below+"/")
+	return git != "" && !b.isOwnWithin(git, below+"/")
 }
 
 // isAbovePlace reports whether a mount, something hidden or something that git's settings lead to is below a
