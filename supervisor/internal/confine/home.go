@@ -290,24 +290,24 @@ func (h *homeBuilder) targetOf(path string) string {
 func (h *homeBuilder) show(path string, k Kind) {
 	h.looked = append(h.looked, path)
 	within := h.within(path)
-	st, err := os.Lstat(path)
+	mode, err := typeOf(path)
 	if err != nil {
 		return
 	}
 	named := path
-	if path = within; st.Mode()&os.ModeSymlink != 0 {
+	if path = within; mode == fs.ModeSymlink {
 		if path = h.resolve(path); path != "" {
-			st, err = os.Stat(path)
+			mode, err = typeOf(path)
 		}
 	}
 	switch {
 	case path == "" || err != nil, h.leadsAway(named, path, h.isOpen), h.kinds[path].Kind != "", isIn(path, h.work), h.tooWide(path) != "":
-	case h.isEmptyAt(path) && st.IsDir() && h.hidesIn(path):
+	case h.isEmptyAt(path) && mode.IsDir() && h.hidesIn(path):
 		h.set(path, covered)
 		h.documents(path)
-	case k == layer && st.IsDir():
+	case k == layer && mode.IsDir():
 		h.layer(path, h.state)
-	case h.isEmptyAt(path) && (st.IsDir() || st.Mode().IsRegular()):
+	case h.isEmptyAt(path) && (mode.IsDir() || mode.IsRegular()):
 		h.set(path, readable)
 	}
 }

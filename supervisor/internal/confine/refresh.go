@@ -72,7 +72,7 @@ func newWatch(p *planner, own *settings, work []string, events *FileEvents, agai
 		}
 	}
 	for _, dir := range work {
-		w.seen[dir] = seen{Place{Path: Path(dir), Kind: writable}, identity(dir)}
+		w.seen[dir] = seen{Place{Path: Path(dir), Kind: writable}, calmIdentity(dir)}
 	}
 	w.look(p)
 	runtime.AddCleanup(w, (*turnMarks).end, w.marks)
@@ -106,9 +106,9 @@ func (w *watch) isElsewhere(p Place) bool { return p.Kind == built && !inside(st
 func (w *watch) identity(p Place) string {
 	switch path := string(p.Path); {
 	case p.Kind == replaced:
-		return identity(string(p.From))
+		return calmIdentity(string(p.From))
 	case p.Kind == readable, p.Kind == layer, p.Kind == hidden, p.Kind == covered && (path == w.home || p.Why != "" && !inside(path, w.home)), w.isElsewhere(p):
-		return identity(path)
+		return calmIdentity(path)
 	}
 	return ""
 }
@@ -212,7 +212,7 @@ func (w *watch) isStale() bool {
 		}
 		w.dirs.note(dir)
 		for _, name := range w.within[dir] {
-			stale = stale || identity(name) != w.names[name]
+			stale = stale || calmIdentity(name) != w.names[name]
 		}
 	}
 	if stale {
@@ -268,7 +268,7 @@ func (w *watch) name(path string) {
 	if s := w.seen[path]; s.id != "" && s.Kind != replaced {
 		w.names[path] = s.id
 	} else {
-		w.names[path] = identity(path)
+		w.names[path] = calmIdentity(path)
 	}
 }
 
@@ -287,7 +287,7 @@ func (w *watch) compare(g *Grant) (notices []string) {
 		}
 	}
 	for _, dir := range w.work {
-		now[dir] = seen{Place{Path: Path(dir), Kind: writable}, identity(dir)}
+		now[dir] = seen{Place{Path: Path(dir), Kind: writable}, calmIdentity(dir)}
 	}
 	left, whole := maxOrdered, true
 	for _, path := range slices.Sorted(maps.Keys(mergedKeys(w.seen, now))) {
@@ -372,7 +372,7 @@ func (p *Plan) Granted(g *Grant) {
 		w.held[dir] = place
 		w.hold(g.Places)
 	}
-	w.seen[dir] = seen{place, identity(dir)}
+	w.seen[dir] = seen{place, calmIdentity(dir)}
 	w.name(dir)
 	w.marks.end()
 	if room := maxViews - len(w.views); room > 0 {

@@ -246,15 +246,16 @@ func openAbove(path string, around func(string) Kind, anew bool) (int, error) {
 // over is to mount over what is there.
 func makePoint(dir int, name string, c clone, around Kind, over bool) error {
 	want := uint32(unix.S_IFLNK)
-	var st unix.Stat_t
 	if c.fd >= 0 {
-		if err := unix.Fstat(c.fd, &st); err != nil {
+		var clone unix.Statx_t // not Stat, which asks filesystems of other machines
+		if err := unix.Statx(c.fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &clone); err != nil {
 			return err
 		}
-		if want = unix.S_IFREG; st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		if want = unix.S_IFREG; clone.Mode&unix.S_IFMT == unix.S_IFDIR {
 			want = unix.S_IFDIR
 		}
 	}
+	var st unix.Stat_t
 	err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	switch {
 	case err != nil && err != unix.ENOENT, err != nil && !around.isEmpty():

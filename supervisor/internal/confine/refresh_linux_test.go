@@ -5,10 +5,13 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -199,6 +202,56 @@ func TestChanged_ADirectoryElsewhereIsNeverTheMachines(t *testing.T) {
 	}
 	if g, notices := p.Changed(); g != nil || len(notices) > 0 {
 		t.Errorf("got %v, %q, want nothing a second time", g, notices)
+	}
+}
+
+// A directory of another machine that does not answer holds up neither a start nor a turn.
+func TestNewPlan_WaitsForNoFilesystem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	remote := w.home + "/remote"
+	mkdir(t, remote)
+	dead, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip("no filesystem that never answers can be made here")
+	}
+	var kinds []Kind
+	mounted, done := false, make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and never unlocked: it has mounts of its own
+		options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=%d,group_id=%d", dead.Fd(), os.Getuid(), os.Getgid())
+		if unix.Unshare(unix.CLONE_NEWNS|unix.CLONE_FS) != nil || unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") != nil || unix.Mount("dead", remote, "fuse", 0, options) != nil {
+			return
+		}
+		mounted = true
+		p, _, err := NewPlan(workspace(), w.origin())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		touch(t, w.home+"/new", "") // so that names are looked at
+		if g, notices := p.Changed(); g != nil || len(notices) > 0 {
+			t.Errorf("got %v, %q, want no change", g, notices)
+		}
+		for _, place := range p.Places {
+			if inside(string(place.Path), remote) {
+				kinds = append(kinds, place.Kind)
+			}
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		t.Error("it waits for the filesystem")
+	}
+	dead.Close() // now all that waits has an error
+	<-done
+	if !mounted {
+		t.Skip("no filesystem that never answers can be made here")
+	}
+	if !slices.Equal(kinds, []Kind{readable}) {
+		t.Errorf("got %q, want the directory to be shown", kinds)
 	}
 }
 

@@ -5,6 +5,7 @@ package confine
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/turnstone-repl/turnstone/workers"
@@ -37,6 +38,17 @@ func MayConnect() error { return errors.ErrUnsupported }
 
 // identity is for systems on which a session makes repositories of its own.
 func identity(string) string { return "" }
+
+func calmIdentity(name string) string { return identity(name) }
+
+// typeOf is Lstat for the type of a file.
+func typeOf(path string) (fs.FileMode, error) {
+	st, err := os.Lstat(path)
+	if err != nil {
+		return 0, err
+	}
+	return st.Mode().Type(), nil
+}
 
 // isWritable reports whether the user may make names in a directory.
 func isWritable(string) bool { return true }
