@@ -672,7 +672,7 @@ func TestSandbox_HidesOtherMountsOfTheHomeDirectory(t *testing.T) {
 	}
 }
 
-// A mount shows a hidden place, or something in one, under another name. What else the mount shows is seen.
+// A mount shows a hidden place, or something in one, under another name.
 func TestSandbox_HidesOtherMountsOfWhatIsHidden(t *testing.T) {
 	t.Parallel()
 	confined.NeedsNamespaces(t)
