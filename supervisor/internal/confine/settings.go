@@ -127,8 +127,12 @@ func (s *settings) write() error {
 	}
 	left := maxToolFiles
 	follow := func(name string) {
+		path := p.at(name)
+		if _, follows := sources[path]; follows {
+			return
+		}
 		if left--; left >= 0 {
-			sources.note(p.at(name))
+			sources.note(path)
 		}
 	}
 	known := map[string][]string{}
@@ -323,7 +327,7 @@ const (
 	// maxSources bounds the files that are looked at for changes of git's settings when a turn begins.
 	maxSources = 50
 	// maxToolFiles bounds those of tools that may get a login.
-	maxToolFiles = 1000
+	maxToolFiles = 4000
 )
 
 var quoteGit = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
