@@ -26,8 +26,7 @@ const expectedNames = 9
 
 // Caches, libraries and toolchains, of which the session writes a copy. A cache that is not listed
 // costs time, and without a network a package that no lock file names. Those of answers from servers may keep what was
-// sent to them, also logins: they are not listed where a program installs from the rest of its cache, as npm and pip do.
-// uv does not.
+// sent to them, also logins: only those of uv are listed, which finds nothing offline without them.
 var layeredNames = []string{
 	"R", "go", ".keras", ".matplotlib", ".TinyTeX", ".virtualenvs",
 	".bun/install", ".bundle/cache", ".cabal/packages", ".cabal/store", ".cargo/bin", ".cargo/git", ".cargo/registry", ".conda/envs", ".conda/pkgs",
