@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A profile of R is code, so it is read as R reads it: by tokens, brackets and the ends of expressions. What has the
-// name of a secret gets an empty text, whatever expression its value is. Where the text is no R, the rest is left out.
+// A profile of R is code, so it is read as R reads it: by tokens, brackets and the ends of expressions. A name of a
+// secret gets an empty text, whatever expression its value is. Where the text is not R, the rest is left out.
 
 // plainProfile returns a profile of R without its secrets and comments.
 func plainProfile(text []byte) []byte {
@@ -83,7 +83,7 @@ var (
 // maxNested bounds the brackets around an expression.
 const maxNested = 200
 
-// read finds the tokens, up to the expression that is no R.
+// read finds the tokens, up to the expression that is not R.
 func (p *rProfile) read() {
 	var open []int
 	at := 0

@@ -64,7 +64,7 @@ func TestPlainProfile_EmptiesSecretsAlone(t *testing.T) {
 		// names that only look like others
 		"if.token.x <- 1\nin_x <- 'a'":      "if.token.x <- \"\"\nin_x <- 'a'",
 		`x <- a<-1; y == "token"; z <= 'b'`: `x <- a<-1; y == "token"; z <= 'b'`,
-		// what is no R, and the rest
+		// text that is not R, and the rest
 		"x <- 1\ny <- f(\"s3\"\nz <- 1":         "x <- 1\n",
 		"x <- 1\ny <- \"s3\nz <- 1":             "x <- 1\n",
 		"x <- 1\nf({\n a(])\n})\ny <- 1":        "x <- 1\n",
@@ -79,7 +79,7 @@ func TestPlainProfile_EmptiesSecretsAlone(t *testing.T) {
 	}
 }
 
-// What a session gets of a file is what its program reads there, without a login.
+// A session gets of a file all that its program reads there, without a login.
 func TestPlainSettings_HaveNoLoginInAnyForm(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
