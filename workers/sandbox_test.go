@@ -79,8 +79,9 @@ func TestLoginVariables_KeepTheAddressWithoutTheLogin(t *testing.T) {
 	got := workers.LoginVariables([]string{
 		"PIP_INDEX_URL=https://u:p@h/simple", "UV_INDEX=a=https://u:p@h/a b=https://h/b", "MONGODB_URI=mongodb+srv://u:p@ss@h/d", "HTTPS_PROXY=http://u:p@proxy:8080",
 		"TOKEN_ALONE=https://abc@h/x", "INDEX=https://abc@h/simple", "GIT=ssh://git@h/x", "URL=http://h:80/a@b", "DATABASE_URL=postgres://u:p@h/d",
+		"http_proxy=u:p@ss@proxy:8080", "HTTP_PROXY=proxy:8080", "IMAGE=repo:tag@sha256:abc",
 	})
-	if want := []string{"PIP_INDEX_URL=https://h/simple", "UV_INDEX=a=https://h/a b=https://h/b", "MONGODB_URI=mongodb+srv://h/d", "HTTPS_PROXY=http://proxy:8080", "INDEX=https://h/simple"}; !slices.Equal(got, want) {
+	if want := []string{"PIP_INDEX_URL=https://h/simple", "UV_INDEX=a=https://h/a b=https://h/b", "MONGODB_URI=mongodb+srv://h/d", "HTTPS_PROXY=http://proxy:8080", "INDEX=https://h/simple", "http_proxy=proxy:8080"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

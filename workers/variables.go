@@ -36,6 +36,9 @@ var (
 
 	// loginInURL matches a user and a password before the host of a URL. On the web a user alone is a key.
 	loginInURL = regexp.MustCompile(`(://)[^/@\s:]*:[^/\s]*@|(https?://)[^/@\s]+@`)
+
+	// loginOfProxy matches them where the address of a proxy has no scheme, as curl and others allow.
+	loginOfProxy = regexp.MustCompile(`(?i)^(\w*proxy=)[^/@\s:]+:[^/\s]*@`)
 )
 
 // SecretVariables are the names in an environment whose values are keys, or lead to programs that hold
@@ -57,8 +60,9 @@ func LoginVariables(env []string) []string {
 	var without []string
 	for _, entry := range env {
 		name, value, _ := strings.Cut(entry, "=")
-		if loginInURL.MatchString(value) && !isSecretVariable(strings.ToUpper(name), value) {
-			without = append(without, name+"="+loginInURL.ReplaceAllString(value, "$1$2"))
+		plain := loginOfProxy.ReplaceAllString(name+"="+loginInURL.ReplaceAllString(value, "$1$2"), "$1")
+		if plain != name+"="+value && !isSecretVariable(strings.ToUpper(name), value) {
+			without = append(without, plain)
 		}
 	}
 	return without
