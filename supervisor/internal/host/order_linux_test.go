@@ -34,7 +34,16 @@ func TestOrder(t *testing.T) {
 			s, stage := orderedStage(t)
 			sent := make(chan error, len(c.orders))
 			for _, o := range c.orders {
-				go func() { sent <- s.order(o) }()
+				go func() {
+					err := s.order(o)
+					for err != nil && o.Do == doForget && !errors.Is(err, errCut) { // a small one does not wait for room
+						err = s.order(o)
+					}
+					if err != nil {
+						s.down.out.Close() // ends the wait for it
+					}
+					sent <- err
+				}()
 			}
 			lines := bufio.NewScanner(stage)
 			for range c.orders {
