@@ -95,3 +95,11 @@ func TestForm_WhatNobodyCanBeAskedForIsNamed(t *testing.T) {
 		}
 	}
 }
+
+func TestForm_AnAddressHidesNothing(t *testing.T) {
+	t.Parallel()
+	f := session.Form{From: "birds", URL: "https://example.org/\u202e\u2800x", Message: "log in"}
+	if got, want := f.Question(), `the server birds asks you to open https://example.org/\u202e\u2800x: log in`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
