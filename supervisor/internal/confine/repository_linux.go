@@ -37,8 +37,8 @@ func (b *Box) admit(s spot, moved bool) error {
 	return b.judged(s, func(s spot) error { return b.judgeMade(s, moved) })
 }
 
-// judgeMade is admit for one path. What is in the directory it asks the directory that is open: another may have
-// its path for a moment.
+// judgeMade is admit for one path. It looks into the directory that is open: another may have its path for a
+// moment.
 func (b *Box) judgeMade(s spot, moved bool) error {
 	name, above := folded(s.name), ownFile(s.dir)
 	if !moved && !partsOfGit[name] {
