@@ -104,6 +104,7 @@ func newPlace(t testing.TB) place {
 			t.Errorf("left behind: process %d: %s", pid, commandLine(pid))
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
+		eventually(t, "no session is locked", func() bool { return !anyLocked(tmp) })
 		if out, err := finish(t, p.command(repl())); err != nil { // it ends with its input, which is empty
 			t.Errorf("the next server: %v\n%s", err, out)
 		}
@@ -166,6 +167,20 @@ func (p place) processes(t testing.TB, text string) []int {
 		}
 	}
 	return pids
+}
+
+// anyLocked reports whether a server still locks a session: one that ends has lost its environment, and is no
+// longer found by it.
+func anyLocked(tmp string) bool {
+	locks, _ := filepath.Glob(filepath.Join(tmp, "turnstone-*", "*", "lock"))
+	return slices.ContainsFunc(locks, func(path string) bool {
+		lock, err := os.Open(path)
+		if err != nil {
+			return false
+		}
+		defer lock.Close()
+		return syscall.Flock(int(lock.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) != nil
+	})
 }
 
 func commandLine(pid int) string {

@@ -205,7 +205,7 @@ func TestAttach_OneKeyDetachesAtAnyTime(t *testing.T) {
 		{"at a question", "name = input('who? ')", session.StateWaiting},
 		{"at a secret", "import getpass; name = getpass.getpass('who? ')", session.StateWaiting},
 		{"while code runs", "print('who' + '? '); import time; time.sleep(600)", session.StateRunning},
-		{"while it prints much", "print('who' + '? ')\nwhile True: print('x' * 100)", session.StateRunning},
+		{"while it prints much", "while True: print('who' + '? ' + 'x' * 100)", session.StateRunning},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

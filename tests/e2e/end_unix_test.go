@@ -380,7 +380,7 @@ func TestProgram_RunsWhatPythonRuns(t *testing.T) {
 		"no UTF-8":                  `PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 LC_ALL=C "$0" -c 'import sys; print(sys.flags.utf8_mode, sys.stdout.encoding)'`,
 		"a start-up file":           `PYTHONSTARTUP=no_such_file "$0" -c 'print(2)'`,
 		"a look at what it left":    `echo 'print(x)' | PYTHONINSPECT=1 "$0" -c 'x = 1'`,
-		"a reader that leaves":      `"$0" -c 'for i in range(100000): print(i)' | head -1`,
+		"a reader that leaves":      `"$0" -c 'for i in range(100000): print(i)' 2>"err.$$" | head -1; sed '/^Exception ignored/,$d' "err.$$"`, // the last flush fails or not
 		"a full disk":               `test -c /dev/full || exit 0; "$0" -c 'print(1)' >/dev/full; echo $?`,
 		"a signal of its own":       `"$0" -c 'import os; os.kill(os.getpid(), 15)'; echo $?`,
 		"a crash":                   `ulimit -c 0; "$0" -c 'import os; os.abort()'; echo $?`,

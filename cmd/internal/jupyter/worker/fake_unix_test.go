@@ -23,6 +23,7 @@ type fakeKernel struct {
 	forger *wire.Codec // with another key
 
 	mu        sync.Mutex
+	connected *sync.Cond // one of these is set; its lock is mu
 	iopub     *zsock.Conn
 	stdin     *zsock.Conn
 	listeners []*zsock.Listener
@@ -47,6 +48,7 @@ func runFakeKernel(path string, manners ...string) int {
 		codec: c.Codec(), forger: wire.NewCodec("another"),
 		answers: make(chan string, 1), struck: make(chan os.Signal, 1),
 	}
+	k.connected = sync.NewCond(&k.mu)
 	signal.Notify(k.struck, syscall.SIGINT)
 	over := make(chan struct{})
 	fmt.Println("noise of the start") // before anybody can connect: it belongs to the start
@@ -82,12 +84,23 @@ func (k *fakeKernel) set(to **zsock.Conn, conn *zsock.Conn) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	*to = conn
+	k.connected.Broadcast()
 }
 
 func (k *fakeKernel) get(from **zsock.Conn) *zsock.Conn {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return *from
+}
+
+// asker is the connection for questions, which may come after the one for code.
+func (k *fakeKernel) asker() *zsock.Conn {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for k.stdin == nil {
+		k.connected.Wait()
+	}
+	return k.stdin
 }
 
 func (k *fakeKernel) serve(conn *zsock.Conn, take func(*zsock.Conn, wire.Message)) {
@@ -192,8 +205,7 @@ func (k *fakeKernel) execute(conn *zsock.Conn, m wire.Message, words []string) {
 		case "killed":
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		case "ask", "secret":
-			stdin := k.get(&k.stdin)
-			k.reply(stdin, m, "input_request", inputRequest{Prompt: value + "?", Password: name == "secret"})
+			k.reply(k.asker(), m, "input_request", inputRequest{Prompt: value + "?", Password: name == "secret"})
 			select {
 			case answer := <-k.answers:
 				k.print(m, fmt.Sprintf("got %q\n", answer))

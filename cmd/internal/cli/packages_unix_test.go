@@ -1,3 +1,5 @@
+//go:build unix
+
 package cli
 
 import (
@@ -23,7 +25,7 @@ func TestOfSessions_AreAlsoTheDirectoriesThatWereAllowedAlways(t *testing.T) {
 	}
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(workspace, link); err != nil {
-		t.Skipf("no links can be made here: %v", err)
+		t.Fatal(err)
 	}
 	env, data := filepath.Join(config, "env"), filepath.Join(config, "data")
 	for _, g := range []session.Grant{{Write: env}, {Read: data}} {
