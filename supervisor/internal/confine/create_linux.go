@@ -258,8 +258,13 @@ func (s spot) takeAway() {
 		err = unix.Unlinkat(s.dir, s.name, unix.AT_REMOVEDIR)
 	}
 	if err != nil {
-		_ = unix.Renameat2(s.dir, s.name, s.dir, "refused-"+rand.Text(), unix.RENAME_NOREPLACE)
+		s.putAside()
 	}
+}
+
+// putAside gives a name that must not be there another one.
+func (s spot) putAside() {
+	_ = unix.Renameat2(s.dir, s.name, s.dir, "refused-"+rand.Text(), unix.RENAME_NOREPLACE)
 }
 
 // atNew is at for a call that fails where the name is there, whatever is protected.
@@ -402,7 +407,7 @@ func (b *Box) move(from, to spot, flags uint) error {
 	}
 	if err = b.admit(to, true); err != nil {
 		if unix.Renameat2(to.dir, to.name, from.dir, from.name, flags|unix.RENAME_NOREPLACE) != nil {
-			to.takeAway() // somebody has taken the old name
+			to.putAside() // somebody has taken the old name
 		}
 		if was == unix.S_IFDIR {
 			b.makeAgain(to, mode)
@@ -421,7 +426,7 @@ func (b *Box) exchange(from, to spot, flags uint) error {
 		err = b.admit(from, true)
 	}
 	if err != nil && unix.Renameat2(to.dir, to.name, from.dir, from.name, flags) != nil {
-		to.takeAway() // somebody has removed the other name
+		to.putAside() // somebody has removed the other name
 	}
 	return err
 }
@@ -471,7 +476,7 @@ func (b *Box) link(n *notification, f *fileCall, args *[6]uint64, to string) err
 		}
 		if flags&unix.AT_SYMLINK_FOLLOW != 0 {
 			var isLink bool
-			if old, isLink = b.follow(from, old); isLink {
+			if old, isLink = from.follow(old); isLink {
 				from.close()
 				continue
 			}
@@ -487,15 +492,15 @@ func (b *Box) link(n *notification, f *fileCall, args *[6]uint64, to string) err
 
 // follow returns the path to which a symbolic link leads, or the file. A relative text begins where the link
 // really is: the directory of its path may be a link, too.
-func (b *Box) follow(link spot, file string) (string, bool) {
+func (s spot) follow(file string) (string, bool) {
 	var text [unix.PathMax]byte
-	k, err := unix.Readlinkat(link.dir, link.name, text[:])
+	k, err := unix.Readlinkat(s.dir, s.name, text[:])
 	if err != nil {
 		return file, false
 	}
 	to := string(text[:k])
 	if !strings.HasPrefix(to, "/") {
-		to = path.Dir(link.full) + "/" + to
+		to = path.Dir(s.full) + "/" + to
 	}
 	return to, true
 }
@@ -837,7 +842,7 @@ func (b *Box) openOrMake(n *notification, file string, flags int, mode uint32) (
 			return -1, err
 		}
 		var isLink bool
-		file, isLink = b.follow(link, file)
+		file, isLink = link.follow(file)
 		link.close()
 		if !isLink {
 			continue
