@@ -20,8 +20,6 @@ import (
 const (
 	addDescriptor = 0x40182103 // SECCOMP_IOCTL_NOTIF_ADDFD
 	alsoAnswer    = 2          // SECCOMP_ADDFD_FLAG_SEND
-
-	maxLinks = 40 // symbolic links in one path, as in the kernel
 )
 
 // An addition is struct seccomp_notif_addfd.
@@ -468,7 +466,7 @@ func (b *Box) link(n *notification, f *fileCall, args *[6]uint64, to string) err
 			return unix.Linkat(unix.AT_FDCWD, ownFile(fd), s.dir, s.name, unix.AT_SYMLINK_FOLLOW)
 		})
 	}
-	for range maxLinks {
+	for range mostLinks {
 		dir, last := path.Split(strings.TrimRight(old, "/"))
 		from, err := b.spotOf(dir, last)
 		if err != nil {
@@ -804,7 +802,7 @@ func (b *Box) openOrMake(n *notification, file string, flags int, mode uint32) (
 		return -1, unix.EINVAL
 	}
 	plain := flags&^(unix.O_CREAT|unix.O_EXCL) | unix.O_CLOEXEC | unix.O_NOCTTY | unix.O_NONBLOCK
-	for range maxLinks {
+	for range mostLinks {
 		if fd, err := b.openFile(n, file); err != unix.ENOENT {
 			if err != nil {
 				return -1, err

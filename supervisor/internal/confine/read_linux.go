@@ -111,7 +111,7 @@ func hasWriter(fd int) bool {
 
 // find opens the path of what an open names, if the session may see that.
 func (b *Box) find(n *notification, file string, flags int) (int, error) {
-	for range maxLinks {
+	for range mostLinks {
 		fd, onward, err := b.lookOnce(n, file, flags)
 		if err != nil {
 			return -1, err
