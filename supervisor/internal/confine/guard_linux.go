@@ -341,9 +341,7 @@ func (b *Box) judgeMove(s spot) error {
 // makesRepository reports whether a name is what makes a repository of the directory, and the session
 // did not make that: it could be another without it.
 func (b *Box) makesRepository(full string) bool {
-	b.keeping.RLock()
-	defer b.keeping.RUnlock()
-	if b.workAround(full) == "" {
+	if !b.isWork(full) {
 		return false
 	}
 	switch name := folded(path.Base(full)); {
