@@ -147,7 +147,7 @@ type CreateParams struct {
 	Protected []string          `json:"protected,omitempty"` // paths in what it writes that stay as they are, absolute
 	Network   string            `json:"network,omitempty"`   // of a sandbox: none, list or full; "" is none
 	Hosts     []string          `json:"hosts,omitempty"`     // of the network list: patterns of hosts
-	Accept    string            `json:"accept,omitempty"`    // the weaker mechanism that a sandbox may have: landlock or seatbelt
+	Accept    string            `json:"accept,omitempty"`    // the weaker mechanism that a sandbox may have: landlock
 	Ask       bool              `json:"ask,omitempty"`       // hold what a sandbox refuses and a person could allow
 	Limits    Limits            `json:"limits,omitzero"`
 	CullMS    int64             `json:"cull_idle_ms,omitempty"` // unused for so long it is closed; 0 is as the daemon has it

@@ -140,7 +140,7 @@ class CreateParams(TypedDict, total=False):
     protected: List[str]  # paths in what it writes that stay as they are, absolute
     network: str  # of a sandbox: none, list or full; "" is none
     hosts: List[str]  # of the network list: patterns of hosts
-    accept: str  # the weaker mechanism that a sandbox may have: landlock or seatbelt
+    accept: str  # the weaker mechanism that a sandbox may have: landlock
     ask: bool  # hold what a sandbox refuses and a person could allow
     limits: "SessionLimits"
     cull_idle_ms: int  # unused for so long it is closed; 0 is as the daemon has it

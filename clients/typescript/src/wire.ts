@@ -126,7 +126,7 @@ export interface CreateParams {
   network?: string;
   /** of the network list: patterns of hosts */
   hosts?: string[];
-  /** the weaker mechanism that a sandbox may have: landlock or seatbelt */
+  /** the weaker mechanism that a sandbox may have: landlock */
   accept?: string;
   /** hold what a sandbox refuses and a person could allow */
   ask?: boolean;

@@ -18,8 +18,7 @@
 //	               that is built from what it may see
 //
 // [Plan.HeldBy] turns such a plan into one for a mechanism that the user accepts where there are no
-// namespaces: Landlock ([Restrict], on the same thread), or seatbelt, whose program the worker
-// starts through ([Plan.Seatbelt]).
+// namespaces: Landlock ([Restrict], on the same thread).
 //
 // Each step that fails ends the start under its name ([StepError]). Enter weakens nothing to
 // make a start succeed. A notice names each place that is narrower than the user asked for,

@@ -25,15 +25,10 @@ func (p *Plan) HeldBy(by workers.Mechanism, s *workers.Sandbox) (notices []strin
 			break
 		}
 	}
-	var lacks []string
-	switch by {
-	case workers.Landlock:
-		lacks, err = p.byLandlock(s)
-	case workers.Seatbelt:
-		lacks, err = p.bySeatbelt(s)
-	default:
+	if by != workers.Landlock {
 		return nil, nil
 	}
+	lacks, err := p.byLandlock(s)
 	return append(lacks, notices...), err
 }
 

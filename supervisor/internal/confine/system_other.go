@@ -1,4 +1,4 @@
-//go:build !linux && !darwin
+//go:build !linux
 
 package confine
 
@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"runtime"
 
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -30,7 +31,18 @@ func Ways(workers.Mechanism) []workers.Mechanism { return []workers.Mechanism{""
 
 // Supported says why no worker can be confined in this way here.
 func Supported(workers.Mechanism) error {
-	return fmt.Errorf("a sandbox: %w on this system: the sandbox full does without one", errors.ErrUnsupported)
+	return fmt.Errorf("sandboxing is not supported on %s: use the sandbox level full (--sandbox full)", systemName())
+}
+
+// systemName returns the name of this system as its users write it.
+func systemName() string {
+	switch runtime.GOOS {
+	case "darwin":
+		return "macOS"
+	case "windows":
+		return "Windows"
+	}
+	return runtime.GOOS
 }
 
 // MayConnect says why no stage may connect in its worker's place here.

@@ -1,26 +1,11 @@
 package host
 
-import (
-	"syscall"
+import "syscall"
 
-	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
-)
-
-// prepareSandbox has nothing to do: the stage itself needs no rights.
+// prepareSandbox has nothing to do: Start refuses sandboxes on macOS.
 func prepareSandbox(*syscall.SysProcAttr) {}
 
-// confine has the worker start through a program of the system, which becomes the worker.
-func (s *stage) confine(plan *plan) {
-	if plan.Sandbox == nil {
-		return
-	}
-	s.must("sandbox", "", confine.Supported(plan.Sandbox.By))
-	program, args := plan.Sandbox.Seatbelt()
-	args = append([]string{program}, args...)
-	args = append(args, string(plan.Path))
-	plan.Args = append(bytesOf(args), plan.Args[1:]...)
-	plan.Path = []byte(program)
-}
+func (s *stage) confine(*plan) {}
 
 // A box is a sandbox that the stage serves: none.
 type box *struct{}
