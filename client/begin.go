@@ -74,7 +74,7 @@ func (t *starting) Turn() uint64 { return t.turn.Load() }
 // Wait implements session.Starting.
 func (t *starting) Wait(ctx context.Context, o *session.WaitOptions) (session.Reply, error) {
 	if !t.known.Load() {
-		if l := t.s.client.link; l != nil && !l.knowsPlain() && o != nil && (o.Poll || o.Until > 0) {
+		if l := t.s.client.link; l != nil && o != nil && (o.Poll || o.Until > 0) {
 			return t.start(ctx, l, *o)
 		}
 		turn, err := t.alone(ctx)
@@ -117,13 +117,6 @@ func (t *starting) isBegun(turn uint64) {
 			t.begun(turn)
 		}
 	})
-}
-
-// knowsPlain reports whether the daemon is known to be an older one.
-func (l *Link) knowsPlain() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.client != nil && l.client.isPlain()
 }
 
 // A note is a mark that the next call takes along.

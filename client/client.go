@@ -58,7 +58,6 @@ type Client struct {
 
 	there   instance    // of a Link: set before use
 	known   bool        // of a Link: set when introduced; the daemon remembers what it has asked for before
-	plain   atomic.Bool // of a Link: the daemon is an older one and knows no requests
 	onBegun func(Begun) // of a Link: set before use
 
 	mu       sync.Mutex

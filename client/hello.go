@@ -104,7 +104,7 @@ func (l *Link) isCareful() bool {
 }
 
 // introduce awaits the answer to a hello, and makes sure that the other end is a daemon of this
-// protocol. One that does not know of it is asked for what it is.
+// protocol.
 func (c *Client) introduce(ctx context.Context, d Dialer, hello *jsonline.Pending) (i instance, err error) {
 	ctx, stop := context.WithTimeout(ctx, dialTime)
 	defer stop()
@@ -113,10 +113,6 @@ func (c *Client) introduce(ctx context.Context, d Dialer, hello *jsonline.Pendin
 	raw, err := c.conn.Await(ctx, hello)
 	if err = callError(err); err == nil {
 		err = json.Unmarshal(raw, &h)
-	}
-	if session.KindOf(err) == KindMethod {
-		c.plain.Store(true)
-		h.Info, err = c.Info(ctx)
 	}
 	switch {
 	case err == nil:
@@ -136,9 +132,6 @@ func notADaemon(ctx context.Context, d Dialer, err error) error {
 	}
 	return &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("the program that listens at %s does not answer as a daemon does: %v", d, err)}
 }
-
-// isPlain reports whether the daemon is known to be an older one, which knows no requests.
-func (c *Client) isPlain() bool { return c.plain.Load() }
 
 // isThere reports whether the connection has not ended, as far as one can know.
 func (c *Client) isThere() bool { return c.conn.Context().Err() == nil }
@@ -162,7 +155,7 @@ func (c *Client) isSameAs(before *Client, method string) error {
 // hello, which has a bound.
 func (c *Client) hasForgotten(method string) error {
 	<-c.introduced
-	if c.known || c.isPlain() {
+	if c.known {
 		return nil
 	}
 	return &session.Error{Kind: KindLost, Message: "the daemon has forgotten this client while the link was down: " + method + " was not repeated, and nobody knows whether it was carried out before"}

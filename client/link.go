@@ -423,10 +423,9 @@ func sleep(ctx context.Context, d time.Duration) error {
 // ---- calls
 
 // A repeatable is the params of a call whose effect must come once. named returns them with this
-// request, and plain as a daemon takes them that knows of no requests.
+// request.
 type repeatable interface {
 	named(request string) any
-	plain() any
 }
 
 // A patient is the params of a call that waits. waiting returns for how long, and them with
@@ -516,7 +515,6 @@ type try struct {
 	params any
 	begun  time.Time
 	sentTo *Client // the connection over which it was last sent
-	plain  bool    // and that without a request
 	lost   error   // why it got no answer there
 	losses losses
 }
@@ -560,11 +558,6 @@ func (t *try) call(ctx context.Context, c *Client, result any) error {
 			var stop context.CancelFunc
 			ctx, stop = c.untilLate(ctx, max(left, 0))
 			defer stop()
-		}
-	}
-	if r, ok := params.(repeatable); ok {
-		if t.plain = c.isPlain(); t.plain {
-			params = r.plain()
 		}
 	}
 	err := c.Call(ctx, t.method, params, result)
@@ -626,7 +619,6 @@ func (l *Link) isConnected() bool {
 
 // goesOn reports whether a call is made again.
 func (t *try) goesOn(ctx context.Context, c *Client, err error) bool {
-	_, once := t.params.(repeatable)
 	if err != nil {
 		select {
 		case <-c.introduced: // the hello before it may have been refused for the same reason
@@ -636,9 +628,7 @@ func (t *try) goesOn(ctx context.Context, c *Client, err error) bool {
 	switch kind := session.KindOf(err); {
 	case err == nil || ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded):
 		return false
-	case kind == session.KindInvalid && once && !t.plain && c.isPlain(): // it refused what it does not know
-		return true
-	case kind != KindUnreachable || once && c.isPlain():
+	case kind != KindUnreachable:
 		return false
 	}
 	return !c.isThere()

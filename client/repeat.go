@@ -19,18 +19,8 @@ func (p CreateParams) named(request string) any {
 	return p
 }
 
-func (p CreateParams) plain() any {
-	p.Request = ""
-	return p
-}
-
 func (p EndParams) named(request string) any {
 	p.Request = cmp.Or(p.Request, request)
-	return p
-}
-
-func (p EndParams) plain() any {
-	p.Request = ""
 	return p
 }
 
@@ -39,28 +29,13 @@ func (p InterruptParams) named(request string) any {
 	return p
 }
 
-func (p InterruptParams) plain() any {
-	p.Request = ""
-	return p
-}
-
 func (p StartParams) named(request string) any {
 	p.Request = cmp.Or(p.Request, request)
 	return p
 }
 
-func (p StartParams) plain() any {
-	p.Request, p.Read, p.GoesOn = "", 0, false
-	return p
-}
-
 func (p InputParams) named(request string) any {
 	p.Request = cmp.Or(p.Request, request)
-	return p
-}
-
-func (p InputParams) plain() any {
-	p.Request, p.Read, p.GoesOn = "", 0, false
 	return p
 }
 

@@ -129,7 +129,7 @@ type Hello struct {
 }
 
 // CreateParams open a session. The answer comes at once when something has to be
-// prepared first: the session is provisional then, input for it is held, and
+// prepared first: its state is preparing then, input for it is held, and
 // progress goes to Token.
 type CreateParams struct {
 	Name      string            `json:"name,omitempty"`      // "" makes one up

@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -131,27 +130,4 @@ func (t Tick) Same(u Tick) bool {
 	}
 	t.Wait, u.Wait = nil, nil
 	return t == u
-}
-
-type plainTick Tick
-
-type wireTick struct {
-	plainTick
-	Provisional bool `json:"provisional,omitempty"` // State is StatePreparing
-}
-
-// MarshalJSON marks a session that is being prepared.
-func (t Tick) MarshalJSON() ([]byte, error) {
-	return json.Marshal(wireTick{plainTick(t), t.State == StatePreparing})
-}
-
-// UnmarshalJSON reverses MarshalJSON.
-func (t *Tick) UnmarshalJSON(b []byte) error {
-	var w wireTick
-	if err := json.Unmarshal(b, &w); err != nil {
-		return err
-	}
-	*t = Tick(w.plainTick)
-	t.State = t.State.provisional(w.Provisional)
-	return nil
 }

@@ -32,12 +32,8 @@ func (s State) Active() bool {
 	return s == StatePreparing || s == StateStarting || s == StateRunning || s == StateWaiting
 }
 
-// MarshalText returns the state's name. For StatePreparing it returns "starting", which
-// older clients know; the JSON of Info and Reply has a mark beside it.
+// MarshalText returns the state's name.
 func (s State) MarshalText() ([]byte, error) {
-	if s == StatePreparing {
-		s = StateStarting
-	}
 	return []byte(s.String()), nil
 }
 
@@ -50,12 +46,4 @@ func (s *State) UnmarshalText(text []byte) error {
 		}
 	}
 	return fmt.Errorf("unknown state %q", text)
-}
-
-// provisional returns the state for a name and a mark in JSON.
-func (s State) provisional(marked bool) State {
-	if marked && s == StateStarting {
-		return StatePreparing
-	}
-	return s
 }

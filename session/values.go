@@ -59,13 +59,12 @@ type plainInfo Info
 
 type wireInfo struct {
 	plainInfo
-	Provisional bool  `json:"provisional,omitempty"` // State is StatePreparing
-	RunningMS   int64 `json:"running_ms,omitempty"`
+	RunningMS int64 `json:"running_ms,omitempty"`
 }
 
 // MarshalJSON writes Running as whole milliseconds.
 func (i Info) MarshalJSON() ([]byte, error) {
-	return json.Marshal(wireInfo{plainInfo(i), i.State == StatePreparing, i.Running.Milliseconds()})
+	return json.Marshal(wireInfo{plainInfo(i), i.Running.Milliseconds()})
 }
 
 // UnmarshalJSON reverses MarshalJSON.
@@ -75,7 +74,6 @@ func (i *Info) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	*i = Info(w.plainInfo)
-	i.State = i.State.provisional(w.Provisional)
 	i.Running = time.Duration(w.RunningMS) * time.Millisecond
 	return nil
 }
@@ -202,8 +200,7 @@ type plainReply Reply
 
 type wireReply struct {
 	plainReply
-	Provisional bool  `json:"provisional,omitempty"` // State is StatePreparing
-	ElapsedMS   int64 `json:"elapsed_ms"`
+	ElapsedMS int64 `json:"elapsed_ms"`
 }
 
 // MarshalJSON writes Elapsed as whole milliseconds.
@@ -211,7 +208,7 @@ func (r Reply) MarshalJSON() ([]byte, error) {
 	if r.Events == nil {
 		r.Events = []timeline.Event{}
 	}
-	return json.Marshal(wireReply{plainReply(r), r.State == StatePreparing, r.Elapsed.Milliseconds()})
+	return json.Marshal(wireReply{plainReply(r), r.Elapsed.Milliseconds()})
 }
 
 // UnmarshalJSON reverses MarshalJSON.
@@ -221,7 +218,6 @@ func (r *Reply) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	*r = Reply(w.plainReply)
-	r.State = r.State.provisional(w.Provisional)
 	r.Elapsed = time.Duration(w.ElapsedMS) * time.Millisecond
 	return nil
 }

@@ -4,47 +4,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"testing"
-	"time"
 )
-
-// Files of older versions have records of the kind image.
-func TestRecord_AnImageOfAnOlderFileIsADisplay(t *testing.T) {
-	e := Event{Seq: 3, At: time.Unix(1, 2), Generation: 1, Turn: 2}
-	kind, at, between := kindImage, e.At.UnixNano(), true
-	c := codec{buf: []byte{0, 0, 0, 0}, writing: true}
-	c.byte(&kind)
-	c.bool(&between)
-	c.uint((*uint64)(&e.Seq))
-	c.uint(&e.Generation)
-	c.uint(&e.Turn)
-	c.int(&e.Line)
-	c.int64(&at)
-	for _, s := range []string{"image/png", "\x89PNG", "fig"} {
-		c.string(&s)
-	}
-	c.bool(&between) // it is an update
-	title := "t"
-	c.string(&title)
-	c.buf[3] = byte(len(c.buf) - 4)
-
-	events, _, left := records(c.buf)
-	want := Display{Data: map[string][]byte{"image/png": []byte("\x89PNG")}, ID: "fig", Update: true, Title: "t"}
-	if left != 0 || len(events) != 1 || !reflect.DeepEqual(events[0].Body, want) || !events[0].Between || events[0].Silent {
-		t.Fatalf("got %+v, %d bytes left", events, left)
-	}
-}
-
-func TestJSON_AnImageOfAnOlderDaemonIsADisplay(t *testing.T) {
-	for from, want := range map[string]Display{
-		`{"type":"image","mime":"image/png","data":"iVBO","source":"fig","update":true,"title":"t"}`: {Data: map[string][]byte{"image/png": {0x89, 'P', 'N'}}, ID: "fig", Update: true, Title: "t"},
-		`{"type":"image","mime":"image/png","bytes":9000000}`:                                        {LeftOut: map[string]Blob{"image/png": {Bytes: 9000000}}},
-	} {
-		var e Event
-		if err := json.Unmarshal([]byte(from), &e); err != nil || !reflect.DeepEqual(e.Body, want) {
-			t.Errorf("%s: got %+v, %v", from, e.Body, err)
-		}
-	}
-}
 
 func TestJSON_ADisplayIsTheSameAgain(t *testing.T) {
 	for _, b := range []Body{

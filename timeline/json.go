@@ -29,9 +29,6 @@ type wireEvent struct {
 	Title   string          `json:"title,omitempty"`
 	LeftOut map[string]Blob `json:"left_out,omitempty"`
 
-	MIME   string `json:"mime,omitempty"` // of the images of older daemons
-	Source string `json:"source,omitempty"`
-
 	Input  string `json:"input,omitempty"`
 	Bytes  int64  `json:"bytes,omitempty"`
 	Author string `json:"author,omitempty"`
@@ -101,7 +98,6 @@ const (
 	typeDisplay           = "display"
 	typeClear             = "clear"
 	typeScreen            = "screen"
-	typeImage             = "image" // a display, as older daemons send it
 	typeInputLine         = "input_line"
 	typeTurnStarted       = "turn_started"
 	typeTurnEnded         = "turn_ended"
@@ -224,14 +220,6 @@ func (w wireEvent) event() Event {
 		e.Body = Clear{Wait: w.Wait.flag}
 	case typeScreen:
 		e.Body = Screen{On: w.On}
-	case typeImage:
-		d := Display{ID: w.Source, Update: w.Update, Title: w.Title}
-		if w.Bytes > 0 {
-			d.LeftOut = map[string]Blob{w.MIME: {Bytes: w.Bytes}}
-		} else {
-			d.Data = map[string][]byte{w.MIME: w.Data.bytes}
-		}
-		e.Body = d
 	case typeInputLine:
 		e.Body = InputLine{Prompt: w.Prompt, Text: w.Text, Secret: w.Secret, Author: w.Author}
 	case typeTurnStarted:

@@ -30,8 +30,7 @@ import (
 // The file has no version. Only the process that wrote it reads it, and ReadFile, whose caller
 // knows the writer.
 const (
-	kindText  byte = iota + 1
-	kindImage      // a display with one type: of files that older versions wrote
+	kindText byte = iota + 1
 	kindTurnStarted
 	kindTurnEnded
 	kindWait
@@ -180,7 +179,7 @@ func (c *codec) event(e *Event, previous *int64) {
 	c.uint(&e.Turn)
 	c.int(&e.Line)
 	c.int64(&at)
-	if kind != kindText && kind != kindImage && kind != kindDisplay {
+	if kind != kindText && kind != kindDisplay {
 		c.int64(previous)
 	}
 	body := c.body(kind, e.Body)
@@ -196,17 +195,6 @@ func (c *codec) body(kind byte, body Body) Body {
 		b, _ := body.(Text)
 		c.textKind(&b)
 		c.bytes(&b.Data)
-		return b
-	case kindImage:
-		var mime string
-		var data []byte
-		b, _ := body.(Display)
-		c.string(&mime)
-		c.bytes(&data)
-		c.string(&b.ID)
-		c.bool(&b.Update)
-		c.string(&b.Title)
-		b.Data = map[string][]byte{mime: data}
 		return b
 	case kindDisplay:
 		b, _ := body.(Display)
@@ -237,12 +225,10 @@ func (c *codec) body(kind byte, body Body) Body {
 		c.string(&b.Message)
 		c.string(&b.Prompt)
 		c.int64((*int64)(&b.Elapsed))
-		if c.writing || len(c.buf) > 0 { // older versions wrote neither
-			code := int64(b.Code)
-			c.int64(&code)
-			c.string(&b.Signal)
-			b.Code = int(code)
-		}
+		code := int64(b.Code)
+		c.int64(&code)
+		c.string(&b.Signal)
+		b.Code = int(code)
 		return b
 	case kindWait:
 		b, _ := body.(Wait)
@@ -323,9 +309,7 @@ func (c *codec) body(kind byte, body Body) Body {
 		c.string(&b.Call)
 		c.bool(&b.Always)
 		c.string(&b.Author)
-		if c.writing || len(c.buf) > 0 { // older versions did not write it
-			c.string(&b.Read)
-		}
+		c.string(&b.Read)
 		return b
 	case kindCall:
 		b, _ := body.(Call)

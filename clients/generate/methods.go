@@ -62,7 +62,6 @@ var renamed = map[string]string{
 	"session.Reply":    "session.wireReply",
 	"timeline.Event":   "timeline.wireEvent",
 	"timeline.Summary": "timeline.wireSummary",
-	"session.Tick":     "session.wireTick",
 }
 
 // names are those of types in the schema and in other languages, where their Go name alone would
@@ -74,7 +73,6 @@ var names = map[string]string{
 	"session.wireInfo":     "Session",
 	"session.wireReply":    "Reply",
 	"timeline.wireSummary": "Summary",
-	"session.wireTick":     "Tick",
 	"timeline.wireEvent":   "Event",
 	"session.Kind":         "ErrorKind",
 	"session.Variables":    "Variables",
@@ -84,7 +82,7 @@ var names = map[string]string{
 
 // byHand are types whose JSON no struct describes.
 var byHand = map[string]kind{
-	"session.State":     {enum: []string{"starting", "idle", "running", "waiting", "stopping", "ended"}},
+	"session.State":     {enum: []string{"preparing", "starting", "idle", "running", "waiting", "stopping", "ended"}},
 	"timeline.Seq":      {basic: integer},
 	"time.Time":         {basic: text},
 	"json.RawMessage":   {basic: anything},

@@ -123,7 +123,7 @@ class Completion(_Completion, total=False):
 
 
 class CreateParams(TypedDict, total=False):
-    """CreateParams open a session. The answer comes at once when something has to be prepared first: the session is provisional then, input for it is held, and progress goes to Token."""
+    """CreateParams open a session. The answer comes at once when something has to be prepared first: its state is preparing then, input for it is held, and progress goes to Token."""
 
     name: str  # "" makes one up
     language: str  # "" is the daemon's default
@@ -221,8 +221,6 @@ class Event(_Event, total=False):
     result: bool
     title: str
     left_out: Dict[str, "Blob"]
-    mime: str  # of the images of older daemons
-    source: str
     input: str
     bytes: int
     author: str
@@ -725,7 +723,7 @@ class _Reply(TypedDict):
     session: str
     generation: int
     turn: int
-    state: Literal["starting", "idle", "running", "waiting", "stopping", "ended"]
+    state: Literal["preparing", "starting", "idle", "running", "waiting", "stopping", "ended"]
     output_bytes: int  # text that Turn has written so far
     events: List["Event"]
     next: int  # the caller's new cursor
@@ -739,7 +737,6 @@ class Reply(_Reply, total=False):
     wait: "Wait"  # set when State is StateWaiting
     prompt: str  # the prompt that the runtime would show now
     calling: List["Calling"]  # functions of the host that run
-    provisional: bool  # State is StatePreparing
 
 
 class _ResizeParams(TypedDict):
@@ -770,7 +767,7 @@ class SearchParams(_SearchParams, total=False):
 class _Session(TypedDict):
     name: str
     language: str  # "" while it is not known
-    state: Literal["starting", "idle", "running", "waiting", "stopping", "ended"]
+    state: Literal["preparing", "starting", "idle", "running", "waiting", "stopping", "ended"]
     since: str  # when State was reached
     generation: int
     turn: int  # the active turn, or the last one
@@ -801,7 +798,6 @@ class Session(_Session, total=False):
     lost: str  # the transcript of an earlier session of this name whose program was killed
     writer: str  # the holder of the keyboard, in a daemon
     continuation: str  # Continuation is the prompt for the further lines of an input, where it is not the usual one of the language.
-    provisional: bool  # State is StatePreparing
     running_ms: int
 
 
@@ -942,7 +938,7 @@ class Summary(_Summary, total=False):
 class _Tick(TypedDict):
     session: str
     last_seq: int
-    state: Literal["starting", "idle", "running", "waiting", "stopping", "ended"]
+    state: Literal["preparing", "starting", "idle", "running", "waiting", "stopping", "ended"]
     generation: int
     turn: int  # the active turn, or the last one
 
@@ -952,7 +948,6 @@ class Tick(_Tick, total=False):
 
     wait: "Wait"  # set when State is StateWaiting
     closed: bool  # for good; it is the last tick of the session
-    provisional: bool  # State is StatePreparing
 
 
 class _TickNotice(TypedDict):

@@ -94,7 +94,7 @@ export interface Completion {
   matches: string[];
 }
 
-/** CreateParams open a session. The answer comes at once when something has to be prepared first: the session is provisional then, input for it is held, and progress goes to Token. */
+/** CreateParams open a session. The answer comes at once when something has to be prepared first: its state is preparing then, input for it is held, and progress goes to Token. */
 export interface CreateParams {
   /** "" makes one up */
   name?: string;
@@ -197,9 +197,6 @@ export interface Event {
   result?: boolean;
   title?: string;
   left_out?: Record<string, Blob>;
-  /** of the images of older daemons */
-  mime?: string;
-  source?: string;
   input?: string;
   bytes?: number;
   author?: string;
@@ -615,7 +612,7 @@ export interface Reply {
   session: string;
   generation: number;
   turn: number;
-  state: "starting" | "idle" | "running" | "waiting" | "stopping" | "ended";
+  state: "preparing" | "starting" | "idle" | "running" | "waiting" | "stopping" | "ended";
   /** of Turn; "" while it runs */
   outcome?: "ok" | "error" | "interrupted" | "ended";
   /** set when State is StateWaiting */
@@ -629,8 +626,6 @@ export interface Reply {
   events: Event[];
   /** the caller's new cursor */
   next: number;
-  /** State is StatePreparing */
-  provisional?: boolean;
   elapsed_ms: number;
 }
 
@@ -659,7 +654,7 @@ export interface Session {
   name: string;
   /** "" while it is not known */
   language: string;
-  state: "starting" | "idle" | "running" | "waiting" | "stopping" | "ended";
+  state: "preparing" | "starting" | "idle" | "running" | "waiting" | "stopping" | "ended";
   /** when State was reached */
   since: string;
   /** why it could not be prepared */
@@ -704,8 +699,6 @@ export interface Session {
   writer?: string;
   /** Continuation is the prompt for the further lines of an input, where it is not the usual one of the language. */
   continuation?: string;
-  /** State is StatePreparing */
-  provisional?: boolean;
   running_ms?: number;
 }
 
@@ -834,7 +827,7 @@ export interface Summary {
 export interface Tick {
   session: string;
   last_seq: number;
-  state: "starting" | "idle" | "running" | "waiting" | "stopping" | "ended";
+  state: "preparing" | "starting" | "idle" | "running" | "waiting" | "stopping" | "ended";
   generation: number;
   /** the active turn, or the last one */
   turn: number;
@@ -842,8 +835,6 @@ export interface Tick {
   wait?: Wait;
   /** for good; it is the last tick of the session */
   closed?: boolean;
-  /** State is StatePreparing */
-  provisional?: boolean;
 }
 
 /** A Tick says that a session has changed. */

@@ -88,10 +88,7 @@ func (c *confinement) sandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
 	if h := workers.Home(c.home); h != workers.HomeDocuments && h != workers.HomeTools {
 		return nil, misuse("%s %s: use documents or tools", c.origin(f, "home"), c.home)
 	}
-	s := &workers.Sandbox{Level: level, Accept: accept, Network: workers.Network(c.network), Hosts: c.hosts, Ask: c.ask == askYes}
-	if c.home == string(workers.HomeTools) { // an older daemon knows only the other
-		s.Home = workers.HomeTools
-	}
+	s := &workers.Sandbox{Level: level, Accept: accept, Network: workers.Network(c.network), Hosts: c.hosts, Ask: c.ask == askYes, Home: workers.Home(c.home)}
 	if s.Network == workers.NetworkList || !isSet(f, "network") {
 		s.Hosts = append(slices.Clone(settings.AllowHost), c.hosts...)
 	}
@@ -320,8 +317,8 @@ func accountOf(ctx context.Context, c *client.Client, name string) (account, err
 	if a.Reached, err = c.Session(name).Reached(ctx); err != nil {
 		return a, err
 	}
-	if a.Shown, err = c.Session(name).Shown(ctx); err != nil && session.KindOf(err) != client.KindMethod {
-		return a, err // an older daemon does not say
+	if a.Shown, err = c.Session(name).Shown(ctx); err != nil {
+		return a, err
 	}
 	if now.Wait != nil && now.Wait.Permission != nil {
 		a.Asks = now.Wait

@@ -180,7 +180,7 @@ func TestPrepare_OneJobForAllAndEachTokenIsToldToItsEnd(t *testing.T) {
 	for i, token := range tokens {
 		p := r.peer()
 		p.request("1", client.MethodCreate, fmt.Sprintf(`{"name":"s%d","with":["numpy"],"progressToken":%s}`, i, token))
-		if l := p.next(); string(l.ID) != "1" || !strings.Contains(string(l.Result), `"provisional":true`) {
+		if l := p.next(); string(l.ID) != "1" || !strings.Contains(string(l.Result), `"state":"preparing"`) {
 			t.Fatalf("the answer does not come first: %s", l.raw)
 		}
 		if l := p.next(); !l.isFrame() || *l.Params.Progress != 0 || l.Params.Total != nil || l.Params.Message != "preparing numpy" {

@@ -225,7 +225,7 @@ func (d *Daemon) create(ctx, call context.Context, r *rpc.Request, p client.Crea
 		if o.err != nil {
 			return nil, o.err
 		}
-		if in != nil { // the client must get the answer, which says provisional, before any frame
+		if in != nil { // the client must get the answer, which says preparing, before any frame
 			d.wg.Go(func() {
 				<-call.Done()
 				in.follow(o.entry.session)

@@ -36,7 +36,7 @@ func patiently[T any](query func() (T, error), unanswered func(T, error) bool) (
 // noAnswer reports whether the worker had no time for an answer, or is only being started.
 func noAnswer[T any](_ T, err error) bool {
 	refused, ok := errors.AsType[*session.Error](err)
-	return ok && (refused.Kind == session.KindNoAnswer || refused.Kind == session.KindBusy && refused.State != nil && *refused.State == session.StateStarting)
+	return ok && (refused.Kind == session.KindNoAnswer || refused.Kind == session.KindBusy && refused.State != nil && (*refused.State == session.StateStarting || *refused.State == session.StatePreparing))
 }
 
 // shellRequest handles a message of the shell channel. Requests that need the session come in

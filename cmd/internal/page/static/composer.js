@@ -26,7 +26,7 @@ export class Composer {
 
   // show adapts to what the session does now.
   show(s) {
-    this.runButton.disabled = !["idle", "ended", "starting"].includes(s.state) || Boolean(s.failure);
+    this.runButton.disabled = !["idle", "ended", "starting", "preparing"].includes(s.state) || Boolean(s.failure);
     const wait = s.wait ?? null;
     const id = wait ? wait.id + "/" + (wait.permission?.id ?? "") : null;
     if (id === this.asked) return;

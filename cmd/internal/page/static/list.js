@@ -64,7 +64,7 @@ export function stateClass(s) { return s.failure ? "failed" : s.wait ? "waiting"
 export function stateWords(s, now) {
   const since = duration(Math.max(1000, now - new Date(s.since)));
   if (s.failure) return "could not be prepared";
-  if (s.provisional) return "being prepared";
+  if (s.state === "preparing") return "being prepared";
   if (s.wait) return "waits " + since;
   switch (s.state) {
     case "idle": return "idle " + since;
