@@ -13,6 +13,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/kept"
+	"github.com/turnstone-repl/turnstone/workers"
 )
 
 //go:embed completion/*
@@ -183,6 +184,8 @@ func (l *line) values(placeholder string) []offer {
 		return []offer{{":files", ""}}
 	case "DIR":
 		return []offer{{":dirs", ""}}
+	case "MECHANISM":
+		return []offer{{string(workers.Landlock), "Linux without user namespaces"}}
 	case "SESSION":
 		return l.sessions()
 	case "PLACES":

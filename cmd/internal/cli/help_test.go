@@ -49,7 +49,7 @@ func TestCommands_TakeEveryFlagThatTheHelpShows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	values := map[string]string{"COMMAND": "own='" + self + "'", "N": "1", "SIZE": "1G", "DURATION": "1h", "CODE": "1", "KIND": "python=1", "DIR": t.TempDir()}
+	values := map[string]string{"COMMAND": "own='" + self + "'", "N": "1", "SIZE": "1G", "DURATION": "1h", "CODE": "1", "KIND": "python=1", "MECHANISM": "landlock", "DIR": t.TempDir()}
 	for _, c := range commands() {
 		for _, o := range c.options() {
 			form := strings.Fields(o.form())

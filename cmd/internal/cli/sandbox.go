@@ -45,7 +45,7 @@ func (c *confinement) define(f *flag.FlagSet) {
 	f.Var(&c.accepted, "accept", "`REALPATH` the real path of a --writable, repeated to confirm that programs outside the sandbox may run or read what is written there, such as in a directory of your PATH")
 	f.Var(&c.readable, "readable", "`PATH` one more directory or file that a session with a sandbox sees, of your home directory or /tmp")
 	f.StringVar(&c.home, "home", string(workers.HomeDocuments), "`documents|tools` what a session with a sandbox sees of your home directory: documents (names without a dot), toolchains and caches, or without the documents")
-	f.StringVar(&c.accept, "sandbox-accept", "", "`landlock` a weaker sandbox to take where the usual one cannot be had: landlock on Linux without user namespaces")
+	f.StringVar(&c.accept, "sandbox-accept", "", "`MECHANISM` a weaker sandbox to take where the usual one cannot be had: landlock, on Linux without user namespaces")
 	f.StringVar(&c.ask, "ask", askYes, "`yes|no` hold what a sandbox refuses and a person could allow, and ask; without anybody to ask it is refused at once")
 	f.StringVar(&c.network, "network", string(workers.NetworkList), "`NETWORK` of a session with a sandbox: list (the hosts of --allow-host, and those that a person allows), none but its own loopback, or full")
 	f.Var(&c.hosts, "allow-host", "`HOST` a host of the network that a session with a sandbox may reach, by any program and at any TCP port: example.org, *.example.org, example.org:5432, an address, or packages for the registries of pip, uv, npm and R")

@@ -4,10 +4,8 @@ package confine
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
-	"runtime"
 
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -31,18 +29,7 @@ func Ways(workers.Mechanism) []workers.Mechanism { return []workers.Mechanism{""
 
 // Supported says why no worker can be confined in this way here.
 func Supported(workers.Mechanism) error {
-	return fmt.Errorf("sandboxing is not supported on %s: use the sandbox level full (--sandbox full)", systemName())
-}
-
-// systemName returns the name of this system as its users write it.
-func systemName() string {
-	switch runtime.GOOS {
-	case "darwin":
-		return "macOS"
-	case "windows":
-		return "Windows"
-	}
-	return runtime.GOOS
+	return errors.New("sandboxing is not supported on this system: use the sandbox level full (--sandbox full)")
 }
 
 // MayConnect says why no stage may connect in its worker's place here.
