@@ -9,7 +9,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 )
 
 // A Blob names data of a display that is not here.
@@ -59,43 +58,14 @@ type region struct {
 	size   uint64
 }
 
-// A piece is a part of data that is somewhere in the events file, or came with the record.
-type piece struct {
-	region
-	here []byte
-}
-
-// scattered is data in pieces, in order.
-type scattered []piece
-
-func (s scattered) size() (n int64) {
-	for _, p := range s {
-		n += int64(p.size)
-	}
-	return n
-}
-
-// maxScattered bounds data whose pieces may stand in it many times. A display has less.
-const maxScattered = 64 << 20
-
-// join reads data from the events file.
-func (s scattered) join(file *io.SectionReader) ([]byte, error) {
-	size := s.size()
-	if size > max(file.Size(), maxScattered) || len(s) == 1 && size > file.Size() {
+// read reads the data from the events file.
+func (r region) read(file *io.SectionReader) ([]byte, error) {
+	if r.size > uint64(file.Size()) {
 		return nil, errRecord
 	}
-	data := make([]byte, 0, size)
-	for _, p := range s {
-		at := len(data)
-		data = append(data, p.here...)
-		if p.here == nil {
-			data = data[:at+int(p.size)]
-			if _, err := file.ReadAt(data[at:], p.offset); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return data, nil
+	data := make([]byte, r.size)
+	_, err := file.ReadAt(data, r.offset)
+	return data, err
 }
 
 // together returns the event with the data that its record does not repeat, from the events file.
@@ -109,7 +79,7 @@ func (e Event) together(file *io.SectionReader, most int64) (Event, error) {
 	apart := d.apart
 	d.apart, d.Data = nil, maps.Clone(d.Data)
 	for mime, at := range apart {
-		if size := at.size(); size > most {
+		if size := int64(at.size); size > most {
 			if d.LeftOut == nil {
 				d.LeftOut = make(map[string]Blob)
 			}
@@ -117,7 +87,7 @@ func (e Event) together(file *io.SectionReader, most int64) (Event, error) {
 			d.LeftOut[mime] = Blob{Bytes: size, Digest: d.digests[mime].String()}
 			continue
 		}
-		data, err := at.join(file)
+		data, err := at.read(file)
 		if err != nil {
 			return e, err
 		}
@@ -131,9 +101,9 @@ func (e Event) together(file *io.SectionReader, most int64) (Event, error) {
 // memory nor in the file. The log's lock guards its fields.
 type storedBlob struct {
 	size int64
-	data []byte   // nil when no event in memory has it
-	held int      // how many of them do
-	at   []region // in the events file; nil when it is not there
+	data []byte // nil when no event in memory has it
+	held int    // how many of them do
+	at   region // in the events file; zero when it is not there
 }
 
 // hold notes the blobs of a display that comes into memory. It returns the display with data
@@ -171,7 +141,8 @@ func (l *Log) releaseLocked(body Body) {
 		if b.held--; b.held > 0 {
 			continue
 		}
-		if b.data = nil; b.at == nil {
+		b.data = nil
+		if b.at == (region{}) {
 			delete(l.blobs, sum)
 		}
 	}
@@ -180,7 +151,8 @@ func (l *Log) releaseLocked(body Body) {
 // forgetFileLocked notes that the events file is about to be replaced.
 func (l *Log) forgetFileLocked() {
 	for sum, b := range l.blobs {
-		if b.at = nil; b.held == 0 {
+		b.at = region{}
+		if b.held == 0 {
 			delete(l.blobs, sum)
 		}
 	}
@@ -209,7 +181,7 @@ func (l *Log) Blob(name string, offset int64, limit int) (piece []byte, size int
 		}
 		piece, err = readAt(filepath.Join(l.opts.Dir, EventsName), at, from, to)
 		l.mu.Lock()
-		same := l.blobs[sum] == b && slices.Equal(b.at, at)
+		same := l.blobs[sum] == b && b.at == at
 		l.mu.Unlock()
 		if same {
 			if err != nil {
@@ -222,23 +194,13 @@ func (l *Log) Blob(name string, offset int64, limit int) (piece []byte, size int
 }
 
 // readAt reads the bytes from one place of data to another.
-func readAt(path string, at []region, from, to int64) ([]byte, error) {
+func readAt(path string, at region, from, to int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	data := make([]byte, 0, to-from)
-	for _, r := range at {
-		size := int64(r.size)
-		if first, last := max(from, 0), min(to, size); first < last {
-			have := len(data)
-			data = data[:have+int(last-first)]
-			if _, err := f.ReadAt(data[have:], r.offset+first); err != nil {
-				return nil, err
-			}
-		}
-		from, to = from-size, to-size
-	}
-	return data, nil
+	data := make([]byte, to-from)
+	_, err = f.ReadAt(data, at.offset+from)
+	return data, err
 }

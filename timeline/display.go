@@ -51,7 +51,7 @@ func (d Display) Bytes() int64 {
 		n += int64(len(data))
 	}
 	for _, at := range d.apart {
-		n += at.size()
+		n += int64(at.size)
 	}
 	return n
 }
@@ -59,7 +59,7 @@ func (d Display) Bytes() int64 {
 // sizeOf is the size of one type, which may be apart.
 func (d Display) sizeOf(mime string) (n int64, has bool) {
 	if at, ok := d.apart[mime]; ok {
-		return at.size(), true
+		return int64(at.size), true
 	}
 	data, ok := d.Data[mime]
 	return int64(len(data)), ok

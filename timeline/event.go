@@ -92,8 +92,8 @@ type (
 		// LeftOut names the types that a reader has left out of Data.
 		LeftOut map[string]Blob
 
-		digests map[string]digest    // of the larger ones in Data; a log makes them
-		apart   map[string]scattered // large data that is in the events file and was not read yet
+		digests map[string]digest // of the larger ones in Data; a log makes them
+		apart   map[string]region // large data that is in the events file and was not read yet
 	}
 
 	// Clear takes back what the turn has shown. Readers that keep a record ignore it.

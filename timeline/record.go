@@ -24,8 +24,7 @@ import (
 //	          records of text and pictures
 //	the fields of the body in the order of bodyFields: numbers as varints,
 //	texts with their length before them; data of a display with blobBytes or more
-//	has its digest before it, and the second time only its offset in the file; of
-//	data that is divided, this holds for each part
+//	has its digest before it, and the second time only its offset in the file
 //
 // The file has no version. Only the process that wrote it reads it, and ReadFile, whose caller
 // knows the writer.
@@ -106,27 +105,16 @@ func structural(b Body) bool {
 
 // A placedBlob is data in the events file.
 type placedBlob struct {
-	sum  digest
-	at   []region
-	part bool // of divided data
+	sum digest
+	at  region
 }
 
-func (b placedBlob) bytes() (n int64) {
-	for _, r := range b.at {
-		n += int64(r.size)
-	}
-	return n
-}
-
-// Marks in place of an offset.
-const (
-	hereWhole = -1 // the data follows
-	inParts   = -2 // the number of parts follows, and for each its size, and its offset or hereWhole and the data
-)
+// hereWhole stands in place of an offset when the data follows.
+const hereWhole = -1
 
 // appendRecord adds the record of an event that stands at a place to buf. It does not repeat
 // data that is in the file already, and returns where its data is.
-func appendRecord(buf []byte, e Event, at place, blobs map[digest][]region) ([]byte, []placedBlob) {
+func appendRecord(buf []byte, e Event, at place, blobs map[digest]region) ([]byte, []placedBlob) {
 	start := len(buf)
 	c := codec{buf: append(buf, 0, 0, 0, 0), writing: true, blobs: blobs, base: at.offset - int64(start)}
 	c.event(&e, &at.structural)
@@ -164,10 +152,10 @@ type codec struct {
 	writing bool
 	bad     bool // reading: a field was missing or wrong
 
-	blobs  map[digest][]region // writing: data that is in the file
-	fresh  map[digest][]region // writing: data that is new in the file
-	placed []placedBlob        // writing: where the data of the event is, in order
-	base   int64               // writing: the offset of buf[0] in the file
+	blobs  map[digest]region // writing: data that is in the file
+	fresh  map[digest]region // writing: data that is new in the file
+	placed []placedBlob      // writing: where the data of the event is, in order
+	base   int64             // writing: the offset of buf[0] in the file
 }
 
 func (c *codec) event(e *Event, previous *int64) {
@@ -401,7 +389,7 @@ func (c *codec) bundle(d *Display) {
 				if !ok {
 					sum = sha256.Sum256(data)
 				}
-				c.writeBlob(sum, data, isDivided(mime, data))
+				c.writeBlob(sum, data)
 			}
 		}
 		return
@@ -419,49 +407,17 @@ func (c *codec) bundle(d *Display) {
 }
 
 // writeBlob writes the size of data, its digest, and where it is, or the data.
-func (c *codec) writeBlob(sum digest, data []byte, divided bool) {
+func (c *codec) writeBlob(sum digest, data []byte) {
 	size := uint64(len(data))
 	c.uint(&size)
 	c.buf = append(c.buf, sum[:]...)
-	at := c.find(sum, size)
-	switch {
-	case len(at) == 1:
-		c.int64(&at[0].offset)
-	case len(at) > 1:
-		c.partsFollow(len(at))
-		for _, r := range at {
-			c.uint(&r.size)
-			c.int64(&r.offset)
-		}
-	case divided:
-		parts := slices.Collect(divide(data))
-		c.partsFollow(len(parts))
-		for _, part := range parts {
-			at = append(at, c.writePart(part))
-		}
-	default:
-		at = []region{c.writeHere(data)}
+	at, ok := c.find(sum, size)
+	if ok {
+		c.int64(&at.offset)
+	} else {
+		at = c.writeHere(data)
 	}
-	c.place(placedBlob{sum: sum, at: at}) // also what is there: perhaps only as a part
-}
-
-func (c *codec) partsFollow(number int) {
-	mark, n := int64(inParts), uint64(number)
-	c.int64(&mark)
-	c.uint(&n)
-}
-
-// writePart writes the size of a part, and where it is, or the part.
-func (c *codec) writePart(part []byte) region {
-	size, sum := uint64(len(part)), digest(sha256.Sum256(part))
-	c.uint(&size)
-	if at := c.find(sum, size); len(at) == 1 {
-		c.int64(&at[0].offset)
-		return at[0]
-	}
-	r := c.writeHere(part)
-	c.place(placedBlob{sum: sum, at: []region{r}, part: true})
-	return r
+	c.place(placedBlob{sum: sum, at: at})
 }
 
 func (c *codec) writeHere(data []byte) region {
@@ -472,21 +428,18 @@ func (c *codec) writeHere(data []byte) region {
 	return r
 }
 
-// find returns where data is in the file, nil if it is not there.
-func (c *codec) find(sum digest, size uint64) []region {
+// find returns where data is in the file, if it is there.
+func (c *codec) find(sum digest, size uint64) (region, bool) {
 	at, ok := c.fresh[sum]
 	if !ok {
-		at = c.blobs[sum]
+		at, ok = c.blobs[sum]
 	}
-	if (placedBlob{at: at}).bytes() != int64(size) { // a record that was read may have named another digest
-		return nil
-	}
-	return at
+	return at, ok && at.size == size // a record that was read may have named another digest
 }
 
 func (c *codec) place(b placedBlob) {
 	if c.fresh == nil {
-		c.fresh = make(map[digest][]region)
+		c.fresh = make(map[digest]region)
 	}
 	c.fresh[b.sum] = b.at
 	c.placed = append(c.placed, b)
@@ -507,40 +460,15 @@ func (c *codec) readPart(d *Display, mime string) {
 		d.Data[mime] = c.next(size)
 	} else {
 		if d.apart == nil {
-			d.apart = make(map[string]scattered)
+			d.apart = make(map[string]region)
 		}
-		d.apart[mime] = c.readScattered(offset, size)
+		c.bad = c.bad || offset < 0
+		d.apart[mime] = region{offset, size}
 	}
 	if d.digests == nil {
 		d.digests = make(map[string]digest)
 	}
 	d.digests[mime] = sum
-}
-
-// readScattered reads where data of this size is.
-func (c *codec) readScattered(offset int64, size uint64) (all scattered) {
-	if offset != inParts {
-		c.bad = c.bad || offset < 0
-		return scattered{{region: region{offset, size}}}
-	}
-	var n uint64
-	c.uint(&n)
-	if n > size/minPart+1 || n > uint64(len(c.buf)) {
-		c.bad = true
-	}
-	rest := size
-	for ; n > 0 && !c.bad; n-- {
-		p := piece{}
-		c.uint(&p.size)
-		if c.int64(&p.offset); p.offset == hereWhole {
-			p.here = c.next(p.size)
-		}
-		c.bad = c.bad || p.size > rest || p.offset < hereWhole
-		rest -= p.size
-		all = append(all, p)
-	}
-	c.bad = c.bad || rest > 0
-	return all
 }
 
 // next takes n bytes.

@@ -33,10 +33,9 @@ func FuzzReadRecord(f *testing.F) {
 	now := time.Unix(1, 2)
 	var all []byte
 	large := bytes.Repeat([]byte("a"), blobBytes)
-	page := words(1, divideFrom)
-	blobs := make(map[digest][]region)
+	blobs := make(map[digest]region)
 	for i, b := range []Body{
-		Text{Stderr, []byte("text"), TextTraceback}, Text{Stdout, []byte("text"), TextResult}, Display{Data: map[string][]byte{"image/png": {1}, "text/plain": []byte("p")}, Meta: []byte("{}"), ID: "s", Update: true, Result: true, Title: "t"}, Clear{true}, Screen{true}, Display{Data: map[string][]byte{"a/a": large, "b/b": large}}, Display{Data: map[string][]byte{"a/a": large}}, Display{Data: map[string][]byte{"text/html": page, "text/x": append(page, large...)}}, TurnStarted{[]byte("1"), 1, "a"},
+		Text{Stderr, []byte("text"), TextTraceback}, Text{Stdout, []byte("text"), TextResult}, Display{Data: map[string][]byte{"image/png": {1}, "text/plain": []byte("p")}, Meta: []byte("{}"), ID: "s", Update: true, Result: true, Title: "t"}, Clear{true}, Screen{true}, Display{Data: map[string][]byte{"a/a": large, "b/b": large}}, Display{Data: map[string][]byte{"a/a": large}}, TurnStarted{[]byte("1"), 1, "a"},
 		TurnEnded{"ok", "n", "m", 3, "SIGKILL", "p", 1}, Wait{"p", "line", true, "cat", 3, Denied{Op: "write", Path: "/p", By: "sh", Remedy: "r"}}, Denied{Op: "connect", Host: "h:1", By: "b"}, Denied{Op: "call", Call: "a.b", With: "c=1", Destructive: true}, Granted{Write: "/p", Always: true, Author: "a"}, Granted{Call: "a.*", Author: "b"}, Granted{Read: "/r", Author: "b"}, WaitEnded{1}, InputLine{"p", "t", false, "a"},
 		Interrupt{1, "a"}, Progress{1, 2, "m"}, Preparation{"w", "m", 1, 2}, Notice{"n"}, Limit{LimitMemory, 1, 2, true, LimitEnded, "p"}, GenerationStarted{"w"}, GenerationEnded{"r", -1, "S", "m", true, true, "l", 5},
 	} {

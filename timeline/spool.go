@@ -160,9 +160,7 @@ func (l *Log) written(batch []entry, w written, err error) bool {
 	l.index = append(l.index, w.index...)
 	l.marks = append(l.marks, w.marks...)
 	for _, b := range w.blobs {
-		if !b.part {
-			l.blobLocked(b.sum, b.bytes()).at = b.at
-		}
+		l.blobLocked(b.sum, int64(b.at.size)).at = b.at
 	}
 	l.disk, l.lines = w.end, w.finished
 	if w.hopeless {
@@ -224,9 +222,9 @@ type spool struct {
 	page       page
 	records    []byte // to be written to events
 
-	blobs   map[digest][]region // the data that is in the events file, and its parts
-	indexed int64               // offset of the last place in the index
-	marked  int64               // offset of the last line mark
+	blobs   map[digest]region // the data that is in the events file
+	indexed int64             // offset of the last place in the index
+	marked  int64             // offset of the last line mark
 }
 
 // written is the result of writing a batch.
@@ -250,7 +248,7 @@ func newSpool(dir string, limit int64, create createFunc) (*spool, error) {
 func (s *spool) open() (err error) {
 	s.end.offset, s.end.structural = 0, -1
 	s.outputSize, s.indexed, s.marked = 0, -indexStride, -indexStride
-	s.blobs = make(map[digest][]region)
+	s.blobs = make(map[digest]region)
 	if s.events, err = s.create(filepath.Join(s.dir, EventsName)); err != nil {
 		return fmt.Errorf("timeline: events file: %w", err)
 	}

@@ -125,7 +125,7 @@ func TestRecords_AreNumberedAndComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"Context", "Options considered", "Decision", "Consequences", "Confirmation"}
-	title := regexp.MustCompile(`^# (\d+)\. \S.*\n\nDate: \d{4}-\d{2}-\d{2}\nStatus: (Proposed|Accepted|Superseded by \d+|Rejected)\n`)
+	title := regexp.MustCompile(`^# (\d+)\. \S.*\n\nDate: \d{4}-\d{2}-\d{2}\nStatus: (Proposed|Accepted|Superseded by \d+|Rejected|Withdrawn)\n`)
 	section := regexp.MustCompile(`(?m)^## (.+)$`)
 	next := 1
 	for _, p := range paths {
