@@ -13,8 +13,8 @@ import (
 // noteTime is how long Note waits for a call that takes its mark along.
 const noteTime = time.Second
 
-// Begin implements session.Beginner: the turn is started and waited for in one call.
-func (s *Session) Begin(code string, begun func(turn uint64)) session.Starting {
+// StartTurn implements session.TurnStarter: the turn is started and waited for in one call.
+func (s *Session) StartTurn(code string, begun func(turn uint64)) session.PendingTurn {
 	t := s.starting(begun)
 	t.alone = func(ctx context.Context) (uint64, error) { return s.Submit(ctx, code) }
 	t.whole = func(ctx context.Context, o wholeCall) (session.Reply, error) {
@@ -26,9 +26,9 @@ func (s *Session) Begin(code string, begun func(turn uint64)) session.Starting {
 	return t
 }
 
-// BeginAnswer implements session.Beginner: the wait is answered and its turn waited for in one
+// StartAnswer implements session.TurnStarter: the wait is answered and its turn waited for in one
 // call.
-func (s *Session) BeginAnswer(wait timeline.Seq, in session.Input, begun func(turn uint64)) session.Starting {
+func (s *Session) StartAnswer(wait timeline.Seq, in session.Input, begun func(turn uint64)) session.PendingTurn {
 	t := s.starting(begun)
 	t.alone = func(ctx context.Context) (uint64, error) { return s.Answer(ctx, wait, in) }
 	t.whole = func(ctx context.Context, o wholeCall) (session.Reply, error) {
@@ -68,13 +68,13 @@ type wholeCall struct {
 	waitMS      int64
 }
 
-// Turn implements session.Starting.
+// Turn implements session.PendingTurn.
 func (t *starting) Turn() uint64 { return t.turn.Load() }
 
-// Wait implements session.Starting.
+// Wait implements session.PendingTurn.
 func (t *starting) Wait(ctx context.Context, o *session.WaitOptions) (session.Reply, error) {
 	if !t.known.Load() {
-		if l := t.s.client.link; l != nil && o != nil && (o.Poll || o.Until > 0) {
+		if l := t.s.client.link; l != nil && o != nil && (o.Poll || o.Timeout > 0) {
 			return t.start(ctx, l, *o)
 		}
 		turn, err := t.alone(ctx)
@@ -98,7 +98,7 @@ func (t *starting) start(ctx context.Context, l *Link, o session.WaitOptions) (s
 	}()
 	p := wholeCall{after: o.After, read: t.s.note.take()}
 	if !o.Poll {
-		p.waitMS = ms(min(o.Until, longPoll))
+		p.waitMS = ms(min(o.Timeout, longPoll))
 	}
 	r, err := t.whole(ctx, p)
 	if err == nil {

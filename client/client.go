@@ -366,7 +366,7 @@ func (c *Client) CloseSession(ctx context.Context, name string) error {
 // over, the turn is interrupted.
 func (c *Client) Start(ctx context.Context, p StartParams) (r session.Reply, err error) {
 	if len(p.Input) > session.MaxInputBytes {
-		return r, session.TooLarge(len(p.Input))
+		return r, session.NewTooLargeError(len(p.Input))
 	}
 	err = c.Call(ctx, MethodStart, p, &r)
 	return r, err
@@ -375,7 +375,7 @@ func (c *Client) Start(ctx context.Context, p StartParams) (r session.Reply, err
 // Input answers a wait, and waits for what follows if p.WaitMS says so.
 func (c *Client) Input(ctx context.Context, p InputParams) (r session.Reply, err error) {
 	if len(p.Input) > session.MaxInputBytes {
-		return r, session.TooLarge(len(p.Input))
+		return r, session.NewTooLargeError(len(p.Input))
 	}
 	err = c.Call(ctx, MethodInput, p, &r)
 	return r, err
@@ -429,7 +429,7 @@ func (c *Client) Reached(ctx context.Context, name string) (r ReachedPlaces, err
 }
 
 // Shown lists what a session with a sandbox sees of the home directory.
-func (c *Client) Shown(ctx context.Context, name string) (r session.Shown, err error) {
+func (c *Client) Shown(ctx context.Context, name string) (r session.Visibility, err error) {
 	err = c.Call(ctx, MethodShown, NameParams{Session: name}, &r)
 	return r, err
 }
@@ -441,19 +441,19 @@ func (c *Client) Variables(ctx context.Context, name string) (r session.Variable
 }
 
 // Read reads a window of a session's events.
-func (c *Client) Read(ctx context.Context, p ReadParams) (r session.Page, err error) {
+func (c *Client) Read(ctx context.Context, p ReadParams) (r session.EventPage, err error) {
 	err = c.Call(ctx, MethodRead, p, &r)
 	return r, err
 }
 
 // Outline says of each turn in short what it was.
-func (c *Client) Outline(ctx context.Context, p OutlineParams) (r session.Outline, err error) {
+func (c *Client) Outline(ctx context.Context, p OutlineParams) (r session.TurnSummaries, err error) {
 	err = c.Call(ctx, MethodOutline, p, &r)
 	return r, err
 }
 
 // Blob reads data that an event has, by its digest.
-func (c *Client) Blob(ctx context.Context, p BlobParams) (r session.Piece, err error) {
+func (c *Client) Blob(ctx context.Context, p BlobParams) (r session.BlobPart, err error) {
 	err = c.Call(ctx, MethodBlob, p, &r)
 	return r, err
 }
@@ -466,7 +466,7 @@ func (c *Client) Files(ctx context.Context, p FilesParams) ([]session.File, erro
 }
 
 // File reads a part of one of them.
-func (c *Client) File(ctx context.Context, p FileParams) (r session.FilePiece, err error) {
+func (c *Client) File(ctx context.Context, p FileParams) (r session.FilePart, err error) {
 	err = c.Call(ctx, MethodFile, p, &r)
 	return r, err
 }
@@ -479,7 +479,7 @@ func (c *Client) Lost(ctx context.Context) ([]Lost, error) {
 }
 
 // Search finds lines of the output and of inputs.
-func (c *Client) Search(ctx context.Context, p SearchParams) (r session.Found, err error) {
+func (c *Client) Search(ctx context.Context, p SearchParams) (r session.SearchResult, err error) {
 	err = c.Call(ctx, MethodSearch, p, &r)
 	return r, err
 }

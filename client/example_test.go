@@ -27,7 +27,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	reply, err := s.Wait(ctx, turn, session.Until(45*time.Second))
+	reply, err := s.Wait(ctx, turn, session.WaitAtMost(45*time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}

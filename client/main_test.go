@@ -10,5 +10,5 @@ import (
 
 func TestMain(m *testing.M) {
 	waits.SideBySide()
-	os.Exit(states.Own(m.Run))
+	os.Exit(states.RunIsolated(m.Run))
 }

@@ -34,8 +34,8 @@ type Session struct {
 }
 
 var (
-	_ session.Session  = (*Session)(nil)
-	_ session.Beginner = (*Session)(nil)
+	_ session.Session     = (*Session)(nil)
+	_ session.TurnStarter = (*Session)(nil)
 )
 
 // Session is the session of that name, over this connection. Nothing is asked before
@@ -113,13 +113,13 @@ func (s *Session) Wait(ctx context.Context, turn uint64, o *session.WaitOptions)
 	if o != nil {
 		opts = *o
 	}
-	deadline := time.Now().Add(opts.Until)
+	deadline := time.Now().Add(opts.Timeout)
 	for {
 		pause := longPoll
 		switch {
 		case opts.Poll:
 			pause = 0
-		case opts.Until > 0:
+		case opts.Timeout > 0:
 			pause = min(pause, max(time.Until(deadline), 1)) // not a poll
 		}
 		asked := time.Now()
@@ -130,8 +130,8 @@ func (s *Session) Wait(ctx context.Context, turn uint64, o *session.WaitOptions)
 			return session.Reply{}, err
 		}
 		ending := turn != 0 && reply.State == session.StateStopping // its outcome comes with the end of the worker
-		over := reply.Outcome != "" || !reply.State.Active() && !ending || reply.State == session.StateWaiting
-		if over || pause < time.Millisecond || opts.Until > 0 && !time.Now().Before(deadline) {
+		over := reply.Outcome != "" || !reply.State.IsActive() && !ending || reply.State == session.StateWaiting
+		if over || pause < time.Millisecond || opts.Timeout > 0 && !time.Now().Before(deadline) {
 			return reply, nil
 		}
 		if rest := min(leastPoll, pause) - time.Since(asked); rest > 0 { // it should have waited
@@ -162,8 +162,8 @@ func (s *Session) Allow(ctx context.Context, g session.Grant) error {
 	return err
 }
 
-// Permit is session.Session's.
-func (s *Session) Permit(ctx context.Context, id uint64, ok bool) error {
+// AnswerPermission is session.Session's.
+func (s *Session) AnswerPermission(ctx context.Context, id uint64, ok bool) error {
 	_, err := use(s, func(c *Client) (struct{}, error) {
 		return struct{}{}, c.Permit(ctx, PermitParams{Session: s.name, Permission: id, OK: ok, Author: s.author})
 	})
@@ -207,22 +207,22 @@ func (s *Session) Events(ctx context.Context, after timeline.Seq) iter.Seq2[time
 }
 
 // Read is session.Session's.
-func (s *Session) Read(ctx context.Context, q session.ReadQuery) (session.Page, error) {
-	return use(s, func(c *Client) (session.Page, error) {
+func (s *Session) Read(ctx context.Context, q session.ReadQuery) (session.EventPage, error) {
+	return use(s, func(c *Client) (session.EventPage, error) {
 		return c.Read(ctx, ReadParams{Session: s.name, ReadQuery: q})
 	})
 }
 
-// Outline is session.Session's.
-func (s *Session) Outline(ctx context.Context, q session.OutlineQuery) (session.Outline, error) {
-	return use(s, func(c *Client) (session.Outline, error) {
-		return c.Outline(ctx, OutlineParams{Session: s.name, OutlineQuery: q})
+// TurnSummaries is session.Session's.
+func (s *Session) TurnSummaries(ctx context.Context, q session.TurnSummariesQuery) (session.TurnSummaries, error) {
+	return use(s, func(c *Client) (session.TurnSummaries, error) {
+		return c.Outline(ctx, OutlineParams{Session: s.name, TurnSummariesQuery: q})
 	})
 }
 
 // Blob is session.Session's.
-func (s *Session) Blob(ctx context.Context, digest string, offset int64, limit int) (session.Piece, error) {
-	return use(s, func(c *Client) (session.Piece, error) {
+func (s *Session) Blob(ctx context.Context, digest string, offset int64, limit int) (session.BlobPart, error) {
+	return use(s, func(c *Client) (session.BlobPart, error) {
 		return c.Blob(ctx, BlobParams{Session: s.name, Digest: digest, Offset: offset, Limit: limit})
 	})
 }
@@ -235,15 +235,15 @@ func (s *Session) Files(ctx context.Context) ([]session.File, error) {
 }
 
 // File is session.Session's.
-func (s *Session) File(ctx context.Context, path string, offset int64, limit int) (session.FilePiece, error) {
-	return use(s, func(c *Client) (session.FilePiece, error) {
+func (s *Session) File(ctx context.Context, path string, offset int64, limit int) (session.FilePart, error) {
+	return use(s, func(c *Client) (session.FilePart, error) {
 		return c.File(ctx, FileParams{FilesParams: FilesParams{Session: s.name}, Path: path, Offset: offset, Limit: limit})
 	})
 }
 
 // Search is session.Session's.
-func (s *Session) Search(ctx context.Context, q session.SearchQuery) (session.Found, error) {
-	return use(s, func(c *Client) (session.Found, error) {
+func (s *Session) Search(ctx context.Context, q session.SearchQuery) (session.SearchResult, error) {
+	return use(s, func(c *Client) (session.SearchResult, error) {
 		return c.Search(ctx, SearchParams{Session: s.name, SearchQuery: q})
 	})
 }
@@ -277,15 +277,15 @@ func (s *Session) Parse(ctx context.Context, text string) (session.ParseStatus, 
 	return p.Status, err
 }
 
-// Reached is session.Session's.
-func (s *Session) Reached(ctx context.Context) ([]session.Reached, error) {
+// Destinations is session.Session's.
+func (s *Session) Destinations(ctx context.Context) ([]session.Destination, error) {
 	r, err := use(s, func(c *Client) (ReachedPlaces, error) { return c.Reached(ctx, s.name) })
 	return r.Places, err
 }
 
-// Shown is session.Session's.
-func (s *Session) Shown(ctx context.Context) (session.Shown, error) {
-	return use(s, func(c *Client) (session.Shown, error) { return c.Shown(ctx, s.name) })
+// Visibility is session.Session's.
+func (s *Session) Visibility(ctx context.Context) (session.Visibility, error) {
+	return use(s, func(c *Client) (session.Visibility, error) { return c.Shown(ctx, s.name) })
 }
 
 // Variables is session.Session's.

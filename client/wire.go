@@ -167,7 +167,7 @@ type Limits struct {
 
 // ReachedPlaces are the places in the network that a session has had to do with.
 type ReachedPlaces struct {
-	Places []session.Reached `json:"places"`
+	Places []session.Destination `json:"places"`
 }
 
 // MaxAuthorBytes bounds the name of an author.
@@ -305,7 +305,7 @@ type ReadParams struct {
 // OutlineParams ask for summaries of a session's turns.
 type OutlineParams struct {
 	Session string `json:"session"`
-	session.OutlineQuery
+	session.TurnSummariesQuery
 }
 
 // SearchParams ask for lines of a session.
@@ -319,7 +319,7 @@ type BlobParams struct {
 	Session string `json:"session"`
 	Digest  string `json:"digest"`
 	Offset  int64  `json:"offset,omitempty"`
-	Limit   int    `json:"limit,omitempty"` // bytes, at most session.MaxPieceBytes, which 0 means
+	Limit   int    `json:"limit,omitempty"` // bytes, at most session.MaxPartBytes, which 0 means
 }
 
 // FilesParams name a session whose own directory has files: one that is open, or one that was
@@ -339,7 +339,7 @@ type FileParams struct {
 	FilesParams
 	Path   string `json:"path"` // its name, or its whole path as the daemon tells it
 	Offset int64  `json:"offset,omitempty"`
-	Limit  int    `json:"limit,omitempty"` // bytes, at most session.MaxPieceBytes, which 0 means
+	Limit  int    `json:"limit,omitempty"` // bytes, at most session.MaxPartBytes, which 0 means
 }
 
 // LostSessions are those that were lost in the last day, the newest first.
@@ -429,9 +429,9 @@ const BlobsRef = "ref"
 // A Subscribed names a subscription. A snapshot of everything up to Seq follows. A resumed
 // subscription has the current question again, because its client may have forgotten it.
 type Subscribed struct {
-	Subscription string        `json:"subscription"`
-	Seq          timeline.Seq  `json:"seq"`
-	Wait         *session.Wait `json:"wait,omitempty"`
+	Subscription string                `json:"subscription"`
+	Seq          timeline.Seq          `json:"seq"`
+	Wait         *session.InputRequest `json:"wait,omitempty"`
 }
 
 // SubscriptionParams name a subscription.

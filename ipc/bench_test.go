@@ -53,7 +53,7 @@ func benchmarkDecode(b *testing.B, m ipc.Message) {
 // The floor of a turn: one frame there and one back, through pipes and Go's
 // poller, by two goroutines of one process.
 func BenchmarkEcho(b *testing.B) {
-	ours, theirs := pipes(b)
+	ours, theirs := newDuplexPair(b)
 	c, peer := ipc.NewConn(ours, ipc.FromWorker), ipc.NewConn(theirs, ipc.FromSupervisor)
 	defer c.Close()
 	defer peer.Close()
@@ -81,7 +81,7 @@ func BenchmarkEcho(b *testing.B) {
 
 // The same without the protocol: what the pipes and the poller take.
 func BenchmarkBarePipes(b *testing.B) {
-	ours, theirs := pipes(b)
+	ours, theirs := newDuplexPair(b)
 	go func() {
 		buf := make([]byte, 64)
 		for {

@@ -12,40 +12,40 @@ import (
 // MaxQueueBytes bounds what a [Conn] holds for a peer that does not read.
 const MaxQueueBytes = 2 * MaxFrameBytes
 
-// roomBytes is how much may be unsent when SendWithRoom sends.
-const roomBytes = 256 << 10
+// maxUnsentBytes is how much may be unsent when SendWithRoom sends.
+const maxUnsentBytes = 256 << 10
 
-// flushTime bounds how long Close waits for a peer that does not read what was sent.
-const flushTime = time.Second
+// flushTimeout bounds how long Close waits for a peer that does not read what was sent.
+const flushTimeout = time.Second
 
-// usualFrame is the first size of a frame's buffer, in bytes: enough for most.
-const usualFrame = 128
+// defaultFrameBytes is the first size of a frame's buffer, in bytes: enough for most.
+const defaultFrameBytes = 128
 
 // A Conn is one end of a worker's channel. Send may be called by many
 // goroutines, Receive by one at a time.
 type Conn struct {
-	rw   io.ReadWriteCloser
-	try  tryWriter // rw, when it can; else nil
-	peer Side
-	in   frameReader // Receive only
+	rw        io.ReadWriteCloser
+	tryWriter tryWriter // rw, when it can; else nil
+	peer      Side
+	reader    frameReader // Receive only
 
 	log *slog.Logger // where frames are noted; nil: nowhere. Set before use
 
-	handOver  chan struct{} // tells the writer that it is its turn; holds one
-	closing   chan struct{} // closed by Close
-	closeOnce sync.Once
-	closeErr  error          // of closing rw; valid once closeOnce is done
-	wg        sync.WaitGroup // the writer
+	writerTurn chan struct{} // tells the writer that it is its turn; holds one
+	closing    chan struct{} // closed by Close
+	closeOnce  sync.Once
+	closeErr   error          // of closing rw; valid once closeOnce is done
+	wg         sync.WaitGroup // the writer
 
-	roomy sync.Mutex // one SendWithRoom at a time waits for room, and takes it
+	roomMu sync.Mutex // one SendWithRoom at a time waits for room, and takes it
 
-	mu      sync.Mutex
-	room    chan struct{} // closed when there is room again; nil when nobody waits; guarded by mu
-	queue   [][]byte      // waiting frames; the first may be partly written; guarded by mu
-	unsent  int           // bytes in queue and of the frame that is being written; guarded by mu
-	taken   bool          // a Send is writing, or it is the writer's turn; guarded by mu
-	flushed chan struct{} // closed when nothing is taken any more; nil before Close; guarded by mu
-	err     error         // the answer to every Send; guarded by mu
+	mu          sync.Mutex
+	roomSignal  chan struct{} // closed when there is room again; nil when nobody waits; guarded by mu
+	queue       [][]byte      // waiting frames; the first may be partly written; guarded by mu
+	unsentBytes int           // bytes in queue and of the frame that is being written; guarded by mu
+	isWriting   bool          // a Send is writing, or it is the writer's turn; guarded by mu
+	flushed     chan struct{} // closed when nothing is taken any more; nil before Close; guarded by mu
+	err         error         // the answer to every Send; guarded by mu
 }
 
 // tryWriter is an rw that can write without waiting: as much as fits now, which may be
@@ -60,14 +60,14 @@ type tryWriter interface {
 // it, so that a frame does not wait for another goroutine.
 func NewConn(rw io.ReadWriteCloser, peer Side) *Conn {
 	c := &Conn{
-		rw:       rw,
-		peer:     peer,
-		in:       frameReader{r: rw},
-		handOver: make(chan struct{}, 1),
-		closing:  make(chan struct{}),
+		rw:         rw,
+		peer:       peer,
+		reader:     frameReader{r: rw},
+		writerTurn: make(chan struct{}, 1),
+		closing:    make(chan struct{}),
 	}
-	c.try, _ = rw.(tryWriter)
-	c.wg.Go(c.writer)
+	c.tryWriter, _ = rw.(tryWriter)
+	c.wg.Go(c.runWriter)
 	return c
 }
 
@@ -77,7 +77,7 @@ func NewConn(rw io.ReadWriteCloser, peer Side) *Conn {
 // no room ([ErrQueueFull]); the connection stays usable. A nil error does not mean that
 // the peer has read m.
 func (c *Conn) Send(m Message) error {
-	frame, err := AppendFrame(make([]byte, 0, usualFrame), m)
+	frame, err := AppendFrame(make([]byte, 0, defaultFrameBytes), m)
 	if err != nil {
 		return err
 	}
@@ -87,110 +87,110 @@ func (c *Conn) Send(m Message) error {
 	if c.log != nil {
 		c.logFrame(messageTypes[m.Type()].from, m, len(frame))
 	}
-	direct, err := c.submit(frame)
+	direct, err := c.enqueueFrame(frame)
 	if !direct || err != nil {
 		return err
 	}
-	n, err := c.try.TryWrite(frame)
-	c.yield(frame[n:], n, err)
-	return c.failure()
+	n, err := c.tryWriter.TryWrite(frame)
+	c.endDirectWrite(frame[n:], n, err)
+	return c.sendError()
 }
 
 // SendWithRoom is Send for messages that may be many and large. It waits while the peer has
 // more than 256 KiB to read, so that other messages are never far behind, and the queue is
 // never full. It ends, with the error of Send, when the connection fails or is closed.
 func (c *Conn) SendWithRoom(m Message) error {
-	c.roomy.Lock()
-	defer c.roomy.Unlock()
+	c.roomMu.Lock()
+	defer c.roomMu.Unlock()
 	for {
 		c.mu.Lock()
-		if c.err != nil || c.unsent <= roomBytes {
+		if c.err != nil || c.unsentBytes <= maxUnsentBytes {
 			c.mu.Unlock()
 			return c.Send(m)
 		}
-		if c.room == nil {
-			c.room = make(chan struct{})
+		if c.roomSignal == nil {
+			c.roomSignal = make(chan struct{})
 		}
-		room := c.room
+		room := c.roomSignal
 		c.mu.Unlock()
 		<-room
 	}
 }
 
-// writtenLocked takes in that n bytes were written, and the error if that failed.
-func (c *Conn) writtenLocked(n int, err error) {
-	c.unsent -= n
+// recordWrittenLocked takes in that n bytes were written, and the error if that failed.
+func (c *Conn) recordWrittenLocked(n int, err error) {
+	c.unsentBytes -= n
 	if err != nil {
 		c.failLocked(fmt.Errorf("ipc: send: %w", err))
 	}
-	if c.unsent <= roomBytes {
-		c.roomLocked()
+	if c.unsentBytes <= maxUnsentBytes {
+		c.signalRoomLocked()
 	}
 }
 
-// roomLocked wakes the SendWithRoom that waits.
-func (c *Conn) roomLocked() {
-	if c.room != nil {
-		close(c.room)
-		c.room = nil
+// signalRoomLocked wakes the SendWithRoom that waits.
+func (c *Conn) signalRoomLocked() {
+	if c.roomSignal != nil {
+		close(c.roomSignal)
+		c.roomSignal = nil
 	}
 }
 
-// submit queues a frame. If direct, it did not: the caller must write the frame itself.
-func (c *Conn) submit(frame []byte) (direct bool, err error) {
+// enqueueFrame queues a frame. If direct, it did not: the caller must write the frame itself.
+func (c *Conn) enqueueFrame(frame []byte) (direct bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.err != nil:
 		return false, c.err
-	case c.unsent+len(frame) > MaxQueueBytes:
+	case c.unsentBytes+len(frame) > MaxQueueBytes:
 		return false, ErrQueueFull
 	}
-	c.unsent += len(frame)
-	if !c.taken && c.try != nil {
-		c.taken = true
+	c.unsentBytes += len(frame)
+	if !c.isWriting && c.tryWriter != nil {
+		c.isWriting = true
 		return true, nil
 	}
 	c.queue = append(c.queue, frame)
-	if !c.taken {
-		c.taken = true
-		c.handOver <- struct{}{}
+	if !c.isWriting {
+		c.isWriting = true
+		c.writerTurn <- struct{}{}
 	}
 	return false, nil
 }
 
-// yield ends a direct write of n bytes. It queues rest, which was not written.
-func (c *Conn) yield(rest []byte, n int, err error) {
+// endDirectWrite ends a direct write of n bytes. It queues rest, which was not written.
+func (c *Conn) endDirectWrite(rest []byte, n int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.writtenLocked(n, err)
+	c.recordWrittenLocked(n, err)
 	if err == nil && len(rest) > 0 {
 		c.queue = append([][]byte{rest}, c.queue...)
 	}
 	if len(c.queue) == 0 {
-		c.leaveLocked()
+		c.endWriteLocked()
 		return
 	}
-	c.handOver <- struct{}{}
+	c.writerTurn <- struct{}{}
 }
 
-// leaveLocked ends a turn at writing: nothing waits to be written.
-func (c *Conn) leaveLocked() {
-	c.taken = false
+// endWriteLocked ends a turn at writing: nothing waits to be written.
+func (c *Conn) endWriteLocked() {
+	c.isWriting = false
 	if c.flushed != nil {
 		close(c.flushed)
 		c.flushed = nil
 	}
 }
 
-// next returns the next frame for the writer, which has written n bytes of the one
+// nextFrame returns the next frame for the writer, which has written n bytes of the one
 // before. nil means that the writer's turn is over.
-func (c *Conn) next(n int, err error) []byte {
+func (c *Conn) nextFrame(n int, err error) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.writtenLocked(n, err)
+	c.recordWrittenLocked(n, err)
 	if len(c.queue) == 0 {
-		c.leaveLocked()
+		c.endWriteLocked()
 		return nil
 	}
 	frame := c.queue[0]
@@ -199,21 +199,21 @@ func (c *Conn) next(n int, err error) []byte {
 	return frame
 }
 
-func (c *Conn) writer() {
+func (c *Conn) runWriter() {
 	for {
 		select {
-		case <-c.handOver:
+		case <-c.writerTurn:
 		case <-c.closing:
 			return
 		}
-		for frame := c.next(0, nil); frame != nil; {
+		for frame := c.nextFrame(0, nil); frame != nil; {
 			n, err := c.rw.Write(frame)
-			frame = c.next(n, err)
+			frame = c.nextFrame(n, err)
 		}
 	}
 }
 
-func (c *Conn) failure() error {
+func (c *Conn) sendError() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
@@ -226,7 +226,7 @@ func (c *Conn) failLocked(err error) {
 		c.err = err
 	}
 	c.queue = nil
-	c.roomLocked()
+	c.signalRoomLocked()
 }
 
 // Receive waits for the next message. The error is io.EOF when the peer closed
@@ -234,7 +234,7 @@ func (c *Conn) failLocked(err error) {
 // [*ProtocolError] when the frame is wrong, and [ErrClosed] after Close. After an
 // error there is nothing more to receive.
 func (c *Conn) Receive() (Message, error) {
-	payload, err := c.in.next()
+	payload, err := c.reader.nextPayload()
 	if err == nil {
 		var m Message
 		if m, err = Decode(payload, c.peer); err == nil {
@@ -243,7 +243,7 @@ func (c *Conn) Receive() (Message, error) {
 			}
 			return m, nil
 		}
-		c.in.err = err
+		c.reader.err = err
 	}
 	select {
 	case <-c.closing:
@@ -258,7 +258,7 @@ func (c *Conn) Receive() (Message, error) {
 // that waits. Every call returns the same error.
 func (c *Conn) Close() error {
 	c.closeOnce.Do(func() {
-		c.flush()
+		c.waitFlushed()
 		close(c.closing)
 		if err := c.rw.Close(); err != nil && !errors.Is(err, io.ErrClosedPipe) {
 			c.closeErr = fmt.Errorf("ipc: close: %w", err)
@@ -268,17 +268,17 @@ func (c *Conn) Close() error {
 	return c.closeErr
 }
 
-// flush refuses what is sent from now on, and waits until what was sent before is written.
-func (c *Conn) flush() {
+// waitFlushed refuses what is sent from now on, and waits until what was sent before is written.
+func (c *Conn) waitFlushed() {
 	flushed := make(chan struct{})
 	c.mu.Lock()
 	c.err = ErrClosed
-	c.roomLocked()
-	if c.flushed = flushed; !c.taken {
-		c.leaveLocked()
+	c.signalRoomLocked()
+	if c.flushed = flushed; !c.isWriting {
+		c.endWriteLocked()
 	}
 	c.mu.Unlock()
-	timer := time.NewTimer(flushTime)
+	timer := time.NewTimer(flushTimeout)
 	defer timer.Stop()
 	select {
 	case <-flushed:

@@ -49,13 +49,13 @@ func (c *scriptedChannel) Write(b []byte) (int, error) {
 func (c *scriptedChannel) Read([]byte) (int, error) { return 0, io.EOF }
 func (c *scriptedChannel) Close() error             { return nil }
 
-func (c *scriptedChannel) written() []byte {
+func (c *scriptedChannel) writtenBytes() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return bytes.Clone(c.got.Bytes())
 }
 
-func mustFrames(t testing.TB, messages ...ipc.Message) []byte {
+func mustEncodeFrames(t testing.TB, messages ...ipc.Message) []byte {
 	t.Helper()
 	var stream []byte
 	for _, m := range messages {
@@ -77,7 +77,7 @@ func TestConn_SendWithRoomInThePipeThenNoOtherGoroutineWrites(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := ch.written(); !bytes.Equal(got, mustFrames(t, want...)) || ch.writes.Load() != 0 {
+	if got := ch.writtenBytes(); !bytes.Equal(got, mustEncodeFrames(t, want...)) || ch.writes.Load() != 0 {
 		t.Errorf("got %x after %d calls of Write, want both frames and none", got, ch.writes.Load())
 	}
 }
@@ -94,12 +94,12 @@ func TestConn_PipeThatTakesPartOfAFrameThenTheRestFollowsInOrder(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if got := ch.written(); len(got) != 7 {
+		if got := ch.writtenBytes(); len(got) != 7 {
 			t.Errorf("got %d bytes before there was room, want 7", len(got))
 		}
 		close(ch.release)
 		synctest.Wait()
-		if got := ch.written(); !bytes.Equal(got, mustFrames(t, want...)) {
+		if got := ch.writtenBytes(); !bytes.Equal(got, mustEncodeFrames(t, want...)) {
 			t.Errorf("got %x, want the frames in order", got)
 		}
 		// The pipe is free again, so the caller writes by itself.
@@ -164,7 +164,7 @@ func TestConn_MessageOverItsBoundThenErrTooLargeAndNothingIsSent(t *testing.T) {
 			t.Errorf("%s: got %v, want ErrTooLarge", name, err)
 		}
 	}
-	if got := ch.written(); len(got) != 0 {
+	if got := ch.writtenBytes(); len(got) != 0 {
 		t.Errorf("got %d bytes on the channel, want none", len(got))
 	}
 }
@@ -190,13 +190,13 @@ func TestConn_MessageThatBreaksTheProtocolIsNotSent(t *testing.T) {
 			t.Errorf("the error shows the secret: %v", err)
 		}
 	}
-	if got := ch.written(); len(got) != 0 {
+	if got := ch.writtenBytes(); len(got) != 0 {
 		t.Errorf("got %d bytes on the channel, want none", len(got))
 	}
 }
 
 func TestConn_ManySendersThenEachOnesFramesStayInOrder(t *testing.T) {
-	ours, theirs := pipes(t)
+	ours, theirs := newDuplexPair(t)
 	c := ipc.NewConn(ours, ipc.FromSupervisor)
 	defer c.Close()
 	peer := ipc.NewConn(theirs, ipc.FromWorker)
@@ -229,10 +229,10 @@ func TestConn_ManySendersThenEachOnesFramesStayInOrder(t *testing.T) {
 }
 
 func TestConn_StreamThatEndsBetweenFramesIsEOFAndInsideOneIsUnexpected(t *testing.T) {
-	frame := mustFrames(t, ipc.Sigint{Owner: ipc.SigintUser})
+	frame := mustEncodeFrames(t, ipc.Sigint{Owner: ipc.SigintUser})
 	for cut := range len(frame) + 1 {
 		stream := slices.Concat(frame, frame[:cut])
-		c := ipc.NewConn(oneWay{bytes.NewReader(stream)}, ipc.FromWorker)
+		c := ipc.NewConn(readOnlyChannel{bytes.NewReader(stream)}, ipc.FromWorker)
 		whole := 1 + cut/len(frame)
 		for range whole {
 			if m, err := c.Receive(); err != nil || m != (ipc.Sigint{Owner: ipc.SigintUser}) {
@@ -257,14 +257,14 @@ func TestConn_FramesInPiecesOfAnySizeThenTheMessagesAreTheSame(t *testing.T) {
 	for i := range 40 {
 		want = append(want, ipc.Output{Stream: ipc.Stdout, Data: bytes.Repeat([]byte{byte(i)}, i*i*40+1)})
 	}
-	stream := mustFrames(t, want...)
+	stream := mustEncodeFrames(t, want...)
 	for name, r := range map[string]io.Reader{
 		"all at once":          bytes.NewReader(stream),
 		"byte by byte":         iotest.OneByteReader(bytes.NewReader(stream)),
 		"halves":               iotest.HalfReader(bytes.NewReader(stream)),
 		"the end with a piece": iotest.DataErrReader(bytes.NewReader(stream)),
 	} {
-		c := ipc.NewConn(oneWay{r}, ipc.FromWorker)
+		c := ipc.NewConn(readOnlyChannel{r}, ipc.FromWorker)
 		var got []ipc.Message
 		for {
 			m, err := c.Receive()
@@ -313,7 +313,7 @@ func TestConn_CloseWhileReceivingAndWritingThenBothEnd(t *testing.T) {
 }
 
 func TestConn_PeerThatIsGoneThenSendSaysSo(t *testing.T) {
-	ours, theirs := pipes(t)
+	ours, theirs := newDuplexPair(t)
 	c := ipc.NewConn(ours, ipc.FromWorker)
 	defer c.Close()
 	theirs.Close()
@@ -329,8 +329,8 @@ func TestConn_PeerThatIsGoneThenSendSaysSo(t *testing.T) {
 	}
 }
 
-// pipes returns a channel of two one-way pipes, as between supervisor and worker.
-func pipes(t testing.TB) (ours, theirs *duplex) {
+// newDuplexPair returns a channel of two one-way pipes, as between supervisor and worker.
+func newDuplexPair(t testing.TB) (ours, theirs *duplex) {
 	t.Helper()
 	r1, w1, err := os.Pipe()
 	if err != nil {
@@ -349,7 +349,7 @@ func TestConnClose(t *testing.T) {
 	t.Parallel()
 	t.Run("delivers what was sent, also to a slow peer", func(t *testing.T) {
 		for name, channel := range map[string]func(t *testing.T) (ours, theirs io.ReadWriteCloser){
-			"pipes":   func(t *testing.T) (io.ReadWriteCloser, io.ReadWriteCloser) { a, b := pipes(t); return a, b },
+			"pipes":   func(t *testing.T) (io.ReadWriteCloser, io.ReadWriteCloser) { a, b := newDuplexPair(t); return a, b },
 			"no room": func(*testing.T) (io.ReadWriteCloser, io.ReadWriteCloser) { a, b := net.Pipe(); return a, b },
 		} {
 			t.Run(name, func(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func readDocument(t *testing.T) string {
+func readProtocolPage(t *testing.T) string {
 	t.Helper()
 	data, err := os.ReadFile("../docs/protocol.md")
 	if err != nil {
@@ -21,7 +21,7 @@ func TestDocument_VectorsAreThoseOfTheFile(t *testing.T) {
 	for _, v := range readVectors(t) {
 		byName[v.Name] = v
 	}
-	rows := regexp.MustCompile("(?m)^\\| ([^|]+) \\| `([0-9a-f* ]+)` \\|$").FindAllStringSubmatch(readDocument(t), -1)
+	rows := regexp.MustCompile("(?m)^\\| ([^|]+) \\| `([0-9a-f* ]+)` \\|$").FindAllStringSubmatch(readProtocolPage(t), -1)
 	var seen strings.Builder
 	for _, row := range rows {
 		v, ok := byName[row[1]]
@@ -43,7 +43,7 @@ func TestDocument_VectorsAreThoseOfTheFile(t *testing.T) {
 // the values of enumerations with the schema.
 func TestDocument_TablesNameEveryFieldAndValue(t *testing.T) {
 	sections := map[string]string{}
-	for _, section := range strings.Split(readDocument(t), "\n### `")[1:] {
+	for _, section := range strings.Split(readProtocolPage(t), "\n### `")[1:] {
 		name, rest, _ := strings.Cut(section, "`")
 		rest, _, _ = strings.Cut(rest, "\n## ")
 		sections[name] = rest
@@ -55,7 +55,7 @@ func TestDocument_TablesNameEveryFieldAndValue(t *testing.T) {
 			t.Errorf("no section for %s", kind)
 			continue
 		}
-		message.each("", func(path string, f fieldSchema) {
+		message.eachField("", func(path string, f fieldSchema) {
 			name := path[strings.LastIndexByte(path, '.')+1:]
 			if !f.Required {
 				name += "?"

@@ -23,7 +23,7 @@ var (
 type ProtocolError struct {
 	Type     string // of the frame; "" when the type itself is wrong
 	Reason   string // "field outcome: unknown value"
-	Offender string // the wrong part, printable, at most maxOffender bytes and "…"; "" when it may hold a secret
+	Offender string // the wrong part, printable, at most maxOffenderBytes bytes and "…"; "" when it may hold a secret
 }
 
 // Error returns one line.
@@ -39,11 +39,11 @@ func (e *ProtocolError) Error() string {
 	return text
 }
 
-// maxOffender bounds ProtocolError.Offender, in bytes before the ellipsis.
-const maxOffender = 200
+// maxOffenderBytes bounds ProtocolError.Offender, in bytes before the ellipsis.
+const maxOffenderBytes = 200
 
-// printable shows the beginning of b, with bytes that are not printable ASCII as \x.
-func printable(b []byte) string {
+// printableText shows the beginning of b, with bytes that are not printable ASCII as \x.
+func printableText(b []byte) string {
 	const digits = "0123456789abcdef"
 	var text strings.Builder
 	for _, c := range b {
@@ -51,7 +51,7 @@ func printable(b []byte) string {
 		if c < ' ' || c > '~' {
 			width = 4
 		}
-		if text.Len()+width > maxOffender {
+		if text.Len()+width > maxOffenderBytes {
 			text.WriteString("…")
 			break
 		}

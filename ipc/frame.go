@@ -42,13 +42,13 @@ func AppendFrame(dst []byte, m Message) ([]byte, error) {
 		return dst, fmt.Errorf("ipc: %T is not a message of the protocol", m)
 	}
 	out := appender{append(dst, make([]byte, headerBytes)...)}
-	w := walk{enc: msgpack.GetEncoder()}
-	w.enc.Reset(&out)
-	defer msgpack.PutEncoder(w.enc)
+	w := fieldVisitor{encoder: msgpack.GetEncoder()}
+	w.encoder.Reset(&out)
+	defer msgpack.PutEncoder(w.encoder)
 
 	kind.write(&w, m)
 	size := len(out.buf) - len(dst) - headerBytes
-	w.check("", checkSize(size, MaxFrameBytes, "bytes"))
+	w.recordError("", checkSize(size, MaxFrameBytes, "bytes"))
 	if w.err != nil {
 		return dst, fmt.Errorf("ipc: cannot send %s: %w", m.Type(), w.err)
 	}
@@ -59,10 +59,10 @@ func AppendFrame(dst []byte, m Message) ([]byte, error) {
 // Decode reads the payload of one frame from the given side, without its length field.
 // The message shares no memory with payload. The error is a [*ProtocolError].
 func Decode(payload []byte, from Side) (Message, error) {
-	in := &input{payload: payload}
-	name, err := in.messageType()
+	in := &payloadReader{payload: payload}
+	name, err := in.findMessageType()
 	if err != nil {
-		return nil, &ProtocolError{Reason: err.Error(), Offender: printable(payload)}
+		return nil, &ProtocolError{Reason: err.Error(), Offender: printableText(payload)}
 	}
 	kind, ok := messageTypes[string(name)]
 	if !ok || kind.from != from {
@@ -70,19 +70,19 @@ func Decode(payload []byte, from Side) (Message, error) {
 		if ok {
 			reason = fmt.Sprintf("%s is for the other direction", name)
 		}
-		return nil, &ProtocolError{Reason: reason, Offender: printable(payload)}
+		return nil, &ProtocolError{Reason: reason, Offender: printableText(payload)}
 	}
-	in.at = 0
-	w := walk{in: in}
+	in.offset = 0
+	w := fieldVisitor{reader: in}
 	m := kind.read(&w)
-	if rest := len(payload) - in.at; w.err == nil && rest > 0 {
+	if rest := len(payload) - in.offset; w.err == nil && rest > 0 {
 		w.err = fmt.Errorf("%d bytes behind the message", rest)
-		in.item = in.at
+		in.itemOffset = in.offset
 	}
 	if w.err == nil {
 		return m, nil
 	}
-	offender := printable(payload[in.item:])
+	offender := printableText(payload[in.itemOffset:])
 	if kind.confidential {
 		offender = ""
 	}

@@ -7,17 +7,17 @@ import (
 )
 
 const (
-	// firstBuffer is the size of a reading buffer at the start, in bytes: enough
+	// initialBufferBytes is the size of a reading buffer at the start, in bytes: enough
 	// for a session in which little happens.
-	firstBuffer = 4 << 10
+	initialBufferBytes = 4 << 10
 
-	// keptBuffer bounds the buffer that is kept for the next frame, in bytes: enough
+	// maxRetainedBufferBytes bounds the buffer that is kept for the next frame, in bytes: enough
 	// for a full output frame and half of the next.
-	keptBuffer = 128 << 10
+	maxRetainedBufferBytes = 128 << 10
 
-	// maxRead bounds one read, in bytes, by the size of a pipe. Some systems are slow
+	// maxReadBytes bounds one read, in bytes, by the size of a pipe. Some systems are slow
 	// when asked for more, even if less comes.
-	maxRead = 64 << 10
+	maxReadBytes = 64 << 10
 
 	// maxEmptyReads bounds how often in a row a reader may return nothing.
 	maxEmptyReads = 100
@@ -32,26 +32,26 @@ type frameReader struct {
 	err        error // the end; every later call returns it
 }
 
-// next returns the payload of the next frame. It is valid until the next call.
-func (f *frameReader) next() ([]byte, error) {
-	f.shrink()
+// nextPayload returns the payload of the next frame. It is valid until the next call.
+func (f *frameReader) nextPayload() ([]byte, error) {
+	f.shrinkBuffer()
 	for f.err == nil {
 		have := f.buf[f.start:f.end]
 		if len(have) < headerBytes {
-			f.fill(headerBytes)
+			f.fillBuffer(headerBytes)
 			continue
 		}
 		size := binary.BigEndian.Uint32(have)
 		if size > MaxFrameBytes {
 			f.err = &ProtocolError{
 				Reason:   fmt.Sprintf("a frame of %d bytes, at most %d are allowed", size, MaxFrameBytes),
-				Offender: printable(have[:headerBytes]),
+				Offender: printableText(have[:headerBytes]),
 			}
 			break
 		}
 		want := headerBytes + int(size)
 		if len(have) < want {
-			f.fill(want)
+			f.fillBuffer(want)
 			continue
 		}
 		f.start += want
@@ -60,8 +60,8 @@ func (f *frameReader) next() ([]byte, error) {
 	return nil, f.err
 }
 
-// fill reads once, towards a frame of want bytes.
-func (f *frameReader) fill(want int) {
+// fillBuffer reads once, towards a frame of want bytes.
+func (f *frameReader) fillBuffer(want int) {
 	if f.start == f.end {
 		f.start, f.end = 0, 0
 	}
@@ -69,7 +69,7 @@ func (f *frameReader) fill(want int) {
 		f.makeRoom(want)
 	}
 	for range maxEmptyReads {
-		n, err := f.r.Read(f.buf[f.end:min(len(f.buf), f.end+maxRead)])
+		n, err := f.r.Read(f.buf[f.end:min(len(f.buf), f.end+maxReadBytes)])
 		f.end += n
 		switch {
 		case n > 0:
@@ -89,21 +89,21 @@ func (f *frameReader) fill(want int) {
 }
 
 // makeRoom moves the unconsumed bytes to the front, or to a buffer of twice the size. A
-// buffer above keptBuffer is exactly as large as the frame.
+// buffer above maxRetainedBufferBytes is exactly as large as the frame.
 func (f *frameReader) makeRoom(want int) {
 	to := f.buf
 	if f.start == 0 {
-		to = make([]byte, max(firstBuffer, min(2*len(f.buf), max(want, keptBuffer))))
+		to = make([]byte, max(initialBufferBytes, min(2*len(f.buf), max(want, maxRetainedBufferBytes))))
 	}
 	f.end = copy(to, f.buf[f.start:f.end])
 	f.start, f.buf = 0, to
 }
 
-// shrink gives back the memory of a large frame.
-func (f *frameReader) shrink() {
+// shrinkBuffer gives back the memory of a large frame.
+func (f *frameReader) shrinkBuffer() {
 	rest := f.buf[f.start:f.end]
-	if len(f.buf) > keptBuffer && len(rest) <= keptBuffer/2 {
-		f.buf = append(make([]byte, 0, keptBuffer), rest...)[:keptBuffer]
+	if len(f.buf) > maxRetainedBufferBytes && len(rest) <= maxRetainedBufferBytes/2 {
+		f.buf = append(make([]byte, 0, maxRetainedBufferBytes), rest...)[:maxRetainedBufferBytes]
 		f.start, f.end = 0, len(rest)
 	}
 }

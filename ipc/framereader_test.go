@@ -8,7 +8,7 @@ import (
 )
 
 // A frame of n bytes, and what else is in the stream.
-func stream(n int, rest ...byte) []byte {
+func frameBytes(n int, rest ...byte) []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(n))
 	return append(append(b, make([]byte, n)...), rest...)
 }
@@ -16,7 +16,7 @@ func stream(n int, rest ...byte) []byte {
 func TestFrameReader_LargeLengthAndFewBytesThenTheBufferStaysSmall(t *testing.T) {
 	b := binary.BigEndian.AppendUint32(nil, MaxFrameBytes)
 	f := frameReader{r: bytes.NewReader(append(b, make([]byte, 5000)...))}
-	if _, err := f.next(); err != io.ErrUnexpectedEOF {
+	if _, err := f.nextPayload(); err != io.ErrUnexpectedEOF {
 		t.Fatalf("got %v, want io.ErrUnexpectedEOF", err)
 	}
 	if len(f.buf) > 16<<10 {
@@ -25,34 +25,34 @@ func TestFrameReader_LargeLengthAndFewBytesThenTheBufferStaysSmall(t *testing.T)
 }
 
 func TestFrameReader_LargeFrameThenItsMemoryIsGivenBack(t *testing.T) {
-	next := stream(3)
-	f := frameReader{r: bytes.NewReader(stream(MaxFrameBytes, next...))}
-	if b, err := f.next(); err != nil || len(b) != MaxFrameBytes {
+	next := frameBytes(3)
+	f := frameReader{r: bytes.NewReader(frameBytes(MaxFrameBytes, next...))}
+	if b, err := f.nextPayload(); err != nil || len(b) != MaxFrameBytes {
 		t.Fatalf("got %d bytes, %v", len(b), err)
 	}
-	if b, err := f.next(); err != nil || len(b) != 3 {
+	if b, err := f.nextPayload(); err != nil || len(b) != 3 {
 		t.Fatalf("got %d bytes, %v", len(b), err)
 	}
-	if len(f.buf) > keptBuffer {
-		t.Errorf("got a buffer of %d bytes after a small frame, want at most %d", len(f.buf), keptBuffer)
+	if len(f.buf) > maxRetainedBufferBytes {
+		t.Errorf("got a buffer of %d bytes after a small frame, want at most %d", len(f.buf), maxRetainedBufferBytes)
 	}
 }
 
 func TestFrameReader_OutputFramesInARowThenTheBufferIsUsedAgain(t *testing.T) {
-	f := frameReader{r: &repeated{frame: stream(MaxOutputBytes + 40)}}
+	f := frameReader{r: &repeatingReader{frame: frameBytes(MaxOutputBytes + 40)}}
 	for range 4 {
-		if _, err := f.next(); err != nil {
+		if _, err := f.nextPayload(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := testing.AllocsPerRun(100, func() { f.next() }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { f.nextPayload() }); n != 0 {
 		t.Errorf("got %v allocations a frame, want 0", n)
 	}
 }
 
 func TestFrameReader_ReaderThatReturnsNothingThenAnError(t *testing.T) {
 	f := frameReader{r: idleReader{}}
-	if _, err := f.next(); err == nil {
+	if _, err := f.nextPayload(); err == nil {
 		t.Error("got no error")
 	}
 }
@@ -61,13 +61,13 @@ type idleReader struct{}
 
 func (idleReader) Read([]byte) (int, error) { return 0, nil }
 
-// repeated is one frame again and again.
-type repeated struct {
+// repeatingReader is one frame again and again.
+type repeatingReader struct {
 	frame []byte
 	at    int
 }
 
-func (r *repeated) Read(b []byte) (int, error) {
+func (r *repeatingReader) Read(b []byte) (int, error) {
 	n := copy(b, r.frame[r.at:])
 	r.at = (r.at + n) % len(r.frame)
 	return n, nil

@@ -13,8 +13,8 @@ import (
 // Each message that is accepted can be sent again, and is the same then.
 func FuzzDecode(f *testing.F) {
 	for _, v := range readVectors(f) {
-		if b := v.bytes(f); len(b) >= 4 {
-			f.Add(b[4:], v.side() == ipc.FromWorker)
+		if b := v.frameBytes(f); len(b) >= 4 {
+			f.Add(b[4:], v.fromSide() == ipc.FromWorker)
 		}
 	}
 	f.Fuzz(func(t *testing.T, payload []byte, worker bool) {
@@ -49,15 +49,15 @@ func FuzzDecode(f *testing.F) {
 func FuzzReceive(f *testing.F) {
 	var all []byte
 	for i, v := range readVectors(f) {
-		f.Add(v.bytes(f), uint16(i+1))
+		f.Add(v.frameBytes(f), uint16(i+1))
 		if v.From == "worker" && v.Refused == "" {
-			all = append(all, v.bytes(f)...)
+			all = append(all, v.frameBytes(f)...)
 		}
 	}
 	f.Add(all, uint16(4097))
 	f.Fuzz(func(t *testing.T, stream []byte, piece uint16) {
 		whole := receiveAll(bytes.NewReader(stream))
-		pieces := receiveAll(&pieceReader{stream, int(piece) + 1})
+		pieces := receiveAll(&chunkReader{stream, int(piece) + 1})
 		if whole != pieces {
 			t.Fatalf("whole:  %s\npieces: %s", whole, pieces)
 		}
@@ -65,7 +65,7 @@ func FuzzReceive(f *testing.F) {
 }
 
 func receiveAll(r io.Reader) string {
-	c := ipc.NewConn(oneWay{r}, ipc.FromWorker)
+	c := ipc.NewConn(readOnlyChannel{r}, ipc.FromWorker)
 	defer c.Close()
 	var all []byte
 	for {
@@ -77,13 +77,13 @@ func receiveAll(r io.Reader) string {
 	}
 }
 
-// A pieceReader returns at most size bytes at once.
-type pieceReader struct {
+// A chunkReader returns at most size bytes at once.
+type chunkReader struct {
 	rest []byte
 	size int
 }
 
-func (p *pieceReader) Read(b []byte) (int, error) {
+func (p *chunkReader) Read(b []byte) (int, error) {
 	if len(p.rest) == 0 {
 		return 0, io.EOF
 	}

@@ -8,13 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// An input reads one payload, value by value. It accepts only what the protocol allows: a
+// An payloadReader reads one payload, value by value. It accepts only what the protocol allows: a
 // value of another kind, a length beyond the payload, and deep nesting are errors. ADR 50
 // says why no library does this.
-type input struct {
-	payload []byte
-	at      int // where the next value begins
-	item    int // where the last key began, for messages
+type payloadReader struct {
+	payload    []byte
+	offset     int // where the next value begins
+	itemOffset int // where the last key began, for messages
 }
 
 var (
@@ -22,26 +22,26 @@ var (
 	errDepth     = fmt.Errorf("nested deeper than %d", MaxDepth)
 )
 
-// kind is the kind of a value, for all widths of its encoding.
-type kind string
+// valueKind is the kind of a value, for all widths of its encoding.
+type valueKind string
 
 const (
-	kindNil       kind = "nil"
-	kindBool      kind = "a boolean"
-	kindUint      kind = "an unsigned integer"
-	kindInt       kind = "a signed integer"
-	kindFloat     kind = "a floating-point number"
-	kindText      kind = "text"
-	kindBytes     kind = "binary"
-	kindArray     kind = "an array"
-	kindMap       kind = "a map"
-	kindExtension kind = "an extension"
-	kindInvalid   kind = "an invalid byte"
+	kindNil       valueKind = "nil"
+	kindBool      valueKind = "a boolean"
+	kindUint      valueKind = "an unsigned integer"
+	kindInt       valueKind = "a signed integer"
+	kindFloat     valueKind = "a floating-point number"
+	kindText      valueKind = "text"
+	kindBytes     valueKind = "binary"
+	kindArray     valueKind = "an array"
+	kindMap       valueKind = "a map"
+	kindExtension valueKind = "an extension"
+	kindInvalid   valueKind = "an invalid byte"
 )
 
-// A head is the beginning of a value: all of it, or its size.
-type head struct {
-	kind kind
+// A valueHeader is the beginning of a value: all of it, or its size.
+type valueHeader struct {
+	kind valueKind
 
 	// n is the number itself (a signed one as int64, a floating-point one by its bits),
 	// 1 for true, or the number of bytes, values or pairs that follow.
@@ -50,8 +50,8 @@ type head struct {
 
 // codes are the kinds of the first bytes from 0xc0 to 0xdf, and how many bytes of n
 // follow.
-var codes = [32]struct {
-	kind  kind
+var formatCodes = [32]struct {
+	kind  valueKind
 	width int
 }{
 	{kindNil, 0}, {kindInvalid, 0}, {kindBool, 0}, {kindBool, 0},
@@ -66,34 +66,34 @@ var codes = [32]struct {
 	{kindMap, 2}, {kindMap, 4},
 }
 
-// head takes the head of the next value.
-func (in *input) head() (head, error) {
-	rest := in.payload[in.at:]
+// readHeader takes the head of the next value.
+func (in *payloadReader) readHeader() (valueHeader, error) {
+	rest := in.payload[in.offset:]
 	if len(rest) == 0 {
-		return head{}, errTruncated
+		return valueHeader{}, errTruncated
 	}
-	in.at++
+	in.offset++
 	switch code := rest[0]; {
 	case code < 0x80:
-		return head{kindUint, uint64(code)}, nil
+		return valueHeader{kindUint, uint64(code)}, nil
 	case code < 0x90:
-		return head{kindMap, uint64(code & 0x0f)}, nil
+		return valueHeader{kindMap, uint64(code & 0x0f)}, nil
 	case code < 0xa0:
-		return head{kindArray, uint64(code & 0x0f)}, nil
+		return valueHeader{kindArray, uint64(code & 0x0f)}, nil
 	case code < 0xc0:
-		return head{kindText, uint64(code & 0x1f)}, nil
+		return valueHeader{kindText, uint64(code & 0x1f)}, nil
 	case code >= 0xe0:
-		return head{kindInt, uint64(int8(code))}, nil
+		return valueHeader{kindInt, uint64(int8(code))}, nil
 	}
-	c := codes[rest[0]-0xc0]
+	c := formatCodes[rest[0]-0xc0]
 	if len(rest) <= c.width {
-		return head{}, errTruncated
+		return valueHeader{}, errTruncated
 	}
-	in.at += c.width
-	h := head{kind: c.kind}
+	in.offset += c.width
+	h := valueHeader{kind: c.kind}
 	switch rest = rest[1:]; c.width {
 	case 0:
-		h.n = uint64(in.payload[in.at-1] & 1) // of a boolean
+		h.n = uint64(in.payload[in.offset-1] & 1) // of a boolean
 	case 1:
 		h.n = uint64(rest[0])
 	case 2:
@@ -113,51 +113,51 @@ func (in *input) head() (head, error) {
 	return h, nil
 }
 
-// want takes the head of the next value, which must be of kind k.
-func (in *input) want(k kind) (n uint64, err error) {
-	h, err := in.head()
+// expectKind takes the head of the next value, which must be of kind k.
+func (in *payloadReader) expectKind(k valueKind) (n uint64, err error) {
+	h, err := in.readHeader()
 	if err == nil && h.kind != k {
-		err = wrong(h.kind, k)
+		err = kindError(h.kind, k)
 	}
 	return h.n, err
 }
 
-func wrong(got, want kind) error { return fmt.Errorf("%s where %s must be", got, want) }
+func kindError(got, want valueKind) error { return fmt.Errorf("%s where %s must be", got, want) }
 
-func (in *input) bool() (bool, error) {
-	n, err := in.want(kindBool)
+func (in *payloadReader) readBool() (bool, error) {
+	n, err := in.expectKind(kindBool)
 	return n == 1, err
 }
 
-// uint takes an integer of any encoding that is not negative.
-func (in *input) uint() (uint64, error) {
-	h, err := in.head()
+// readUint takes an integer of any encoding that is not negative.
+func (in *payloadReader) readUint() (uint64, error) {
+	h, err := in.readHeader()
 	switch {
 	case err != nil:
 	case h.kind != kindUint && h.kind != kindInt:
-		err = wrong(h.kind, kindUint)
+		err = kindError(h.kind, kindUint)
 	case h.kind == kindInt && int64(h.n) < 0:
 		err = fmt.Errorf("%d is less than 0", int64(h.n))
 	}
 	return h.n, err
 }
 
-// int takes an integer of any encoding.
-func (in *input) int() (int64, error) {
-	h, err := in.head()
+// readInt takes an integer of any encoding.
+func (in *payloadReader) readInt() (int64, error) {
+	h, err := in.readHeader()
 	switch {
 	case err != nil:
 	case h.kind != kindUint && h.kind != kindInt:
-		err = wrong(h.kind, kindInt)
+		err = kindError(h.kind, kindInt)
 	case h.kind == kindUint && h.n > math.MaxInt64:
 		err = fmt.Errorf("%d is more than %d", h.n, int64(math.MaxInt64))
 	}
 	return int64(h.n), err
 }
 
-// number takes an integer or a floating-point number.
-func (in *input) number() (float64, error) {
-	h, err := in.head()
+// readNumber takes an integer or a floating-point number.
+func (in *payloadReader) readNumber() (float64, error) {
+	h, err := in.readHeader()
 	switch {
 	case err != nil:
 		return 0, err
@@ -168,63 +168,63 @@ func (in *input) number() (float64, error) {
 	case h.kind == kindFloat:
 		return math.Float64frombits(h.n), nil
 	}
-	return 0, wrong(h.kind, kindFloat)
+	return 0, kindError(h.kind, kindFloat)
 }
 
-// text takes text; its bytes are copied. The caller checks that it is UTF-8.
-func (in *input) text() (string, error) {
-	b, err := in.textBytes()
+// readText takes text; its bytes are copied. The caller checks that it is UTF-8.
+func (in *payloadReader) readText() (string, error) {
+	b, err := in.readTextBytes()
 	return string(b), err
 }
 
-// textBytes returns text without the copy: a part of the payload.
-func (in *input) textBytes() ([]byte, error) {
-	return in.sized(kindText)
+// readTextBytes returns text without the copy: a part of the payload.
+func (in *payloadReader) readTextBytes() ([]byte, error) {
+	return in.readContent(kindText)
 }
 
-// bytes takes binary, as a copy. An empty one is nil.
-func (in *input) bytes() ([]byte, error) {
-	b, err := in.sized(kindBytes)
+// readBytes takes binary, as a copy. An empty one is nil.
+func (in *payloadReader) readBytes() ([]byte, error) {
+	b, err := in.readContent(kindBytes)
 	return append([]byte(nil), b...), err
 }
 
-// sized returns the content of text or binary: a part of the payload.
-func (in *input) sized(k kind) ([]byte, error) {
-	n, err := in.want(k)
+// readContent returns the content of text or binary: a part of the payload.
+func (in *payloadReader) readContent(k valueKind) ([]byte, error) {
+	n, err := in.expectKind(k)
 	if err != nil {
 		return nil, err
 	}
-	return in.take(n)
+	return in.takeBytes(n)
 }
 
-// take returns the next n bytes.
-func (in *input) take(n uint64) ([]byte, error) {
-	if n > uint64(len(in.payload)-in.at) {
+// takeBytes returns the next n bytes.
+func (in *payloadReader) takeBytes(n uint64) ([]byte, error) {
+	if n > uint64(len(in.payload)-in.offset) {
 		return nil, errTruncated
 	}
-	begin := in.at
-	in.at += int(n)
-	return in.payload[begin:in.at:in.at], nil
+	begin := in.offset
+	in.offset += int(n)
+	return in.payload[begin:in.offset:in.offset], nil
 }
 
-// texts takes an array of at most most texts.
-func (in *input) texts(most int) ([]string, error) {
-	n, err := in.arrayLen(most)
+// readTexts takes an array of at most most texts.
+func (in *payloadReader) readTexts(most int) ([]string, error) {
+	n, err := in.readArrayLen(most)
 	if err != nil || n == 0 {
 		return nil, err
 	}
 	list := make([]string, n)
 	for i := range list {
-		if list[i], err = in.text(); err != nil {
+		if list[i], err = in.readText(); err != nil {
 			return nil, err
 		}
 	}
 	return list, nil
 }
 
-// bundle takes a map of at most MaxTypes texts to binary.
-func (in *input) bundle() (map[string][]byte, error) {
-	n, err := in.mapLen()
+// readBundle takes a map of at most MaxTypes texts to binary.
+func (in *payloadReader) readBundle() (map[string][]byte, error) {
+	n, err := in.readMapLen()
 	if err == nil {
 		err = checkSize(n, MaxTypes, "entries")
 	}
@@ -233,42 +233,42 @@ func (in *input) bundle() (map[string][]byte, error) {
 	}
 	data := make(map[string][]byte, n)
 	for range n {
-		mime, err := in.text()
+		mime, err := in.readText()
 		if err != nil {
 			return nil, err
 		}
 		if _, twice := data[mime]; twice {
 			return nil, errTwice
 		}
-		if data[mime], err = in.bytes(); err != nil {
+		if data[mime], err = in.readBytes(); err != nil {
 			return nil, err
 		}
 	}
 	return data, nil
 }
 
-// arrayLen takes the head of an array of at most most values.
-func (in *input) arrayLen(most int) (int, error) {
-	n, err := in.want(kindArray)
+// readArrayLen takes the head of an array of at most most values.
+func (in *payloadReader) readArrayLen(most int) (int, error) {
+	n, err := in.expectKind(kindArray)
 	if err == nil {
-		err = checkSize(count(n), most, "entries")
+		err = checkSize(clampCount(n), most, "entries")
 	}
-	return count(n), err
+	return clampCount(n), err
 }
 
-// mapLen takes the head of a map: how many keys and values follow.
-func (in *input) mapLen() (int, error) {
-	n, err := in.want(kindMap)
-	return count(n), err
+// readMapLen takes the head of a map: how many keys and values follow.
+func (in *payloadReader) readMapLen() (int, error) {
+	n, err := in.expectKind(kindMap)
+	return clampCount(n), err
 }
 
-// count returns n as an int, which may have 32 bits; no frame holds so many values.
-func count(n uint64) int { return int(min(n, math.MaxInt32)) }
+// clampCount returns n as an int, which may have 32 bits; no frame holds so many values.
+func clampCount(n uint64) int { return int(min(n, math.MaxInt32)) }
 
-// key takes the name of a field: a part of the payload.
-func (in *input) key() ([]byte, error) {
-	in.item = in.at
-	b, err := in.textBytes()
+// readKey takes the name of a field: a part of the payload.
+func (in *payloadReader) readKey() ([]byte, error) {
+	in.itemOffset = in.offset
+	b, err := in.readTextBytes()
 	if err != nil {
 		return nil, fmt.Errorf("the name of a field: %w", err)
 	}
@@ -278,16 +278,16 @@ func (in *input) key() ([]byte, error) {
 	return b, nil
 }
 
-// skip skips one value, which is inside depth arrays and maps.
-func (in *input) skip(depth int) error {
-	h, err := in.head()
+// skipValue skips one value, which is inside depth arrays and maps.
+func (in *payloadReader) skipValue(depth int) error {
+	h, err := in.readHeader()
 	if err != nil {
 		return err
 	}
 	inside := h.n // values
 	switch h.kind {
 	case kindText, kindBytes:
-		_, err = in.take(h.n)
+		_, err = in.takeBytes(h.n)
 		return err
 	case kindExtension, kindInvalid:
 		return fmt.Errorf("%s is not allowed", h.kind)
@@ -301,32 +301,32 @@ func (in *input) skip(depth int) error {
 		return errDepth
 	}
 	for ; inside > 0 && err == nil; inside-- {
-		err = in.skip(depth + 1)
+		err = in.skipValue(depth + 1)
 	}
 	return err
 }
 
-// messageType returns the value of the field "type", at any position: a part of the
+// findMessageType returns the value of the field "type", at any position: a part of the
 // payload.
-func (in *input) messageType() ([]byte, error) {
-	n, err := in.mapLen()
+func (in *payloadReader) findMessageType() ([]byte, error) {
+	n, err := in.readMapLen()
 	if err == nil && n > MaxFields {
 		err = errFields
 	}
 	for ; n > 0 && err == nil; n-- {
 		var key []byte
-		if key, err = in.key(); err != nil {
+		if key, err = in.readKey(); err != nil {
 			break
 		}
 		if string(key) == "type" {
-			b, err := in.textBytes()
+			b, err := in.readTextBytes()
 			if err != nil {
 				err = fmt.Errorf("field type: %w", err)
 			}
 			return b, err
 		}
-		if err = in.skip(1); err != nil {
-			err = fmt.Errorf("field %s: %w", printable(key), err)
+		if err = in.skipValue(1); err != nil {
+			err = fmt.Errorf("field %s: %w", printableText(key), err)
 		}
 	}
 	if err == nil {

@@ -21,15 +21,15 @@ func (c *Conn) logFrame(from Side, m Message, bytes int) {
 	if !messageTypes[m.Type()].confidential {
 		attrs = append(attrs, slog.Int("bytes", bytes))
 	}
-	c.log.LogAttrs(context.Background(), slog.LevelDebug, "frame", append(attrs, Attrs(m)...)...)
+	c.log.LogAttrs(context.Background(), slog.LevelDebug, "frame", append(attrs, LogAttrs(m)...)...)
 }
 
-// Attrs are what a log may have of a message: its numbers, and how long its texts and
+// LogAttrs are what a log may have of a message: its numbers, and how long its texts and
 // bytes are. Text and bytes themselves are the user's. Where they may be secret, so is
 // their length.
-func Attrs(m Message) []slog.Attr {
+func LogAttrs(m Message) []slog.Attr {
 	var told []slog.Attr
-	w := walk{purpose: describing, told: &told}
+	w := fieldVisitor{purpose: purposeDescribe, attrs: &told}
 	kind := messageTypes[m.Type()]
 	if kind.write != nil {
 		kind.write(&w, m)
@@ -43,8 +43,8 @@ func Attrs(m Message) []slog.Attr {
 // sizeSuffix marks the attribute for the length of a text or of bytes.
 const sizeSuffix = "_bytes"
 
-// describe adds the attribute for a field.
-func (w *walk) describe(name string, value any) {
+// describeField adds the attribute for a field.
+func (w *fieldVisitor) describeField(name string, value any) {
 	name = w.path + name
 	a := slog.Any(name, value)
 	switch v := value.(type) {
@@ -61,5 +61,5 @@ func (w *walk) describe(name string, value any) {
 		}
 		a = slog.Int(name+sizeSuffix, size)
 	}
-	*w.told = append(*w.told, a)
+	*w.attrs = append(*w.attrs, a)
 }

@@ -12,23 +12,23 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// fill gives every field a value: a secret where there is room for one.
-func fill(v reflect.Value) {
+// fillValue gives every field a value: a secret where there is room for one.
+func fillValue(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
-			fill(v.Field(i))
+			fillValue(v.Field(i))
 		}
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
-		fill(v.Elem())
+		fillValue(v.Elem())
 	case reflect.Slice:
 		if v.Type().Elem().Kind() == reflect.Uint8 {
 			v.SetBytes([]byte("hunter2"))
 			return
 		}
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
-		fill(v.Index(0))
+		fillValue(v.Index(0))
 	case reflect.String:
 		v.SetString("hunter2")
 	case reflect.Bool:
@@ -45,8 +45,8 @@ func fill(v reflect.Value) {
 func TestAttrs_HaveNumbersAndSizesAndNeverWhatAMessageSays(t *testing.T) {
 	for _, m := range everyMessage() {
 		whole := reflect.New(reflect.TypeOf(m)).Elem()
-		fill(whole)
-		text := fmt.Sprint(ipc.Attrs(whole.Interface().(ipc.Message)))
+		fillValue(whole)
+		text := fmt.Sprint(ipc.LogAttrs(whole.Interface().(ipc.Message)))
 		if strings.Contains(text, "hunter2") {
 			t.Errorf("%s: %s", m.Type(), text)
 		}
@@ -55,11 +55,11 @@ func TestAttrs_HaveNumbersAndSizesAndNeverWhatAMessageSays(t *testing.T) {
 		}
 	}
 	for _, m := range []ipc.Message{ipc.TurnInput{Turn: 1, Wait: 2, Input: []byte("hunter2")}, ipc.InputLine{Turn: 1, Text: "hunter2"}} {
-		if text := fmt.Sprint(ipc.Attrs(m)); strings.Contains(text, "bytes") || !strings.Contains(text, "turn=1") {
+		if text := fmt.Sprint(ipc.LogAttrs(m)); strings.Contains(text, "bytes") || !strings.Contains(text, "turn=1") {
 			t.Errorf("%s tells how long what may be secret is: %s", m.Type(), text)
 		}
 	}
-	got := fmt.Sprint(ipc.Attrs(ipc.Idle{Turn: 0, Prompt: ">>> ", Outcome: ipc.OutcomeError, Error: &ipc.RuntimeError{Name: "E"}, Mark: 3}))
+	got := fmt.Sprint(ipc.LogAttrs(ipc.Idle{Turn: 0, Prompt: ">>> ", Outcome: ipc.OutcomeError, Error: &ipc.RuntimeError{Name: "E"}, Mark: 3}))
 	if want := "[turn=0 prompt_bytes=4 outcome=error error.name_bytes=1 error.message_bytes=0 mark=3]"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -71,9 +71,9 @@ func TestLogTo_NotesEveryFrameOnce(t *testing.T) {
 		slog.LevelInfo: "",
 		slog.LevelDebug: fmt.Sprintf("level=DEBUG msg=frame frame=turn_start from=supervisor bytes=%d turn=1 input_bytes=3\n"+
 			"level=DEBUG msg=frame frame=idle from=worker bytes=%d turn=1 prompt_bytes=0 outcome=ok\n",
-			len(mustFrames(t, start)), len(mustFrames(t, idle))),
+			len(mustEncodeFrames(t, start)), len(mustEncodeFrames(t, idle))),
 	} {
-		c := ipc.NewConn(oneWay{bytes.NewReader(mustFrames(t, idle))}, ipc.FromWorker)
+		c := ipc.NewConn(readOnlyChannel{bytes.NewReader(mustEncodeFrames(t, idle))}, ipc.FromWorker)
 		var got strings.Builder
 		c.LogTo(slog.New(slog.NewTextHandler(&got, &slog.HandlerOptions{Level: level, ReplaceAttr: withoutTime})))
 		if err := c.Send(start); err != nil {

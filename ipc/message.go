@@ -143,7 +143,7 @@ type (
 		Wait   uint64 // chosen by the worker, from 1, never repeated in one worker
 		Prompt string
 		Kind   WaitKind
-		Want   Want
+		Want   InputAmount
 		Mark   uint64
 	}
 
@@ -262,7 +262,7 @@ type (
 	DisplayKind     string
 	Outcome         string
 	WaitKind        string
-	Want            string
+	InputAmount     string
 	InterruptMode   string
 	InterruptResult string
 	SigintOwner     string
@@ -291,8 +291,8 @@ const (
 	WaitContinue WaitKind = "continue"
 	WaitDebugger WaitKind = "debugger"
 
-	WantLine Want = "line"
-	WantAll  Want = "all"
+	WantLine InputAmount = "line"
+	WantAll  InputAmount = "all"
 
 	InterruptBySignal InterruptMode = "signal"
 	InterruptBySelf   InterruptMode = "self"

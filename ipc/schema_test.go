@@ -51,7 +51,7 @@ type fieldSchema struct {
 	Fields map[string]fieldSchema
 }
 
-func (m messageSchema) each(prefix string, do func(string, fieldSchema)) {
+func (m messageSchema) eachField(prefix string, do func(string, fieldSchema)) {
 	eachSchema(prefix, m.Fields, do)
 }
 
@@ -111,7 +111,7 @@ func TestSchema_ListsTheFieldsOfTheGoTypes(t *testing.T) {
 	for _, m := range everyMessage() {
 		known = append(known, m.Type())
 		var listed []string
-		schema.Messages[m.Type()].each("", func(path string, _ fieldSchema) { listed = append(listed, path) })
+		schema.Messages[m.Type()].eachField("", func(path string, _ fieldSchema) { listed = append(listed, path) })
 		got := fieldsOf(reflect.TypeOf(m))
 		slices.Sort(got)
 		slices.Sort(listed)
@@ -160,9 +160,9 @@ func TestSchema_IsWhatTheDecoderEnforces(t *testing.T) {
 			}
 			// with returns a good message in which the field at path is v.
 			with := func(path string, v any) map[string]any {
-				m := sample(message.Fields)
+				m := sampleFields(message.Fields)
 				m["type"] = kind
-				set(m, path, v)
+				setField(m, path, v)
 				for name, f := range message.Fields {
 					if w := f.AbsentWhen; w != nil && m[w.Field] == w.Equals {
 						delete(m, name)
@@ -186,7 +186,7 @@ func TestSchema_IsWhatTheDecoderEnforces(t *testing.T) {
 			if decode(with("type", kind), other) == nil {
 				t.Error("accepted from the other side")
 			}
-			message.each("", func(path string, f fieldSchema) {
+			message.eachField("", func(path string, f fieldSchema) {
 				if f.Required {
 					refuse("without it", path, with(path, nil))
 				} else {
@@ -224,18 +224,18 @@ func TestSchema_IsWhatTheDecoderEnforces(t *testing.T) {
 					accept("2^64-1", with(path, ^uint64(0)))
 				}
 				if f.MaxBytes > 0 {
-					least, over := sized(f.Type, f.MaxBytes), sized(f.Type, f.MaxBytes+1)
+					least, over := sampleOfSize(f.Type, f.MaxBytes), sampleOfSize(f.Type, f.MaxBytes+1)
 					accept("the longest", with(path, least))
 					refuse("longer than the longest", path, with(path, over))
 				}
 				if f.MaxItems > 0 {
-					accept("the most items", with(path, items(f, f.MaxItems)))
-					refuse("more than the most items", path, with(path, items(f, f.MaxItems+1)))
+					accept("the most items", with(path, sampleItems(f, f.MaxItems)))
+					refuse("more than the most items", path, with(path, sampleItems(f, f.MaxItems+1)))
 				}
 				if f.AbsentWhen != nil {
 					m := with(f.AbsentWhen.Field, f.AbsentWhen.Equals)
 					accept("where it is absent", m)
-					set(m, path, sampleValue(f))
+					setField(m, path, sampleValue(f))
 					refuse("where it must be absent", path, m)
 				}
 			})
@@ -243,8 +243,8 @@ func TestSchema_IsWhatTheDecoderEnforces(t *testing.T) {
 	}
 }
 
-// sample returns a message in which every field is there and good.
-func sample(fields map[string]fieldSchema) map[string]any {
+// sampleFields returns a message in which every field is there and good.
+func sampleFields(fields map[string]fieldSchema) map[string]any {
 	m := map[string]any{}
 	for name, f := range fields {
 		m[name] = sampleValue(f)
@@ -272,15 +272,15 @@ func sampleValue(f fieldSchema) any {
 	case f.Type == "bool":
 		return true
 	case f.Type == "map":
-		return sample(f.Fields)
+		return sampleFields(f.Fields)
 	case f.Type == "maps":
-		return items(f, 1)
+		return sampleItems(f, 1)
 	}
-	return sized(f.Type, 1)
+	return sampleOfSize(f.Type, 1)
 }
 
-// items returns a list of n good values.
-func items(f fieldSchema, n int) any {
+// sampleItems returns a list of n good values.
+func sampleItems(f fieldSchema, n int) any {
 	if f.Type == "texts" {
 		return make([]string, n)
 	}
@@ -293,12 +293,12 @@ func items(f fieldSchema, n int) any {
 	}
 	list := make([]any, n)
 	for i := range list {
-		list[i] = sample(f.Fields)
+		list[i] = sampleFields(f.Fields)
 	}
 	return list
 }
 
-func sized(typ string, n int) any {
+func sampleOfSize(typ string, n int) any {
 	switch typ {
 	case "text":
 		return strings.Repeat("x", n)
@@ -312,8 +312,8 @@ func sized(typ string, n int) any {
 	panic("no size: " + typ)
 }
 
-// set puts v at path, or removes the field if v is nil.
-func set(m map[string]any, path string, v any) {
+// setField puts v at path, or removes the field if v is nil.
+func setField(m map[string]any, path string, v any) {
 	name, rest, nested := strings.Cut(path, ".")
 	switch {
 	case nested:
@@ -321,7 +321,7 @@ func set(m map[string]any, path string, v any) {
 		if list, ok := inner.([]any); ok {
 			inner = list[0]
 		}
-		set(inner.(map[string]any), rest, v)
+		setField(inner.(map[string]any), rest, v)
 	case v == nil:
 		delete(m, name)
 	default:

@@ -4,76 +4,76 @@ import "fmt"
 
 // messageTypes is every message of the protocol by its name on the wire.
 var messageTypes = map[string]messageType{
-	"turn_start": typeOf[TurnStart](FromSupervisor),
-	"turn_input": confidential(typeOf[TurnInput](FromSupervisor)),
-	"interrupt":  typeOf[Interrupt](FromSupervisor),
-	"query":      typeOf[Query](FromSupervisor),
-	"shutdown":   typeOf[Shutdown](FromSupervisor),
+	"turn_start": newMessageType[TurnStart](FromSupervisor),
+	"turn_input": markConfidential(newMessageType[TurnInput](FromSupervisor)),
+	"interrupt":  newMessageType[Interrupt](FromSupervisor),
+	"query":      newMessageType[Query](FromSupervisor),
+	"shutdown":   newMessageType[Shutdown](FromSupervisor),
 
-	"functions":   typeOf[Functions](FromSupervisor),
-	"call_result": typeOf[CallResult](FromSupervisor),
+	"functions":   newMessageType[Functions](FromSupervisor),
+	"call_result": newMessageType[CallResult](FromSupervisor),
 
-	"worker_ready":  typeOf[WorkerReady](FromWorker),
-	"output":        typeOf[Output](FromWorker),
-	"image":         typeOf[Image](FromWorker),
-	"display":       typeOf[Display](FromWorker),
-	"clear":         typeOf[Clear](FromWorker),
-	"input_line":    confidential(typeOf[InputLine](FromWorker)),
-	"stdin_wait":    typeOf[StdinWait](FromWorker),
-	"idle":          typeOf[Idle](FromWorker),
-	"interrupt_ack": typeOf[InterruptAck](FromWorker),
-	"sigint":        typeOf[Sigint](FromWorker),
-	"progress":      typeOf[Progress](FromWorker),
-	"query_result":  typeOf[QueryResult](FromWorker),
-	"call":          typeOf[Call](FromWorker),
-	"call_cancel":   typeOf[CallCancel](FromWorker),
-	"session_end":   typeOf[SessionEnd](FromWorker),
+	"worker_ready":  newMessageType[WorkerReady](FromWorker),
+	"output":        newMessageType[Output](FromWorker),
+	"image":         newMessageType[Image](FromWorker),
+	"display":       newMessageType[Display](FromWorker),
+	"clear":         newMessageType[Clear](FromWorker),
+	"input_line":    markConfidential(newMessageType[InputLine](FromWorker)),
+	"stdin_wait":    newMessageType[StdinWait](FromWorker),
+	"idle":          newMessageType[Idle](FromWorker),
+	"interrupt_ack": newMessageType[InterruptAck](FromWorker),
+	"sigint":        newMessageType[Sigint](FromWorker),
+	"progress":      newMessageType[Progress](FromWorker),
+	"query_result":  newMessageType[QueryResult](FromWorker),
+	"call":          newMessageType[Call](FromWorker),
+	"call_cancel":   newMessageType[CallCancel](FromWorker),
+	"session_end":   newMessageType[SessionEnd](FromWorker),
 }
 
-// A messageType is what the codec knows about one message.
+// A findMessageType is what the codec knows about one message.
 type messageType struct {
 	from         Side
 	confidential bool // may hold a secret: no error quotes it
-	read         func(*walk) Message
-	write        func(*walk, Message)
+	read         func(*fieldVisitor) Message
+	write        func(*fieldVisitor, Message)
 }
 
-func typeOf[M Message, P interface {
+func newMessageType[M Message, P interface {
 	*M
-	fielded
+	fieldLister
 }](from Side) messageType {
 	return messageType{
 		from: from,
-		read: func(w *walk) Message {
+		read: func(w *fieldVisitor) Message {
 			var m M
-			w.list = list{depth: 1}
-			w.read(&envelope{m.Type(), P(&m)})
+			w.mapState = mapState{depth: 1}
+			w.readMap(&envelope{m.Type(), P(&m)})
 			return m
 		},
-		write: func(w *walk, message Message) {
+		write: func(w *fieldVisitor, message Message) {
 			m, ok := message.(M)
 			if !ok {
-				w.check("", fmt.Errorf("it is given as %T, not by value", message))
+				w.recordError("", fmt.Errorf("it is given as %T, not by value", message))
 				return
 			}
-			w.list = list{depth: 1}
-			w.write(&envelope{m.Type(), P(&m)})
+			w.mapState = mapState{depth: 1}
+			w.writeMap(&envelope{m.Type(), P(&m)})
 		},
 	}
 }
 
-func confidential(t messageType) messageType {
+func markConfidential(t messageType) messageType {
 	t.confidential = true
 	return t
 }
 
 // An envelope is a message with its type as the first field.
 type envelope struct {
-	name string
-	body fielded
+	typeName string
+	body     fieldLister
 }
 
-func (e *envelope) fields(w *walk) {
-	w.tag("type", e.name)
-	e.body.fields(w)
+func (e *envelope) visitFields(w *fieldVisitor) {
+	w.visitTag("type", e.typeName)
+	e.body.visitFields(w)
 }

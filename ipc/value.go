@@ -17,9 +17,9 @@ import (
 
 // Bounds of a document: one value of user code, with all that is in it.
 const (
-	MaxDocumentBytes  = 32 << 20 // encoded
-	MaxDocumentDepth  = 128      // arrays and maps within each other
-	MaxDocumentValues = 4 << 20  // with the names in maps
+	MaxValueBytes    = 32 << 20 // encoded
+	MaxValueDepth    = 128      // arrays and maps within each other
+	MaxValueElements = 4 << 20  // with the names in maps
 )
 
 // An Object is a map whose fields keep their order.
@@ -32,50 +32,50 @@ type Field struct {
 }
 
 var (
-	errDocumentDepth  = fmt.Errorf("it is nested deeper than %d, or contains itself", MaxDocumentDepth)
-	errDocumentValues = fmt.Errorf("it has more than %d values", MaxDocumentValues)
-	errDocumentBytes  = fmt.Errorf("it has more than %d bytes", MaxDocumentBytes)
-	errIntegerRange   = errors.New("the integer does not fit into 64 bits")
+	errValueDepth    = fmt.Errorf("it is nested deeper than %d, or contains itself", MaxValueDepth)
+	errValueElements = fmt.Errorf("it has more than %d values", MaxValueElements)
+	errValueBytes    = fmt.Errorf("it has more than %d bytes", MaxValueBytes)
+	errIntegerRange  = errors.New("the integer does not fit into 64 bits")
 )
 
-// EncodeDocument returns v as a document. It takes what encoding/json takes, by the same
+// EncodeValue returns v as a document. It takes what encoding/json takes, by the same
 // tags of structs, but keeps bytes, times, integers and NaN as they are. A map must have
 // text keys; an [Object] keeps its order. The error names the place in v.
-func EncodeDocument(v any) ([]byte, error) {
-	e := documentWriter{}
-	if err := e.value(reflect.ValueOf(v), 0); err != nil {
+func EncodeValue(v any) ([]byte, error) {
+	e := valueEncoder{}
+	if err := e.encodeValue(reflect.ValueOf(v), 0); err != nil {
 		return nil, err
 	}
 	return e.buf, nil
 }
 
-// A documentWriter writes one document.
-type documentWriter struct {
+// A valueEncoder writes one document.
+type valueEncoder struct {
 	buf    []byte
 	values int
 }
 
-// A placedError names the part of a value that is wrong.
-type placedError struct {
-	place string
-	err   error
+// A pathError names the part of a value that is wrong.
+type pathError struct {
+	path string
+	err  error
 }
 
-func (e *placedError) Error() string { return e.place + ": " + e.err.Error() }
-func (e *placedError) Unwrap() error { return e.err }
+func (e *pathError) Error() string { return e.path + ": " + e.err.Error() }
+func (e *pathError) Unwrap() error { return e.err }
 
-func placed(place string, err error) error {
-	if inner, ok := err.(*placedError); ok {
-		if !strings.HasPrefix(inner.place, "[") {
+func newPathError(place string, err error) error {
+	if inner, ok := err.(*pathError); ok {
+		if !strings.HasPrefix(inner.path, "[") {
 			place += "."
 		}
-		return &placedError{clipPlace(place + inner.place), inner.err}
+		return &pathError{clipPath(place + inner.path), inner.err}
 	}
-	return &placedError{clipPlace(place), err}
+	return &pathError{clipPath(place), err}
 }
 
-// clipPlace keeps the name of a place short.
-func clipPlace(place string) string {
+// clipPath keeps the name of a place short.
+func clipPath(place string) string {
 	const most = 120
 	if len(place) <= most {
 		return place
@@ -83,25 +83,25 @@ func clipPlace(place string) string {
 	return strings.ToValidUTF8(place[:most/2]+"…"+place[len(place)-most/2:], "")
 }
 
-func (e *documentWriter) value(v reflect.Value, depth int) error {
+func (e *valueEncoder) encodeValue(v reflect.Value, depth int) error {
 	switch e.values++; {
-	case e.values > MaxDocumentValues:
-		return errDocumentValues
-	case len(e.buf) > MaxDocumentBytes:
-		return errDocumentBytes
+	case e.values > MaxValueElements:
+		return errValueElements
+	case len(e.buf) > MaxValueBytes:
+		return errValueBytes
 	case !v.IsValid():
 		e.buf = append(e.buf, 0xc0)
 		return nil
 	}
 	for hops := 0; ; hops++ {
-		if done, err := e.special(v, depth); done || err != nil {
+		if done, err := e.encodeSpecial(v, depth); done || err != nil {
 			return err
 		}
 		if v.Kind() != reflect.Pointer && v.Kind() != reflect.Interface {
 			break
 		}
-		if hops > MaxDocumentDepth {
-			return errDocumentDepth // a pointer to itself
+		if hops > MaxValueDepth {
+			return errValueDepth // a pointer to itself
 		}
 		v = v.Elem()
 	}
@@ -112,28 +112,28 @@ func (e *documentWriter) value(v reflect.Value, depth int) error {
 			e.buf[len(e.buf)-1]++
 		}
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		e.int(v.Int())
+		e.encodeInt(v.Int())
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
-		e.uint(v.Uint())
+		e.encodeUint(v.Uint())
 	case reflect.Float32, reflect.Float64:
 		e.buf = binary.BigEndian.AppendUint64(append(e.buf, 0xcb), math.Float64bits(v.Float()))
 	case reflect.String:
-		return e.text(v.String())
+		return e.encodeText(v.String())
 	case reflect.Slice, reflect.Array:
-		return e.array(v, depth)
+		return e.encodeArray(v, depth)
 	case reflect.Map:
-		return e.mapping(v, depth)
+		return e.encodeMap(v, depth)
 	case reflect.Struct:
-		return e.object(fieldsOf(v, nil), depth)
+		return e.encodeObject(structFields(v, nil), depth)
 	default:
 		return fmt.Errorf("a Go %s cannot be a value of user code", v.Type())
 	}
 	return nil
 }
 
-// special writes nil, the types that stand for themselves, and those that know their own
+// encodeSpecial writes nil, the types that stand for themselves, and those that know their own
 // form.
-func (e *documentWriter) special(v reflect.Value, depth int) (done bool, err error) {
+func (e *valueEncoder) encodeSpecial(v reflect.Value, depth int) (done bool, err error) {
 	switch {
 	case (v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface) && v.IsNil():
 		e.buf = append(e.buf, 0xc0)
@@ -146,33 +146,33 @@ func (e *documentWriter) special(v reflect.Value, depth int) (done bool, err err
 	}
 	switch x := v.Interface().(type) {
 	case time.Time:
-		e.time(x)
+		e.encodeTime(x)
 	case Object:
-		return true, e.object(x, depth)
+		return true, e.encodeObject(x, depth)
 	case json.Number:
-		n, err := number(x)
+		n, err := parseNumber(x)
 		if err != nil {
 			return false, err
 		}
 		e.values--
-		return true, e.value(reflect.ValueOf(n), depth)
+		return true, e.encodeValue(reflect.ValueOf(n), depth)
 	case json.Marshaler:
 		text, err := x.MarshalJSON()
 		if err != nil {
 			return false, err
 		}
-		inner, err := DocumentFromJSON(text)
+		inner, err := ValueFromJSON(text)
 		if err != nil {
 			return false, err
 		}
 		e.values--
-		return true, e.value(reflect.ValueOf(inner), depth)
+		return true, e.encodeValue(reflect.ValueOf(inner), depth)
 	case encoding.TextMarshaler:
 		text, err := x.MarshalText()
 		if err != nil {
 			return false, err
 		}
-		return true, e.text(string(text))
+		return true, e.encodeText(string(text))
 	default:
 		return false, nil
 	}
@@ -187,47 +187,47 @@ func isNil(v reflect.Value) bool {
 	return false
 }
 
-func (e *documentWriter) array(v reflect.Value, depth int) error {
+func (e *valueEncoder) encodeArray(v reflect.Value, depth int) error {
 	if v.Type().Elem().Kind() == reflect.Uint8 {
-		return e.bytes(v)
+		return e.encodeBytes(v)
 	}
 	if v.Kind() == reflect.Slice && v.IsNil() {
 		e.buf = append(e.buf, 0x90) // an empty one, as user code expects of a list
 		return nil
 	}
-	if depth >= MaxDocumentDepth {
-		return errDocumentDepth
+	if depth >= MaxValueDepth {
+		return errValueDepth
 	}
-	if err := e.head(0x90, 0xdc, v.Len()); err != nil {
+	if err := e.encodeHeader(0x90, 0xdc, v.Len()); err != nil {
 		return err
 	}
 	for i := range v.Len() {
-		if err := e.value(v.Index(i), depth+1); err != nil {
-			return placed("["+strconv.Itoa(i)+"]", err)
+		if err := e.encodeValue(v.Index(i), depth+1); err != nil {
+			return newPathError("["+strconv.Itoa(i)+"]", err)
 		}
 	}
 	return nil
 }
 
-func (e *documentWriter) bytes(v reflect.Value) error {
+func (e *valueEncoder) encodeBytes(v reflect.Value) error {
 	n := v.Len()
-	if n > MaxDocumentBytes {
-		return errDocumentBytes
+	if n > MaxValueBytes {
+		return errValueBytes
 	}
-	e.buf = appendBytesHead(e.buf, n)
+	e.buf = appendBytesHeader(e.buf, n)
 	if v.Kind() == reflect.Array && !v.CanAddr() {
 		addressable := reflect.New(v.Type()).Elem()
 		addressable.Set(v)
 		v = addressable
 	}
 	e.buf = append(e.buf, v.Bytes()...)
-	return e.full()
+	return e.checkBytes()
 }
 
-// BytesHead returns how a document begins that is n bytes; they follow it.
-func BytesHead(n int) []byte { return appendBytesHead(nil, n) }
+// BytesHeader returns how a document begins that is n bytes; they follow it.
+func BytesHeader(n int) []byte { return appendBytesHeader(nil, n) }
 
-func appendBytesHead(b []byte, n int) []byte {
+func appendBytesHeader(b []byte, n int) []byte {
 	switch {
 	case n < 1<<8:
 		return append(b, 0xc4, byte(n))
@@ -237,14 +237,14 @@ func appendBytesHead(b []byte, n int) []byte {
 	return binary.BigEndian.AppendUint32(append(b, 0xc6), uint32(n))
 }
 
-func (e *documentWriter) full() error {
-	if len(e.buf) > MaxDocumentBytes {
-		return errDocumentBytes
+func (e *valueEncoder) checkBytes() error {
+	if len(e.buf) > MaxValueBytes {
+		return errValueBytes
 	}
 	return nil
 }
 
-func (e *documentWriter) mapping(v reflect.Value, depth int) error {
+func (e *valueEncoder) encodeMap(v reflect.Value, depth int) error {
 	if v.Type().Key().Kind() != reflect.String {
 		return fmt.Errorf("a %s has keys that are not text", v.Type())
 	}
@@ -257,14 +257,14 @@ func (e *documentWriter) mapping(v reflect.Value, depth int) error {
 		o = append(o, Field{it.Key().String(), it.Value()})
 	}
 	slices.SortFunc(o, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })
-	return e.object(o, depth)
+	return e.encodeObject(o, depth)
 }
 
-func (e *documentWriter) object(o Object, depth int) error {
-	if depth >= MaxDocumentDepth {
-		return errDocumentDepth
+func (e *valueEncoder) encodeObject(o Object, depth int) error {
+	if depth >= MaxValueDepth {
+		return errValueDepth
 	}
-	if err := e.head(0x80, 0xde, len(o)); err != nil {
+	if err := e.encodeHeader(0x80, 0xde, len(o)); err != nil {
 		return err
 	}
 	e.values += len(o)
@@ -273,26 +273,26 @@ func (e *documentWriter) object(o Object, depth int) error {
 		if !ok {
 			v = reflect.ValueOf(f.Value)
 		}
-		err := e.text(f.Name)
+		err := e.encodeText(f.Name)
 		if err == nil {
-			err = e.value(v, depth+1)
+			err = e.encodeValue(v, depth+1)
 		}
 		if err != nil {
-			return placed(f.Name, err)
+			return newPathError(f.Name, err)
 		}
 	}
 	return nil
 }
 
-// fieldsOf appends the fields of a struct, by its tags for JSON.
-func fieldsOf(v reflect.Value, o Object) Object {
+// structFields appends the fields of a struct, by its tags for JSON.
+func structFields(v reflect.Value, o Object) Object {
 	for i := range v.NumField() {
 		t, field := v.Type().Field(i), v.Field(i)
 		name, options, _ := strings.Cut(t.Tag.Get("json"), ",")
 		switch {
 		case name == "-" && options == "":
 		case t.Anonymous && name == "" && t.Type.Kind() == reflect.Struct && t.Type != reflect.TypeFor[time.Time]():
-			o = fieldsOf(field, o)
+			o = structFields(field, o)
 		case !t.IsExported():
 		case strings.Contains(options, "omitempty") && isEmpty(field), strings.Contains(options, "omitzero") && field.IsZero():
 		default:
@@ -315,12 +315,12 @@ func isEmpty(v reflect.Value) bool {
 	return v.IsZero()
 }
 
-// head writes the head of an array or a map: with its size in the first byte, or in two
+// encodeHeader writes the head of an array or a map: with its size in the first byte, or in two
 // or four bytes behind another one.
-func (e *documentWriter) head(small, large byte, n int) error {
+func (e *valueEncoder) encodeHeader(small, large byte, n int) error {
 	switch {
-	case n > MaxDocumentValues:
-		return errDocumentValues
+	case n > MaxValueElements:
+		return errValueElements
 	case n < 16:
 		e.buf = append(e.buf, small|byte(n))
 	case n < 1<<16:
@@ -331,13 +331,13 @@ func (e *documentWriter) head(small, large byte, n int) error {
 	return nil
 }
 
-func (e *documentWriter) text(s string) error {
+func (e *valueEncoder) encodeText(s string) error {
 	n := len(s)
 	switch {
 	case !utf8.ValidString(s):
 		return errors.New("the text is not UTF-8: send bytes")
-	case n > MaxDocumentBytes:
-		return errDocumentBytes
+	case n > MaxValueBytes:
+		return errValueBytes
 	case n < 32:
 		e.buf = append(e.buf, 0xa0|byte(n))
 	case n < 1<<8:
@@ -348,13 +348,13 @@ func (e *documentWriter) text(s string) error {
 		e.buf = binary.BigEndian.AppendUint32(append(e.buf, 0xdb), uint32(n))
 	}
 	e.buf = append(e.buf, s...)
-	return e.full()
+	return e.checkBytes()
 }
 
-func (e *documentWriter) int(n int64) {
+func (e *valueEncoder) encodeInt(n int64) {
 	switch {
 	case n >= 0:
-		e.uint(uint64(n))
+		e.encodeUint(uint64(n))
 	case n >= -32:
 		e.buf = append(e.buf, byte(n))
 	case n >= math.MinInt8:
@@ -368,7 +368,7 @@ func (e *documentWriter) int(n int64) {
 	}
 }
 
-func (e *documentWriter) uint(n uint64) {
+func (e *valueEncoder) encodeUint(n uint64) {
 	switch {
 	case n < 1<<7:
 		e.buf = append(e.buf, byte(n))
@@ -383,8 +383,8 @@ func (e *documentWriter) uint(n uint64) {
 	}
 }
 
-// time writes MessagePack's timestamp, in the shortest of its three forms.
-func (e *documentWriter) time(t time.Time) {
+// encodeTime writes MessagePack's timestamp, in the shortest of its three forms.
+func (e *valueEncoder) encodeTime(t time.Time) {
 	seconds, nanos := t.Unix(), uint64(t.Nanosecond())
 	switch {
 	case seconds < 0 || seconds >= 1<<34:
@@ -397,8 +397,8 @@ func (e *documentWriter) time(t time.Time) {
 	}
 }
 
-// number reads a number of JSON: an integer exactly, or else the nearest float.
-func number(n json.Number) (any, error) {
+// parseNumber reads a number of JSON: an integer exactly, or else the nearest float.
+func parseNumber(n json.Number) (any, error) {
 	if !strings.ContainsAny(string(n), ".eE") {
 		if i, err := strconv.ParseInt(string(n), 10, 64); err == nil {
 			return i, nil
@@ -411,8 +411,8 @@ func number(n json.Number) (any, error) {
 	return n.Float64()
 }
 
-// DocumentFromJSON reads JSON: objects as an [Object], in their order, and integers exactly.
-func DocumentFromJSON(text []byte) (any, error) {
+// ValueFromJSON reads JSON: objects as an [Object], in their order, and integers exactly.
+func ValueFromJSON(text []byte) (any, error) {
 	dec := json.NewDecoder(strings.NewReader(string(text)))
 	dec.UseNumber()
 	v, err := fromJSON(dec, 0)
@@ -427,12 +427,12 @@ func fromJSON(dec *json.Decoder, depth int) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if depth > MaxDocumentDepth {
-		return nil, errDocumentDepth
+	if depth > MaxValueDepth {
+		return nil, errValueDepth
 	}
 	switch t := t.(type) {
 	case json.Number:
-		return number(t)
+		return parseNumber(t)
 	case json.Delim:
 		if t == '[' {
 			list := []any{}
@@ -464,15 +464,15 @@ func fromJSON(dec *json.Decoder, depth int) (any, error) {
 	return t, nil
 }
 
-// DecodeDocument returns the value of a document: nil, bool, int64 (uint64 for what is too
+// DecodeValue returns the value of a document: nil, bool, int64 (uint64 for what is too
 // large for that), float64, string, []byte, time.Time, []any or map[string]any.
-func DecodeDocument(b []byte) (any, error) {
-	if len(b) > MaxDocumentBytes {
-		return nil, errDocumentBytes
+func DecodeValue(b []byte) (any, error) {
+	if len(b) > MaxValueBytes {
+		return nil, errValueBytes
 	}
-	r := documentReader{in: input{payload: b}}
-	v, err := r.value(0)
-	if rest := len(b) - r.in.at; err == nil && rest > 0 {
+	r := valueDecoder{reader: payloadReader{payload: b}}
+	v, err := r.decodeValue(0)
+	if rest := len(b) - r.reader.offset; err == nil && rest > 0 {
 		err = fmt.Errorf("%d bytes behind the value", rest)
 	}
 	if errors.Is(err, errTruncated) {
@@ -481,17 +481,17 @@ func DecodeDocument(b []byte) (any, error) {
 	return v, err
 }
 
-// A documentReader reads one document.
-type documentReader struct {
-	in     input
+// A valueDecoder reads one document.
+type valueDecoder struct {
+	reader payloadReader
 	values int
 }
 
-func (r *documentReader) value(depth int) (any, error) {
-	if r.values++; r.values > MaxDocumentValues {
-		return nil, errDocumentValues
+func (r *valueDecoder) decodeValue(depth int) (any, error) {
+	if r.values++; r.values > MaxValueElements {
+		return nil, errValueElements
 	}
-	h, err := r.in.head()
+	h, err := r.reader.readHeader()
 	if err != nil {
 		return nil, err
 	}
@@ -510,58 +510,58 @@ func (r *documentReader) value(depth int) (any, error) {
 	case kindFloat:
 		return math.Float64frombits(h.n), nil
 	case kindText:
-		b, err := r.in.take(h.n)
+		b, err := r.reader.takeBytes(h.n)
 		if err == nil && !utf8.Valid(b) {
 			err = errNotUTF8
 		}
 		return string(b), err
 	case kindBytes:
-		b, err := r.in.take(h.n)
+		b, err := r.reader.takeBytes(h.n)
 		return append([]byte{}, b...), err
 	case kindArray:
-		return r.array(h.n, depth)
+		return r.decodeArray(h.n, depth)
 	case kindMap:
-		return r.mapping(h.n, depth)
+		return r.decodeMap(h.n, depth)
 	case kindExtension:
-		return r.time()
+		return r.decodeTime()
 	}
 	return nil, fmt.Errorf("%s in a document", h.kind)
 }
 
-// room checks that n values can be there, so that memory is only taken for what is.
-func (r *documentReader) room(n uint64, depth int) error {
+// checkRoom checks that n values can be there, so that memory is only taken for what is.
+func (r *valueDecoder) checkRoom(n uint64, depth int) error {
 	switch {
-	case depth >= MaxDocumentDepth:
-		return errDocumentDepth
-	case n > MaxDocumentValues:
-		return errDocumentValues
-	case n > uint64(len(r.in.payload)-r.in.at):
+	case depth >= MaxValueDepth:
+		return errValueDepth
+	case n > MaxValueElements:
+		return errValueElements
+	case n > uint64(len(r.reader.payload)-r.reader.offset):
 		return errTruncated
 	}
 	return nil
 }
 
-func (r *documentReader) array(n uint64, depth int) (any, error) {
-	if err := r.room(n, depth); err != nil {
+func (r *valueDecoder) decodeArray(n uint64, depth int) (any, error) {
+	if err := r.checkRoom(n, depth); err != nil {
 		return nil, err
 	}
 	list := make([]any, n)
 	for i := range list {
 		var err error
-		if list[i], err = r.value(depth + 1); err != nil {
+		if list[i], err = r.decodeValue(depth + 1); err != nil {
 			return nil, err
 		}
 	}
 	return list, nil
 }
 
-func (r *documentReader) mapping(n uint64, depth int) (any, error) {
-	if err := r.room(2*n, depth); err != nil {
+func (r *valueDecoder) decodeMap(n uint64, depth int) (any, error) {
+	if err := r.checkRoom(2*n, depth); err != nil {
 		return nil, err
 	}
 	m := make(map[string]any, min(n, 1<<10))
 	for range n {
-		name, err := r.value(depth + 1)
+		name, err := r.decodeValue(depth + 1)
 		if err != nil {
 			return nil, err
 		}
@@ -569,20 +569,20 @@ func (r *documentReader) mapping(n uint64, depth int) (any, error) {
 		if !ok {
 			return nil, errors.New("a key of a map is not text")
 		}
-		if m[text], err = r.value(depth + 1); err != nil {
+		if m[text], err = r.decodeValue(depth + 1); err != nil {
 			return nil, err
 		}
 	}
 	return m, nil
 }
 
-// time reads a timestamp, the only extension that a document has.
-func (r *documentReader) time() (any, error) {
-	in := &r.in
+// decodeTime reads a timestamp, the only extension that a document has.
+func (r *valueDecoder) decodeTime() (any, error) {
+	in := &r.reader
 	var size uint64
-	switch in.payload[in.at-1] {
+	switch in.payload[in.offset-1] {
 	case 0xc7:
-		b, err := in.take(1)
+		b, err := in.takeBytes(1)
 		if err != nil {
 			return nil, err
 		}
@@ -592,7 +592,7 @@ func (r *documentReader) time() (any, error) {
 	case 0xd7:
 		size = 8
 	}
-	b, err := in.take(1 + size)
+	b, err := in.takeBytes(1 + size)
 	if err != nil {
 		return nil, err
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// readDocuments returns the documents of testdata/documents.json.
-func readDocuments(t testing.TB) (documents []struct {
+// readValueVectors returns the documents of testdata/documents.json.
+func readValueVectors(t testing.TB) (documents []struct {
 	Name, Document string
 	Value          any
 	Refused        bool
@@ -43,8 +43,8 @@ func readDocuments(t testing.TB) (documents []struct {
 	return documents
 }
 
-// documentValue reads the notation of the file.
-func documentValue(t testing.TB, v any) any {
+// wantValue reads the notation of the file.
+func wantValue(t testing.TB, v any) any {
 	t.Helper()
 	switch v := v.(type) {
 	case json.Number:
@@ -55,7 +55,7 @@ func documentValue(t testing.TB, v any) any {
 		return n
 	case []any:
 		for i := range v {
-			v[i] = documentValue(t, v[i])
+			v[i] = wantValue(t, v[i])
 		}
 		return v
 	case map[string]any:
@@ -84,26 +84,26 @@ func documentValue(t testing.TB, v any) any {
 				}
 				return u
 			}
-			v[name] = documentValue(t, inner)
+			v[name] = wantValue(t, inner)
 		}
 	}
 	return v
 }
 
 func TestDocument_HasTheVectorsBytesAndMeaning(t *testing.T) {
-	for _, d := range readDocuments(t) {
+	for _, d := range readValueVectors(t) {
 		b, err := hex.DecodeString(d.Document)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := ipc.DecodeDocument(b)
+		got, err := ipc.DecodeValue(b)
 		if d.Refused {
 			if err == nil {
 				t.Errorf("%s: it was read as %v, want it refused", d.Name, got)
 			}
 			continue
 		}
-		want := documentValue(t, d.Value)
+		want := wantValue(t, d.Value)
 		if f, ok := want.(float64); ok && math.IsNaN(f) {
 			if g, ok := got.(float64); !ok || !math.IsNaN(g) {
 				t.Errorf("%s: got %v, %v", d.Name, got, err)
@@ -111,7 +111,7 @@ func TestDocument_HasTheVectorsBytesAndMeaning(t *testing.T) {
 		} else if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: got %#v, %v, want %#v", d.Name, got, err, want)
 		}
-		if again, err := ipc.EncodeDocument(want); err != nil || !bytes.Equal(again, b) {
+		if again, err := ipc.EncodeValue(want); err != nil || !bytes.Equal(again, b) {
 			t.Errorf("%s: written as %x, %v, want %x", d.Name, again, err, b)
 		}
 	}
@@ -138,11 +138,11 @@ func TestDocument_TakesWhatJSONTakesByItsTags(t *testing.T) {
 	}
 	v := value{inner: inner{"p"}, Name: "n", Hidden: 1, own: 2, Text: big.NewInt(1 << 60), Raw: json.RawMessage(`{"b":9007199254740993,"a":[1.5,null]}`),
 		Bytes: [2]byte{1, 255}, List: []inner{{"q"}}, Ages: map[string]uint16{"x": 1}, Any: map[string]any{"t": time.Unix(1, 0)}}
-	b, err := ipc.EncodeDocument(&v)
+	b, err := ipc.EncodeValue(&v)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := ipc.DecodeDocument(b)
+	got, err := ipc.DecodeValue(b)
 	want := map[string]any{
 		"plain": "p", "name": "n", "any": map[string]any{"t": time.Unix(1, 0).UTC()}, "text": int64(1 << 60),
 		"raw": map[string]any{"b": int64(9007199254740993), "a": []any{1.5, nil}}, "bytes": []byte{1, 255},
@@ -169,31 +169,31 @@ func TestDocument_SaysWhatCannotBeSentAndWhere(t *testing.T) {
 		{map[int]int{1: 1}, "keys that are not text"},
 		{"\xff", "not UTF-8"},
 		{json.RawMessage(`123456789012345678901`), "does not fit into 64 bits"},
-		{make([]byte, ipc.MaxDocumentBytes+1), "more than 33554432 bytes"},
-		{make([]bool, ipc.MaxDocumentValues+1), "more than 4194304 values"},
-		{[]any{strings.Repeat("x", ipc.MaxDocumentBytes-2), "y"}, "more than 33554432 bytes"},
+		{make([]byte, ipc.MaxValueBytes+1), "more than 33554432 bytes"},
+		{make([]bool, ipc.MaxValueElements+1), "more than 4194304 values"},
+		{[]any{strings.Repeat("x", ipc.MaxValueBytes-2), "y"}, "more than 33554432 bytes"},
 	} {
-		if _, err := ipc.EncodeDocument(c.v); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := ipc.EncodeValue(c.v); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %q", err, c.want)
 		}
 	}
 }
 
 func FuzzDecodeDocument(f *testing.F) {
-	for _, d := range readDocuments(f) {
+	for _, d := range readValueVectors(f) {
 		b, _ := hex.DecodeString(d.Document)
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		v, err := ipc.DecodeDocument(b)
+		v, err := ipc.DecodeValue(b)
 		if err != nil {
 			return
 		}
-		again, err := ipc.EncodeDocument(v)
+		again, err := ipc.EncodeValue(v)
 		if err != nil {
 			t.Fatalf("%x was read as %#v, which cannot be written: %v", b, v, err)
 		}
-		if _, err := ipc.DecodeDocument(again); err != nil {
+		if _, err := ipc.DecodeValue(again); err != nil {
 			t.Fatalf("%x was written as %x: %v", b, again, err)
 		}
 	})

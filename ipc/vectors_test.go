@@ -47,20 +47,20 @@ func readVectors(t testing.TB) []vector {
 	return file.Vectors
 }
 
-func (v vector) bytes(t testing.TB) []byte {
+func (v vector) frameBytes(t testing.TB) []byte {
 	t.Helper()
-	return unhex(t, v.Frame)
+	return parseHex(t, v.Frame)
 }
 
-func (v vector) side() ipc.Side {
+func (v vector) fromSide() ipc.Side {
 	if v.From == ipc.FromSupervisor.String() {
 		return ipc.FromSupervisor
 	}
 	return ipc.FromWorker
 }
 
-// unhex reads the notation of the vectors: hex in parts, XX*N for a run.
-func unhex(t testing.TB, text string) []byte {
+// parseHex reads the notation of the vectors: hex in parts, XX*N for a run.
+func parseHex(t testing.TB, text string) []byte {
 	t.Helper()
 	var out []byte
 	for part := range strings.FieldsSeq(text) {
@@ -80,18 +80,20 @@ func unhex(t testing.TB, text string) []byte {
 	return out
 }
 
-// receive reads the one frame of stream as a connection would.
-func receive(stream []byte, from ipc.Side) (ipc.Message, error) {
-	c := ipc.NewConn(oneWay{bytes.NewReader(stream)}, from)
+// receiveOne reads the one frame of stream as a connection would.
+func receiveOne(stream []byte, from ipc.Side) (ipc.Message, error) {
+	c := ipc.NewConn(readOnlyChannel{bytes.NewReader(stream)}, from)
 	defer c.Close()
 	return c.Receive()
 }
 
-// oneWay is a channel of which only the reading side is used.
-type oneWay struct{ io.Reader }
+// readOnlyChannel is a channel of which only the reading side is used.
+type readOnlyChannel struct{ io.Reader }
 
-func (oneWay) Write([]byte) (int, error) { return 0, errors.New("this side is not for writing") }
-func (oneWay) Close() error              { return nil }
+func (readOnlyChannel) Write([]byte) (int, error) {
+	return 0, errors.New("this side is not for writing")
+}
+func (readOnlyChannel) Close() error { return nil }
 
 func TestVectors_AcceptedFramesHaveTheirMeaning(t *testing.T) {
 	for _, v := range readVectors(t) {
@@ -99,11 +101,11 @@ func TestVectors_AcceptedFramesHaveTheirMeaning(t *testing.T) {
 			continue
 		}
 		t.Run(v.Name, func(t *testing.T) {
-			m, err := receive(v.bytes(t), v.side())
+			m, err := receiveOne(v.frameBytes(t), v.fromSide())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, want := meaningOf(m), expected(t, v.Message); !reflect.DeepEqual(got, want) {
+			if got, want := messageFields(m), wantMessage(t, v.Message); !reflect.DeepEqual(got, want) {
 				t.Errorf("got  %v,\nwant %v", got, want)
 			}
 		})
@@ -116,8 +118,8 @@ func TestVectors_CanonicalFramesAreWhatIsSent(t *testing.T) {
 			continue
 		}
 		t.Run(v.Name, func(t *testing.T) {
-			frame := v.bytes(t)
-			m, err := ipc.Decode(frame[4:], v.side())
+			frame := v.frameBytes(t)
+			m, err := ipc.Decode(frame[4:], v.fromSide())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -137,10 +139,10 @@ func TestVectors_CanonicalFramesAreTheirMeaningToAnyDecoder(t *testing.T) {
 			continue
 		}
 		var got map[string]any
-		if err := msgpack.Unmarshal(v.bytes(t)[4:], &got); err != nil {
+		if err := msgpack.Unmarshal(v.frameBytes(t)[4:], &got); err != nil {
 			t.Errorf("%s: %v", v.Name, err)
 		}
-		if got, want := normal(got), expected(t, v.Message); !reflect.DeepEqual(got, want) {
+		if got, want := normalizeValue(got), wantMessage(t, v.Message); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s:\ngot  %v,\nwant %v", v.Name, got, want)
 		}
 	}
@@ -169,7 +171,7 @@ func TestVectors_MalformedFramesAreRefusedForTheirReason(t *testing.T) {
 			continue
 		}
 		t.Run(v.Name, func(t *testing.T) {
-			m, err := receive(v.bytes(t), v.side())
+			m, err := receiveOne(v.frameBytes(t), v.fromSide())
 			if v.Refused == "truncated" && errors.Is(err, io.ErrUnexpectedEOF) {
 				return
 			}
@@ -210,7 +212,7 @@ func TestVectors_CoverEveryMessageAndEnumeration(t *testing.T) {
 		if !seen[kind] {
 			t.Errorf("no vector for %s", kind)
 		}
-		m.each("", func(path string, f fieldSchema) {
+		m.eachField("", func(path string, f fieldSchema) {
 			if !seen[kind+" "+path] {
 				t.Errorf("no vector for %s with %s", kind, path)
 			}
@@ -235,41 +237,41 @@ func eachField(prefix string, fields map[string]any, do func(string, any)) {
 	}
 }
 
-// expected returns a vector's message in the form of normal.
-func expected(t testing.TB, v any) any {
+// wantMessage returns a vector's message in the form of normal.
+func wantMessage(t testing.TB, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		if b, ok := v["bin"]; ok && len(v) == 1 {
-			return normal(unhex(t, b.(string)))
+			return normalizeValue(parseHex(t, b.(string)))
 		}
 		out := map[string]any{}
 		for name, value := range v {
-			out[name] = expected(t, value)
+			out[name] = wantMessage(t, value)
 		}
 		return out
 	case []any:
 		out := []any{}
 		for _, value := range v {
-			out = append(out, expected(t, value))
+			out = append(out, wantMessage(t, value))
 		}
 		return out
 	}
-	return normal(v)
+	return normalizeValue(v)
 }
 
-// normal brings values of different decoders into one form.
-func normal(v any) any {
+// normalizeValue brings values of different decoders into one form.
+func normalizeValue(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		out := map[string]any{}
 		for name, value := range v {
-			out[name] = normal(value)
+			out[name] = normalizeValue(value)
 		}
 		return out
 	case []any:
 		out := []any{}
 		for _, value := range v {
-			out = append(out, normal(value))
+			out = append(out, normalizeValue(value))
 		}
 		return out
 	case []byte:
@@ -277,7 +279,7 @@ func normal(v any) any {
 	case map[string][]byte:
 		out := map[string]any{}
 		for name, value := range v {
-			out[name] = normal(value)
+			out[name] = normalizeValue(value)
 		}
 		return out
 	case string, bool:
@@ -290,14 +292,14 @@ func normal(v any) any {
 	return "number " + text
 }
 
-// meaningOf returns m in the form of normal, by the field names of the wire.
-func meaningOf(m ipc.Message) any {
-	out := structMeaning(reflect.ValueOf(m))
+// messageFields returns m in the form of normal, by the field names of the wire.
+func messageFields(m ipc.Message) any {
+	out := structFields(reflect.ValueOf(m))
 	out["type"] = m.Type()
 	return out
 }
 
-func structMeaning(v reflect.Value) map[string]any {
+func structFields(v reflect.Value) map[string]any {
 	out := map[string]any{}
 	for i := range v.NumField() {
 		field, value := v.Type().Field(i), v.Field(i)
@@ -307,12 +309,12 @@ func structMeaning(v reflect.Value) map[string]any {
 			}
 			value = value.Elem()
 		}
-		if value.IsZero() && leftOut(v, field.Name) {
+		if value.IsZero() && isOmitted(v, field.Name) {
 			continue
 		}
 		switch value.Kind() {
 		case reflect.Struct:
-			out[wireName(field.Name)] = structMeaning(value)
+			out[wireName(field.Name)] = structFields(value)
 		case reflect.String:
 			out[wireName(field.Name)] = value.String()
 		case reflect.Slice:
@@ -327,21 +329,21 @@ func structMeaning(v reflect.Value) map[string]any {
 			if value.Type().Elem().Kind() == reflect.Struct {
 				list := []any{}
 				for i := range value.Len() {
-					list = append(list, structMeaning(value.Index(i)))
+					list = append(list, structFields(value.Index(i)))
 				}
 				out[wireName(field.Name)] = list
 				continue
 			}
-			out[wireName(field.Name)] = normal(value.Interface())
+			out[wireName(field.Name)] = normalizeValue(value.Interface())
 		default:
-			out[wireName(field.Name)] = normal(value.Interface())
+			out[wireName(field.Name)] = normalizeValue(value.Interface())
 		}
 	}
 	return out
 }
 
-// leftOut says which fields are absent when zero.
-func leftOut(v reflect.Value, name string) bool {
+// isOmitted says which fields are absent when zero.
+func isOmitted(v reflect.Value, name string) bool {
 	switch name {
 	case "Mark", "Source", "Title", "Start", "Matches", "Unrun", "Variables", "Functions", "Shape", "Bytes", "Line", "Silent", "NoExit", "Display", "Meta", "Continuation":
 		return true

@@ -13,49 +13,49 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
-// A walk visits the fields of a message, once for each purpose, so that a message lists
+// A fieldVisitor visits the fields of a message, once for each purpose, so that a message lists
 // its fields in one place for all of them. After the first error it does nothing more.
-type walk struct {
-	purpose purpose
-	enc     *msgpack.Encoder // for writing
-	in      *input           // for reading
-	err     error            // the first; it names the field
-	told    *[]slog.Attr     // where fields are described
-	list                     // the current map
+type fieldVisitor struct {
+	purpose  visitPurpose
+	encoder  *msgpack.Encoder // for writing
+	reader   *payloadReader   // for reading
+	err      error            // the first; it names the field
+	attrs    *[]slog.Attr     // where fields are described
+	mapState                  // the current map
 }
 
-// A list is the state of a walk in the fields of one map.
-type list struct {
-	path  string // names the map within the message: "worker."; "" for the message itself
-	depth int    // maps around the fields
-	index int    // of the next field to visit
-	count int    // counting: fields to write
-	key   []byte // reading: the next name
-	known bool   // reading: the list has that name
-	seen  uint32 // reading: bit i is set when field i was read
+// A mapState is the state of a walk in the fields of one map.
+type mapState struct {
+	path       string // names the map within the message: "worker."; "" for the message itself
+	depth      int    // maps around the fields
+	index      int    // of the next field to visit
+	count      int    // counting: fields to write
+	key        []byte // reading: the next name
+	keyKnown   bool   // reading: the list has that name
+	seenFields uint32 // reading: bit i is set when field i was read
 }
 
-type purpose uint8
+type visitPurpose uint8
 
 const (
-	counting   purpose = iota // how many fields are there to write?
-	writing                   // append each of them
-	reading                   // take the one called key
-	completing                // all were read: are they the right ones?
-	describing                // tell what a log may have of each
+	purposeCount    visitPurpose = iota // how many fields are there to write?
+	purposeWrite                        // append each of them
+	purposeRead                         // take the one called key
+	purposeComplete                     // all were read: are they the right ones?
+	purposeDescribe                     // tell what a log may have of each
 )
 
-// A need says when a field is present.
-type need uint8
+// A presence says when a field is present.
+type presence uint8
 
 const (
-	required  need = iota
-	optional       // not written when zero; may be read as zero
-	forbidden      // because of the value of another field
+	required  presence = iota
+	optional           // not written when zero; may be read as zero
+	forbidden          // because of the value of another field
 )
 
-// fielded is a message, or an object in one.
-type fielded interface{ fields(*walk) }
+// fieldLister is a message, or an object in one.
+type fieldLister interface{ visitFields(*fieldVisitor) }
 
 var (
 	errMissing   = errors.New("missing")
@@ -66,44 +66,44 @@ var (
 	errFields    = fmt.Errorf("more than %d fields", MaxFields)
 )
 
-// write writes m as a map, or describes it.
-func (w *walk) write(m fielded) {
-	if w.purpose == describing {
-		m.fields(w)
+// writeMap writes m as a map, or describes it.
+func (w *fieldVisitor) writeMap(m fieldLister) {
+	if w.purpose == purposeDescribe {
+		m.visitFields(w)
 		return
 	}
-	w.purpose = counting
-	m.fields(w)
-	w.enc.EncodeMapLen(w.count)
-	w.purpose, w.index = writing, 0
-	m.fields(w)
+	w.purpose = purposeCount
+	m.visitFields(w)
+	w.encoder.EncodeMapLen(w.count)
+	w.purpose, w.index = purposeWrite, 0
+	m.visitFields(w)
 }
 
-// read reads m from a map.
-func (w *walk) read(m fielded) {
-	n, err := w.in.mapLen()
+// readMap reads m from a map.
+func (w *fieldVisitor) readMap(m fieldLister) {
+	n, err := w.reader.readMapLen()
 	if err == nil && n > MaxFields {
 		err = errFields
 	}
-	w.check("", err)
+	w.recordError("", err)
 	for range n {
 		if w.err != nil {
 			return
 		}
-		w.key, err = w.in.key()
-		w.check("", err)
-		w.purpose, w.index, w.known = reading, 0, false
-		m.fields(w)
-		if w.err == nil && !w.known {
-			w.check(printable(w.key), w.in.skip(w.depth))
+		w.key, err = w.reader.readKey()
+		w.recordError("", err)
+		w.purpose, w.index, w.keyKnown = purposeRead, 0, false
+		m.visitFields(w)
+		if w.err == nil && !w.keyKnown {
+			w.recordError(printableText(w.key), w.reader.skipValue(w.depth))
 		}
 	}
-	w.purpose, w.index = completing, 0
-	m.fields(w)
+	w.purpose, w.index = purposeComplete, 0
+	m.visitFields(w)
 }
 
-// check records err, if any, as an error of the field called name; "" is the map itself.
-func (w *walk) check(name string, err error) {
+// recordError records err, if any, as an error of the field called name; "" is the map itself.
+func (w *fieldVisitor) recordError(name string, err error) {
 	if err == nil || w.err != nil {
 		return
 	}
@@ -113,93 +113,93 @@ func (w *walk) check(name string, err error) {
 	}
 }
 
-// visit moves on to the field called name and reports whether its value must be written
+// visitField moves on to the field called name and reports whether its value must be written
 // or read now. present says whether an optional field would be written.
-func (w *walk) visit(name string, need need, present bool) bool {
+func (w *fieldVisitor) visitField(name string, need presence, present bool) bool {
 	if w.err != nil {
 		return false
 	}
 	bit := uint32(1) << w.index
 	w.index++
 	switch w.purpose {
-	case counting, writing:
+	case purposeCount, purposeWrite:
 		switch {
 		case need == forbidden && present:
-			w.check(name, errForbidden)
+			w.recordError(name, errForbidden)
 			return false
 		case need != required && !present:
 			return false
-		case w.purpose == counting:
+		case w.purpose == purposeCount:
 			w.count++
 			return false
 		}
-		w.enc.EncodeString(name)
+		w.encoder.EncodeString(name)
 		return true
-	case describing:
+	case purposeDescribe:
 		return need == required || present
-	case reading:
+	case purposeRead:
 		if string(w.key) != name {
 			return false
 		}
-		w.known = true
-		if w.seen&bit != 0 {
-			w.check(name, errTwice)
+		w.keyKnown = true
+		if w.seenFields&bit != 0 {
+			w.recordError(name, errTwice)
 			return false
 		}
-		w.seen |= bit
+		w.seenFields |= bit
 		return true
-	case completing:
-		switch seen := w.seen&bit != 0; {
+	case purposeComplete:
+		switch seen := w.seenFields&bit != 0; {
 		case need == required && !seen:
-			w.check(name, errMissing)
+			w.recordError(name, errMissing)
 		case need == forbidden && seen:
-			w.check(name, errForbidden)
+			w.recordError(name, errForbidden)
 		}
 		return false
 	}
 	panic("unreachable")
 }
 
-// transfer reads, writes or describes the value of the field that was just visited.
-func transfer[T any](w *walk, name string, p *T, check func(T) error,
-	read func(*input) (T, error), write func(*msgpack.Encoder, T) error,
+// transferValue reads, writes or describes the value of the field that was just visited.
+func transferValue[T any](w *fieldVisitor, name string, p *T, check func(T) error,
+	read func(*payloadReader) (T, error), write func(*msgpack.Encoder, T) error,
 ) {
 	switch w.purpose {
-	case describing:
-		w.describe(name, *p)
+	case purposeDescribe:
+		w.describeField(name, *p)
 		return
-	case reading:
-		v, err := read(w.in)
+	case purposeRead:
+		v, err := read(w.reader)
 		if err == nil {
 			err = check(v)
 		}
 		if err == nil {
 			*p = v
 		}
-		w.check(name, err)
+		w.recordError(name, err)
 		return
 	}
 	err := check(*p)
 	if err == nil {
-		err = write(w.enc, *p)
+		err = write(w.encoder, *p)
 	}
-	w.check(name, err)
+	w.recordError(name, err)
 }
 
-// tag visits the field with this known value.
-func (w *walk) tag(name, value string) {
+// visitTag visits the field with this known value.
+func (w *fieldVisitor) visitTag(name, value string) {
 	switch {
-	case !w.visit(name, required, true):
-	case w.purpose == writing:
-		w.enc.EncodeString(value)
-	case w.purpose == reading:
-		_, err := w.in.textBytes()
-		w.check(name, err)
+	case !w.visitField(name, required, true):
+	case w.purpose == purposeWrite:
+		w.encoder.EncodeString(value)
+	case w.purpose == purposeRead:
+		_, err := w.reader.readTextBytes()
+		w.recordError(name, err)
 	}
 }
 
-func (w *walk) uint(name string, p *uint64, need need, least uint64) {
-	if !w.visit(name, need, *p != 0) {
+func (w *fieldVisitor) visitUint(name string, p *uint64, need presence, least uint64) {
+	if !w.visitField(name, need, *p != 0) {
 		return
 	}
 	check := func(v uint64) error {
@@ -208,12 +208,12 @@ func (w *walk) uint(name string, p *uint64, need need, least uint64) {
 		}
 		return nil
 	}
-	transfer(w, name, p, check, (*input).uint, (*msgpack.Encoder).EncodeUint)
+	transferValue(w, name, p, check, (*payloadReader).readUint, (*msgpack.Encoder).EncodeUint)
 }
 
-// level visits an unsigned integer from 1 to 2.
-func (w *walk) level(name string, p *uint8) {
-	if !w.visit(name, required, true) {
+// visitLevel visits an unsigned integer from 1 to 2.
+func (w *fieldVisitor) visitLevel(name string, p *uint8) {
+	if !w.visitField(name, required, true) {
 		return
 	}
 	check := func(v uint64) error {
@@ -223,68 +223,68 @@ func (w *walk) level(name string, p *uint8) {
 		return nil
 	}
 	v := uint64(*p)
-	transfer(w, name, &v, check, (*input).uint, (*msgpack.Encoder).EncodeUint)
+	transferValue(w, name, &v, check, (*payloadReader).readUint, (*msgpack.Encoder).EncodeUint)
 	*p = uint8(v)
 }
 
-func (w *walk) bool(name string, p *bool, need need) {
-	if w.visit(name, need, *p) {
-		transfer(w, name, p, unchecked, (*input).bool, (*msgpack.Encoder).EncodeBool)
+func (w *fieldVisitor) visitBool(name string, p *bool, need presence) {
+	if w.visitField(name, need, *p) {
+		transferValue(w, name, p, acceptAny, (*payloadReader).readBool, (*msgpack.Encoder).EncodeBool)
 	}
 }
 
-func (w *walk) intOrNil(name string, p **int64) {
-	if !w.visit(name, optional, *p != nil) {
+func (w *fieldVisitor) visitOptionalInt(name string, p **int64) {
+	if !w.visitField(name, optional, *p != nil) {
 		return
 	}
 	if *p == nil {
 		*p = new(int64)
 	}
-	transfer(w, name, *p, unchecked, (*input).int, (*msgpack.Encoder).EncodeInt)
+	transferValue(w, name, *p, acceptAny, (*payloadReader).readInt, (*msgpack.Encoder).EncodeInt)
 }
 
-func (w *walk) number(name string, p *float64) {
-	if w.visit(name, required, true) {
-		transfer(w, name, p, finite, (*input).number, (*msgpack.Encoder).EncodeFloat64)
+func (w *fieldVisitor) visitNumber(name string, p *float64) {
+	if w.visitField(name, required, true) {
+		transferValue(w, name, p, checkFinite, (*payloadReader).readNumber, (*msgpack.Encoder).EncodeFloat64)
 	}
 }
 
-func (w *walk) numberOrNil(name string, p **float64) {
-	if !w.visit(name, optional, *p != nil) {
+func (w *fieldVisitor) visitOptionalNumber(name string, p **float64) {
+	if !w.visitField(name, optional, *p != nil) {
 		return
 	}
 	if *p == nil {
 		*p = new(float64)
 	}
-	transfer(w, name, *p, finite, (*input).number, (*msgpack.Encoder).EncodeFloat64)
+	transferValue(w, name, *p, checkFinite, (*payloadReader).readNumber, (*msgpack.Encoder).EncodeFloat64)
 }
 
-// text visits UTF-8 of at most limit bytes.
-func (w *walk) text(name string, p *string, need need, limit int) {
-	if w.visit(name, need, *p != "") {
-		transfer(w, name, p, textCheck(limit), (*input).text, (*msgpack.Encoder).EncodeString)
+// visitText visits UTF-8 of at most limit bytes.
+func (w *fieldVisitor) visitText(name string, p *string, need presence, limit int) {
+	if w.visitField(name, need, *p != "") {
+		transferValue(w, name, p, textCheck(limit), (*payloadReader).readText, (*msgpack.Encoder).EncodeString)
 	}
 }
 
-// bytes visits at most limit bytes of any value.
-func (w *walk) bytes(name string, p *[]byte, need need, limit int) {
-	if !w.visit(name, need, len(*p) > 0) {
+// visitBytes visits at most limit bytes of any value.
+func (w *fieldVisitor) visitBytes(name string, p *[]byte, need presence, limit int) {
+	if !w.visitField(name, need, len(*p) > 0) {
 		return
 	}
 	check := func(b []byte) error { return checkSize(len(b), limit, "bytes") }
-	transfer(w, name, p, check, (*input).bytes, encodeBytes)
+	transferValue(w, name, p, check, (*payloadReader).readBytes, encodeBytes)
 }
 
-// bundle visits bytes by MIME type: at most MaxTypes of them, MaxBundleBytes together.
-func (w *walk) bundle(name string, p *map[string][]byte, need need) {
-	if w.visit(name, need, len(*p) > 0) {
-		transfer(w, name, p, checkBundle, (*input).bundle, encodeBundle)
+// visitBundle visits bytes by MIME type: at most MaxTypes of them, MaxBundleBytes together.
+func (w *fieldVisitor) visitBundle(name string, p *map[string][]byte, need presence) {
+	if w.visitField(name, need, len(*p) > 0) {
+		transferValue(w, name, p, checkBundle, (*payloadReader).readBundle, encodeBundle)
 	}
 }
 
-// texts visits at most most texts of at most limit bytes each.
-func (w *walk) texts(name string, p *[]string, most, limit int) {
-	if !w.visit(name, optional, len(*p) > 0) {
+// visitTexts visits at most most texts of at most limit bytes each.
+func (w *fieldVisitor) visitTexts(name string, p *[]string, most, limit int) {
+	if !w.visitField(name, optional, len(*p) > 0) {
 		return
 	}
 	checkText := textCheck(limit)
@@ -299,119 +299,119 @@ func (w *walk) texts(name string, p *[]string, most, limit int) {
 		}
 		return nil
 	}
-	read := func(in *input) ([]string, error) { return in.texts(most) }
-	transfer(w, name, p, check, read, encodeTexts)
+	read := func(in *payloadReader) ([]string, error) { return in.readTexts(most) }
+	transferValue(w, name, p, check, read, encodeTexts)
 }
 
-// optionalEnum visits a text that is one of allowed, if it is there.
-func optionalEnum[T ~string](w *walk, name string, p *T, allowed ...T) {
-	if w.visit(name, optional, *p != "") {
-		oneOf(w, name, p, allowed)
+// visitOptionalEnum visits a text that is one of allowed, if it is there.
+func visitOptionalEnum[T ~string](w *fieldVisitor, name string, p *T, allowed ...T) {
+	if w.visitField(name, optional, *p != "") {
+		transferEnum(w, name, p, allowed)
 	}
 }
 
-// enum visits a text that is one of allowed.
-func enum[T ~string](w *walk, name string, p *T, allowed ...T) {
-	if w.visit(name, required, true) {
-		oneOf(w, name, p, allowed)
+// visitEnum visits a text that is one of allowed.
+func visitEnum[T ~string](w *fieldVisitor, name string, p *T, allowed ...T) {
+	if w.visitField(name, required, true) {
+		transferEnum(w, name, p, allowed)
 	}
 }
 
-// oneOf reads, writes or describes the enumeration that was just visited.
-func oneOf[T ~string](w *walk, name string, p *T, allowed []T) {
+// transferEnum reads, writes or describes the enumeration that was just visited.
+func transferEnum[T ~string](w *fieldVisitor, name string, p *T, allowed []T) {
 	var b []byte
-	if w.purpose == reading {
+	if w.purpose == purposeRead {
 		var err error
-		if b, err = w.in.textBytes(); err != nil {
-			w.check(name, err)
+		if b, err = w.reader.readTextBytes(); err != nil {
+			w.recordError(name, err)
 			return
 		}
 	}
 	for _, v := range allowed {
-		if w.purpose == reading && string(b) == string(v) {
+		if w.purpose == purposeRead && string(b) == string(v) {
 			*p = v
 			return
 		}
-		if w.purpose == describing && *p == v {
-			*w.told = append(*w.told, slog.String(w.path+name, string(v)))
+		if w.purpose == purposeDescribe && *p == v {
+			*w.attrs = append(*w.attrs, slog.String(w.path+name, string(v)))
 			return
 		}
-		if w.purpose == writing && *p == v {
-			w.enc.EncodeString(string(v))
+		if w.purpose == purposeWrite && *p == v {
+			w.encoder.EncodeString(string(v))
 			return
 		}
 	}
 	switch w.purpose {
-	case describing:
+	case purposeDescribe:
 		return
-	case writing:
+	case purposeWrite:
 		b = []byte(*p)
 	}
-	w.check(name, fmt.Errorf("unknown value %q", printable(b)))
+	w.recordError(name, fmt.Errorf("unknown value %q", printableText(b)))
 }
 
-func (w *walk) object(name string, m fielded) {
-	if w.visit(name, required, true) {
-		w.nested(name, m, 1)
+func (w *fieldVisitor) visitObject(name string, m fieldLister) {
+	if w.visitField(name, required, true) {
+		w.visitNested(name, m, 1)
 	}
 }
 
-// nested reads or writes an object in the field that was just visited. The object is
+// visitNested reads or writes an object in the field that was just visited. The object is
 // deeper by this many maps and arrays.
-func (w *walk) nested(name string, m fielded, deeper int) {
-	purpose, outer := w.purpose, w.list
-	w.list = list{path: w.path + name + ".", depth: w.depth + deeper}
-	if purpose == reading {
-		w.read(m)
+func (w *fieldVisitor) visitNested(name string, m fieldLister, deeper int) {
+	purpose, outer := w.purpose, w.mapState
+	w.mapState = mapState{path: w.path + name + ".", depth: w.depth + deeper}
+	if purpose == purposeRead {
+		w.readMap(m)
 	} else {
-		w.write(m)
+		w.writeMap(m)
 	}
-	w.purpose, w.list = purpose, outer
+	w.purpose, w.mapState = purpose, outer
 }
 
-func objectOrNil[T any, P interface {
+func visitOptionalObject[T any, P interface {
 	*T
-	fielded
-}](w *walk, name string, p *P, need need) {
-	if !w.visit(name, need, *p != nil) {
+	fieldLister
+}](w *fieldVisitor, name string, p *P, need presence) {
+	if !w.visitField(name, need, *p != nil) {
 		return
 	}
 	if *p == nil {
 		*p = new(T)
 	}
-	w.nested(name, *p, 1)
+	w.visitNested(name, *p, 1)
 }
 
-// objects visits at most most maps, each with the fields of T.
-func objects[T any, P interface {
+// visitObjects visits at most most maps, each with the fields of T.
+func visitObjects[T any, P interface {
 	*T
-	fielded
-}](w *walk, name string, p *[]T, most int) {
-	if !w.visit(name, optional, len(*p) > 0) {
+	fieldLister
+}](w *fieldVisitor, name string, p *[]T, most int) {
+	if !w.visitField(name, optional, len(*p) > 0) {
 		return
 	}
-	if w.purpose == describing {
-		w.describe(name, len(*p))
+	if w.purpose == purposeDescribe {
+		w.describeField(name, len(*p))
 		return
 	}
 	n, err := len(*p), error(nil)
-	if w.purpose == reading {
-		n, err = w.in.arrayLen(most)
+	if w.purpose == purposeRead {
+		n, err = w.reader.readArrayLen(most)
 	} else if err = checkSize(n, most, "entries"); err == nil {
-		err = w.enc.EncodeArrayLen(n)
+		err = w.encoder.EncodeArrayLen(n)
 	}
-	w.check(name, err)
-	if w.err == nil && w.purpose == reading && n > 0 {
+	w.recordError(name, err)
+	if w.err == nil && w.purpose == purposeRead && n > 0 {
 		*p = make([]T, n)
 	}
 	for i := 0; i < n && w.err == nil; i++ {
-		w.nested(name, P(&(*p)[i]), 2)
+		w.visitNested(name, P(&(*p)[i]), 2)
 	}
 }
 
-func unchecked[T any](T) error { return nil }
+func acceptAny[T any](T) error { return nil }
 
-func finite(v float64) error {
+func checkFinite(v float64) error {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return errNotFinite
 	}

@@ -6,7 +6,7 @@
 // The daemon sends the types in their JSON form.
 //
 //	turn, err := s.As("ada").Submit(ctx, "6 * 7")
-//	reply, err := s.Wait(ctx, turn, session.Until(45*time.Second))
+//	reply, err := s.Wait(ctx, turn, session.WaitAtMost(45*time.Second))
 //	fmt.Println(reply.Text()) // 42
 //
 // Package session/sessiontest tests an implementation.

@@ -36,11 +36,11 @@ type Error struct {
 	Kind    Kind   `json:"kind"`
 	Message string `json:"-"`
 
-	Turn  uint64        `json:"turn,omitempty"`  // KindBusy: the active turn; 0 while a worker starts
-	State *State        `json:"state,omitempty"` // KindBusy
-	For   time.Duration `json:"-"`               // KindBusy: how long it has been active
-	Wait  *Wait         `json:"wait,omitempty"`  // KindWaiting
-	Grant *Grant        `json:"grant,omitempty"` // KindUnconfirmed: what is given once a person has confirmed it
+	Turn         uint64        `json:"turn,omitempty"`  // KindBusy: the active turn; 0 while a worker starts
+	State        *State        `json:"state,omitempty"` // KindBusy
+	ActiveFor    time.Duration `json:"-"`               // KindBusy: how long it has been active
+	InputRequest *InputRequest `json:"wait,omitempty"`  // KindWaiting
+	Grant        *Grant        `json:"grant,omitempty"` // KindUnconfirmed: what is given once a person has confirmed it
 
 	Cause error `json:"-"` // the underlying error; may be nil
 }
@@ -65,8 +65,8 @@ func (e *Error) Data() map[string]any {
 	if e.State != nil {
 		data["state"] = *e.State
 	}
-	if e.Wait != nil {
-		data["wait"] = e.Wait
+	if e.InputRequest != nil {
+		data["wait"] = e.InputRequest
 	}
 	if e.Grant != nil {
 		data["grant"] = e.Grant
@@ -108,14 +108,14 @@ func KindOf(err error) Kind {
 // MaxInputBytes bounds the input of one turn, and the answer to one wait.
 const MaxInputBytes = 63 << 20
 
-// TooLarge refuses an input, or the answer to a wait, of so many bytes.
-func TooLarge(bytes int) error {
+// NewTooLargeError refuses an input, or the answer to a wait, of so many bytes.
+func NewTooLargeError(bytes int) error {
 	return Errorf(KindTooLarge, "the input is too large: it has %d bytes, and at most %d fit", bytes, MaxInputBytes)
 }
 
-// Busy refuses an input because a turn, a start or an end has been under way for d.
-func Busy(state State, turn uint64, d time.Duration) *Error {
-	e := &Error{Kind: KindBusy, State: &state, Turn: turn, For: d}
+// NewBusyError refuses an input because a turn, a start or an end has been under way for d.
+func NewBusyError(state State, turn uint64, d time.Duration) *Error {
+	e := &Error{Kind: KindBusy, State: &state, Turn: turn, ActiveFor: d}
 	if state == StateRunning {
 		e.Message = fmt.Sprintf("turn %d has been running for %.1f s", turn, d.Seconds())
 	} else {
@@ -124,13 +124,13 @@ func Busy(state State, turn uint64, d time.Duration) *Error {
 	return e
 }
 
-// Waiting refuses a new input because the active turn asks for input.
-func Waiting(w Wait) *Error {
+// NewWaitingError refuses a new input because the active turn asks for input.
+func NewWaitingError(w InputRequest) *Error {
 	if p := w.Permission; p != nil {
-		return &Error{Kind: KindWaiting, Wait: &w, Message: fmt.Sprintf("turn %d waits until a person allows or refuses: %s", w.Turn, p.Denial)}
+		return &Error{Kind: KindWaiting, InputRequest: &w, Message: fmt.Sprintf("turn %d waits until a person allows or refuses: %s", w.Turn, p.AccessDenied)}
 	}
 	if w.Form != nil {
-		return &Error{Kind: KindWaiting, Wait: &w, Message: fmt.Sprintf("turn %d waits until a person answers the server %s", w.Turn, w.Form.From)}
+		return &Error{Kind: KindWaiting, InputRequest: &w, Message: fmt.Sprintf("turn %d waits until a person answers the server %s", w.Turn, w.Form.Server)}
 	}
-	return &Error{Kind: KindWaiting, Wait: &w, Message: fmt.Sprintf("turn %d waits for input (wait %d, prompt %q)", w.Turn, w.ID, w.Prompt)}
+	return &Error{Kind: KindWaiting, InputRequest: &w, Message: fmt.Sprintf("turn %d waits for input (wait %d, prompt %q)", w.Turn, w.ID, w.Prompt)}
 }

@@ -26,15 +26,15 @@ func ExampleSession() {
 		var text string
 		var read timeline.Seq
 		for {
-			reply, err := ada.Wait(ctx, turn, &session.WaitOptions{Until: time.Minute, After: read})
+			reply, err := ada.Wait(ctx, turn, &session.WaitOptions{Timeout: time.Minute, After: read})
 			if err != nil {
 				return "", err
 			}
 			text, read = text+reply.Text(), reply.Next
-			if reply.Wait == nil {
+			if reply.InputRequest == nil {
 				return text, nil
 			}
-			if _, err := ada.Answer(ctx, reply.Wait.ID, session.Input{Data: []byte(answer + "\n")}); err != nil {
+			if _, err := ada.Answer(ctx, reply.InputRequest.ID, session.Input{Data: []byte(answer + "\n")}); err != nil {
 				return "", err
 			}
 		}
@@ -72,7 +72,7 @@ func ExampleTurnEvents() {
 				return err
 			}
 			if d, ok := e.Body.(timeline.Display); ok {
-				if mime, data, ok := d.Picture(); ok {
+				if mime, data, ok := d.ImageData(); ok {
 					show(mime, data)
 				}
 			}
@@ -89,14 +89,14 @@ func ExampleSession_deadline() {
 		if err != nil {
 			return session.Reply{}, err
 		}
-		reply, err := s.Wait(ctx, turn, session.Until(most))
+		reply, err := s.Wait(ctx, turn, session.WaitAtMost(most))
 		if err != nil || reply.Outcome != "" {
 			return reply, err
 		}
 		if _, err := s.Interrupt(ctx, turn); err != nil { // late
 			return reply, err
 		}
-		return s.Wait(ctx, turn, session.Until(most))
+		return s.Wait(ctx, turn, session.WaitAtMost(most))
 	}
 	_ = run
 }

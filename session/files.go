@@ -13,16 +13,16 @@ type File struct {
 	Modified time.Time `json:"modified"`
 }
 
-// A FilePiece is a part of a file in a session's own directory. Bytes is the size of the file at
+// A FilePart is a part of a file in a session's own directory. Bytes is the size of the file at
 // that moment: it may grow, and begins anew when it is full.
-type FilePiece struct {
-	Piece
+type FilePart struct {
+	BlobPart
 	ID string `json:"id,omitempty"` // another one means another file of that name; "" where the system does not tell
 }
 
 // CopyFile writes a file of a session to w in pieces, as long as it is at the first one. read reads
 // a piece from an offset on. A file that becomes shorter meanwhile, or another one, is an error.
-func CopyFile(w io.Writer, read func(offset int64) (FilePiece, error)) error {
+func CopyFile(w io.Writer, read func(offset int64) (FilePart, error)) error {
 	p, err := read(0)
 	first := p
 	for at := int64(0); err == nil; p, err = read(at) {

@@ -19,10 +19,10 @@ import (
 )
 
 // A Form is what a server of tools asks of a person while code calls one of its tools. A wait of
-// kind timeline.WaitForm has it. Answer takes a FormAnswer as JSON. Only a person may give it: a
+// kind timeline.InputKindForm has it. Answer takes a FormAnswer as JSON. Only a person may give it: a
 // program must never fill in a form by itself, or because a model wants it.
 type Form struct {
-	From    string `json:"from"`    // the server that asks
+	Server  string `json:"from"`    // the server that asks
 	Message string `json:"message"` // its question, without control characters but newlines
 
 	// Schema is a JSON Schema of an object whose properties are texts, numbers, truth values, and
@@ -58,8 +58,8 @@ func (a FormAnswer) Input() Input {
 	return Input{Data: data}
 }
 
-// FormAnswerOf reads what FormAnswer.Input returns. Whole numbers are int64.
-func FormAnswerOf(data []byte) (a FormAnswer, err error) {
+// ParseFormAnswer reads what FormAnswer.Input returns. Whole numbers are int64.
+func ParseFormAnswer(data []byte) (a FormAnswer, err error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
 	if err := d.Decode(&a); err != nil {
@@ -67,14 +67,14 @@ func FormAnswerOf(data []byte) (a FormAnswer, err error) {
 	}
 	for name, v := range a.Content {
 		if n, ok := v.(json.Number); ok {
-			a.Content[name] = number(n.String())
+			a.Content[name] = parseNumber(n.String())
 		}
 	}
 	return a, nil
 }
 
-// number reads a number of JSON.
-func number(text string) any {
+// parseNumber reads a number of JSON.
+func parseNumber(text string) any {
 	if i, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return i
 	}
@@ -87,50 +87,50 @@ func number(text string) any {
 
 // A Field is one thing that a form asks for.
 type Field struct {
-	Name     string
-	Title    string // one line; Name if it has none
-	About    string // one line; may be empty
-	Type     string // string, number, integer, boolean, or array, of choices
-	Required bool
-	Default  any      // nil without one
-	Choices  []Choice // if there are any, nothing else can be given
+	Name        string
+	Title       string // one line; Name if it has none
+	Description string // one line; may be empty
+	Type        string // string, number, integer, boolean, or array, of choices
+	Required    bool
+	Default     any      // nil without one
+	Choices     []Choice // if there are any, nothing else can be given
 
-	format, pattern    string
-	minText, maxText   *int
-	least, most        *float64
-	minItems, maxItems *int
+	format, pattern      string
+	minLength, maxLength *int
+	minimum, maximum     *float64
+	minItems, maxItems   *int
 }
 
 // A Choice is one value that a Field may have.
 type Choice struct{ Value, Title string }
 
 type fieldSchema struct {
-	Type        string       `json:"type"`
-	Title       string       `json:"title"`
-	Description string       `json:"description"`
-	Default     any          `json:"default"`
-	Enum        []any        `json:"enum"`
-	EnumNames   []string     `json:"enumNames"`
-	OneOf       []fieldTitle `json:"oneOf"`
-	AnyOf       []fieldTitle `json:"anyOf"`
-	Items       *fieldSchema `json:"items"`
-	Format      string       `json:"format"`
-	Pattern     string       `json:"pattern"`
-	MinLength   *int         `json:"minLength"`
-	MaxLength   *int         `json:"maxLength"`
-	Minimum     *float64     `json:"minimum"`
-	Maximum     *float64     `json:"maximum"`
-	MinItems    *int         `json:"minItems"`
-	MaxItems    *int         `json:"maxItems"`
+	Type        string        `json:"type"`
+	Title       string        `json:"title"`
+	Description string        `json:"description"`
+	Default     any           `json:"default"`
+	Enum        []any         `json:"enum"`
+	EnumNames   []string      `json:"enumNames"`
+	OneOf       []titledValue `json:"oneOf"`
+	AnyOf       []titledValue `json:"anyOf"`
+	Items       *fieldSchema  `json:"items"`
+	Format      string        `json:"format"`
+	Pattern     string        `json:"pattern"`
+	MinLength   *int          `json:"minLength"`
+	MaxLength   *int          `json:"maxLength"`
+	Minimum     *float64      `json:"minimum"`
+	Maximum     *float64      `json:"maximum"`
+	MinItems    *int          `json:"minItems"`
+	MaxItems    *int          `json:"maxItems"`
 }
 
-type fieldTitle struct {
+type titledValue struct {
 	Const any    `json:"const"`
 	Title string `json:"title"`
 }
 
-// maxFields bounds the fields of a form.
-const maxFields = 100
+// maxFormFields bounds the fields of a form.
+const maxFormFields = 100
 
 // Fields returns what the form asks for, in the order of its schema. The error names what cannot
 // be asked of a person.
@@ -163,21 +163,21 @@ func (f Form) Fields() ([]Field, error) {
 		if err := d.Decode(&one); err != nil {
 			return nil, fmt.Errorf("its field %v cannot be read: %w", name, err)
 		}
-		field, err := one.field(name.(string), slices.Contains(s.Required, name.(string))) //nolint:forcetypeassert // keys are strings
+		field, err := one.toField(name.(string), slices.Contains(s.Required, name.(string))) //nolint:forcetypeassert // keys are strings
 		if err != nil {
 			return nil, err
 		}
-		if list = append(list, field); len(list) > maxFields {
-			return nil, fmt.Errorf("it has more than %d fields", maxFields)
+		if list = append(list, field); len(list) > maxFormFields {
+			return nil, fmt.Errorf("it has more than %d fields", maxFormFields)
 		}
 	}
 	return list, nil
 }
 
-func (s *fieldSchema) field(name string, required bool) (Field, error) {
+func (s *fieldSchema) toField(name string, required bool) (Field, error) {
 	f := Field{
-		Name: name, Title: oneLine(s.Title), About: oneLine(s.Description), Type: s.Type, Required: required, Default: s.Default,
-		format: s.Format, pattern: s.Pattern, minText: s.MinLength, maxText: s.MaxLength, least: s.Minimum, most: s.Maximum,
+		Name: name, Title: oneLine(s.Title), Description: oneLine(s.Description), Type: s.Type, Required: required, Default: s.Default,
+		format: s.Format, pattern: s.Pattern, minLength: s.MinLength, maxLength: s.MaxLength, minimum: s.Minimum, maximum: s.Maximum,
 		minItems: s.MinItems, maxItems: s.MaxItems,
 	}
 	if f.Title == "" {
@@ -187,7 +187,7 @@ func (s *fieldSchema) field(name string, required bool) (Field, error) {
 	if s.Type == "array" && s.Items != nil {
 		of = s.Items
 	}
-	f.Choices = of.choices()
+	f.Choices = of.toChoices()
 	switch {
 	case !slices.Contains([]string{"string", "number", "integer", "boolean", "array"}, s.Type):
 		return f, fmt.Errorf("its field %q is of the type %q, which cannot be asked for", name, s.Type)
@@ -203,7 +203,7 @@ func (s *fieldSchema) field(name string, required bool) (Field, error) {
 	return f, nil
 }
 
-func (s *fieldSchema) choices() (list []Choice) {
+func (s *fieldSchema) toChoices() (list []Choice) {
 	for i, v := range s.Enum {
 		c := Choice{Value: fmt.Sprint(v), Title: fmt.Sprint(v)}
 		if i < len(s.EnumNames) {
@@ -224,14 +224,14 @@ func (s *fieldSchema) choices() (list []Choice) {
 	return list
 }
 
-// maxShown bounds a text of a server in one line, in characters.
-const maxShown = 300
+// maxLineChars bounds a text of a server in one line, in characters.
+const maxLineChars = 300
 
 // oneLine makes one line of a server's text, which a person reads.
 func oneLine(text string) string {
 	text = strings.Join(strings.FieldsFunc(text, func(c rune) bool { return c < ' ' || c >= 0x7f && c < 0xa0 }), " ")
-	if runes := []rune(text); len(runes) > maxShown {
-		text = string(runes[:maxShown]) + "…"
+	if runes := []rune(text); len(runes) > maxLineChars {
+		text = string(runes[:maxLineChars]) + "…"
 	}
 	return text
 }
@@ -263,20 +263,20 @@ func (f Field) Hint() string {
 	return ""
 }
 
-// Read reads what a person typed or chose. Nothing is the default, and nil if there is none.
-func (f Field) Read(text string) (value any, err error) {
+// Parse reads what a person typed or chose. Nothing is the default, and nil if there is none.
+func (f Field) Parse(text string) (value any, err error) {
 	trimmed := strings.TrimSpace(text)
 	switch {
 	case text == "" || trimmed == "" && f.Type != "string":
 		value = f.Default
 	case f.Type == "boolean":
-		value, err = truth(trimmed)
+		value, err = parseBool(trimmed)
 	case f.Type == "integer", f.Type == "number":
-		value = number(trimmed)
+		value = parseNumber(trimmed)
 	case f.Type == "array":
-		value, err = f.several(trimmed)
+		value, err = f.parseChoices(trimmed)
 	case len(f.Choices) > 0:
-		value, err = f.choice(trimmed)
+		value, err = f.parseChoice(trimmed)
 	default:
 		value = text
 	}
@@ -286,7 +286,7 @@ func (f Field) Read(text string) (value any, err error) {
 	return value, err
 }
 
-func truth(text string) (bool, error) {
+func parseBool(text string) (bool, error) {
 	switch strings.ToLower(text) {
 	case "y", "yes", "true", "on", "1":
 		return true, nil
@@ -296,8 +296,8 @@ func truth(text string) (bool, error) {
 	return false, errors.New("say yes or no")
 }
 
-// choice returns the value that a text names, by itself or by its title.
-func (f Field) choice(text string) (string, error) {
+// parseChoice returns the value that a text names, by itself or by its title.
+func (f Field) parseChoice(text string) (string, error) {
 	for _, c := range f.Choices {
 		if strings.EqualFold(text, c.Value) || strings.EqualFold(text, c.Title) {
 			return c.Value, nil
@@ -306,9 +306,9 @@ func (f Field) choice(text string) (string, error) {
 	return "", fmt.Errorf("%q is none of the choices", text)
 }
 
-func (f Field) several(text string) (list []any, err error) {
+func (f Field) parseChoices(text string) (list []any, err error) {
 	for one := range strings.SplitSeq(text, ",") {
-		value, err := f.choice(strings.TrimSpace(one))
+		value, err := f.parseChoice(strings.TrimSpace(one))
 		if err != nil {
 			return nil, err
 		}
@@ -362,10 +362,10 @@ func (f Field) checkText(text string) error {
 	}
 	n := utf8.RuneCountInString(text)
 	switch {
-	case f.minText != nil && n < *f.minText:
-		return fmt.Errorf("it has fewer than %d characters", *f.minText)
-	case f.maxText != nil && n > *f.maxText:
-		return fmt.Errorf("it has more than %d characters", *f.maxText)
+	case f.minLength != nil && n < *f.minLength:
+		return fmt.Errorf("it has fewer than %d characters", *f.minLength)
+	case f.maxLength != nil && n > *f.maxLength:
+		return fmt.Errorf("it has more than %d characters", *f.maxLength)
 	}
 	if p, err := regexp.Compile(f.pattern); err == nil && !p.MatchString(text) {
 		return fmt.Errorf("it does not match %s", oneLine(f.pattern))
@@ -394,10 +394,10 @@ func (f Field) checkText(text string) error {
 
 func (f Field) checkNumber(n float64) error {
 	switch {
-	case f.least != nil && n < *f.least:
-		return fmt.Errorf("it is less than %v", *f.least)
-	case f.most != nil && n > *f.most:
-		return fmt.Errorf("it is more than %v", *f.most)
+	case f.minimum != nil && n < *f.minimum:
+		return fmt.Errorf("it is less than %v", *f.minimum)
+	case f.maximum != nil && n > *f.maximum:
+		return fmt.Errorf("it is more than %v", *f.maximum)
 	}
 	return nil
 }
@@ -451,7 +451,7 @@ func (f Form) Check(a FormAnswer) error {
 // Question asks a person. It says who asks, because the server chooses the rest.
 func (f Form) Question() string {
 	if f.URL != "" {
-		return fmt.Sprintf("the server %s asks you to open %s: %s", f.From, timeline.Escape(oneLine(f.URL)), f.Message)
+		return fmt.Sprintf("the server %s asks you to open %s: %s", f.Server, timeline.EscapeInvisible(oneLine(f.URL)), f.Message)
 	}
-	return fmt.Sprintf("the server %s asks: %s", f.From, f.Message)
+	return fmt.Sprintf("the server %s asks: %s", f.Server, f.Message)
 }

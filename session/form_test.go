@@ -49,7 +49,7 @@ func TestForm_FieldsReadWhatAPersonTypes(t *testing.T) {
 		{"mail", "a@b.org", "a@b.org", ""}, {"mail", "a", nil, "no address of mail"}, {"seen", "2026-02-30", nil, "no date"},
 		{"colours", "red, g,red", []any{"r", "g"}, ""}, {"colours", "r,b,g", nil, "at most 2"}, {"colours", "", nil, ""},
 	} {
-		value, err := byName[one.name].Read(one.typed)
+		value, err := byName[one.name].Parse(one.typed)
 		if one.wrong != "" {
 			if err == nil || !strings.Contains(err.Error(), one.wrong) {
 				t.Errorf("%s %q: got %v, %v, want an error with %q", one.name, one.typed, value, err, one.wrong)
@@ -63,7 +63,7 @@ func TestForm_FieldsReadWhatAPersonTypes(t *testing.T) {
 func TestForm_AnAnswerThatDoesNotFitNamesAllFaults(t *testing.T) {
 	t.Parallel()
 	f := session.Form{Schema: []byte(birdSchema)}
-	a, err := session.FormAnswerOf([]byte(`{"action":"accept","content":{"kind":"x","eggs":9007199254740993,"more":1}}`))
+	a, err := session.ParseFormAnswer([]byte(`{"action":"accept","content":{"kind":"x","eggs":9007199254740993,"more":1}}`))
 	if err != nil || a.Content["eggs"] != int64(9007199254740993) {
 		t.Fatalf("got %v, %v", a, err)
 	}
@@ -72,12 +72,12 @@ func TestForm_AnAnswerThatDoesNotFitNamesAllFaults(t *testing.T) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	for _, text := range []string{`{"action":"decline"}`, `{"action":"cancel"}`, `{"action":"accept","content":{"kind":"o","name":"ada"}}`} {
-		if a, err := session.FormAnswerOf([]byte(text)); err != nil || f.Check(a) != nil {
+		if a, err := session.ParseFormAnswer([]byte(text)); err != nil || f.Check(a) != nil {
 			t.Errorf("%s: %v, %v", text, err, f.Check(a))
 		}
 	}
 	for _, text := range []string{"y\n", `{"action":"allow"}`, `{}`, `[]`, ""} {
-		if a, err := session.FormAnswerOf([]byte(text)); err == nil && f.Check(a) == nil {
+		if a, err := session.ParseFormAnswer([]byte(text)); err == nil && f.Check(a) == nil {
 			t.Errorf("%s is taken", text)
 		}
 	}
@@ -98,7 +98,7 @@ func TestForm_WhatNobodyCanBeAskedForIsNamed(t *testing.T) {
 
 func TestForm_AnAddressHidesNothing(t *testing.T) {
 	t.Parallel()
-	f := session.Form{From: "birds", URL: "https://example.org/\u202e\u2800x", Message: "log in"}
+	f := session.Form{Server: "birds", URL: "https://example.org/\u202e\u2800x", Message: "log in"}
 	if got, want := f.Question(), `the server birds asks you to open https://example.org/\u202e\u2800x: log in`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

@@ -22,13 +22,13 @@ func FollowPreparation(ctx context.Context, s Session, now Info, tell func(timel
 			if e.Generation < now.Generation {
 				continue
 			}
-			if b.Over() {
+			if b.IsDone() {
 				return nil
 			}
 			if tell != nil {
 				tell(b)
 			}
-		case timeline.GenerationEnded:
+		case timeline.WorkerExited:
 			if e.Generation >= now.Generation {
 				return nil
 			}

@@ -2,9 +2,9 @@ package session
 
 import "time"
 
-// Reached is what a session with a sandbox has had to do with one place in the network.
-type Reached struct {
-	Place       string    `json:"place"` // "example.org:443"
+// Destination is what a session with a sandbox has had to do with one place in the network.
+type Destination struct {
+	Address     string    `json:"place"` // "example.org:443"
 	Connections int       `json:"connections"`
 	Sent        int64     `json:"sent"` // bytes; those of a connection that lasts are counted by the megabyte
 	Received    int64     `json:"received"`

@@ -11,13 +11,13 @@ import (
 // event Before, and of the turn Turn; a zero field leaves it open. Of these a page has the
 // oldest, or with Backward, or with Before and no After, the newest.
 type ReadQuery struct {
-	After    timeline.Seq `json:"after,omitempty"`
-	Before   timeline.Seq `json:"before,omitempty"`
-	Turn     uint64       `json:"turn,omitempty"`
-	Backward bool         `json:"backward,omitempty"`
-	Limit    int          `json:"limit,omitempty"` // events, at most MaxReadEvents; 0 means DefaultReadEvents
-	Bytes    int64        `json:"bytes,omitempty"` // about the most of text and data, at most MaxReadBytes; 0 means that
-	Blobs    int          `json:"blobs,omitempty"` // data with more bytes is left out and named by its digest; DefaultInlineBytes at least, MaxInlineBytes at most
+	After       timeline.Seq `json:"after,omitempty"`
+	Before      timeline.Seq `json:"before,omitempty"`
+	Turn        uint64       `json:"turn,omitempty"`
+	Backward    bool         `json:"backward,omitempty"`
+	Limit       int          `json:"limit,omitempty"` // events, at most MaxReadEvents; 0 means DefaultReadEvents
+	Bytes       int64        `json:"bytes,omitempty"` // about the most of text and data, at most MaxReadBytes; 0 means that
+	InlineBytes int          `json:"blobs,omitempty"` // data with more bytes is left out and named by its digest; DefaultInlineBytes at least, MaxInlineBytes at most
 }
 
 // Bounds of a ReadQuery.
@@ -27,29 +27,29 @@ const (
 	DefaultInlineBytes, MaxInlineBytes = 4 << 10, 1 << 20
 )
 
-// A Page is a window of a session's events, in order. Lost ones are a timeline.Gap. The page
+// A EventPage is a window of a session's events, in order. Lost ones are a timeline.Gap. The page
 // after it is behind Last, and the one before it before First.
-type Page struct {
-	Events  []timeline.Event `json:"events"`
-	First   timeline.Seq     `json:"first"`             // of the events, also those of a gap; 0 without any
-	Last    timeline.Seq     `json:"last"`              //
-	Earlier bool             `json:"earlier,omitempty"` // what was asked for has events before First
-	Later   bool             `json:"later,omitempty"`   // and behind Last
-	End     timeline.Seq     `json:"end"`               // the newest event of the session
+type EventPage struct {
+	Events     []timeline.Event `json:"events"`
+	First      timeline.Seq     `json:"first"`             // of the events, also those of a gap; 0 without any
+	Last       timeline.Seq     `json:"last"`              //
+	HasEarlier bool             `json:"earlier,omitempty"` // what was asked for has events before First
+	HasLater   bool             `json:"later,omitempty"`   // and behind Last
+	End        timeline.Seq     `json:"end"`               // the newest event of the session
 }
 
-// A Piece is a part of data that a page has left out and named by its digest.
-type Piece struct {
-	Data   []byte `json:"data"` // at most MaxPieceBytes
+// A BlobPart is a part of data that a page has left out and named by its digest.
+type BlobPart struct {
+	Data   []byte `json:"data"` // at most MaxPartBytes
 	Offset int64  `json:"offset"`
 	Bytes  int64  `json:"bytes"` // of the whole data
 }
 
-// MaxPieceBytes bounds a Piece.
-const MaxPieceBytes = 1 << 20
+// MaxPartBytes bounds a Piece.
+const MaxPartBytes = 1 << 20
 
-// Whole reads all of some data that was left out of an event, in pieces.
-func Whole(ctx context.Context, s Session, b timeline.Blob) ([]byte, error) {
+// ReadBlob reads all of some data that was left out of an event, in pieces.
+func ReadBlob(ctx context.Context, s Session, b timeline.Blob) ([]byte, error) {
 	whole := make([]byte, 0, b.Bytes)
 	for int64(len(whole)) < b.Bytes {
 		p, err := s.Blob(ctx, b.Digest, int64(len(whole)), 0)
@@ -64,27 +64,27 @@ func Whole(ctx context.Context, s Session, b timeline.Blob) ([]byte, error) {
 	return whole, nil
 }
 
-// An OutlineQuery asks for summaries of turns: of those that have events behind the cursor After
+// An TurnSummariesQuery asks for summaries of turns: of those that have events behind the cursor After
 // and before the event Before, and whose number is From or more; a zero field leaves it open. Of
 // these an outline has the oldest, or with Backward, or with Before and no After, the newest.
-type OutlineQuery struct {
+type TurnSummariesQuery struct {
 	After    timeline.Seq `json:"after,omitempty"`
 	Before   timeline.Seq `json:"before,omitempty"`
 	From     uint64       `json:"from,omitempty"`
 	Backward bool         `json:"backward,omitempty"`
-	Limit    int          `json:"limit,omitempty"` // at most MaxOutlineTurns; 0 means DefaultOutlineTurns
+	Limit    int          `json:"limit,omitempty"` // at most MaxSummaries; 0 means DefaultSummaries
 }
 
-// Bounds of an OutlineQuery.
-const DefaultOutlineTurns, MaxOutlineTurns = 500, 5000
+// Bounds of an TurnSummariesQuery.
+const DefaultSummaries, MaxSummaries = 500, 5000
 
-// An Outline lists turns, and the start-ups of workers, in order. To learn what is new, ask for
+// An TurnSummaries lists turns, and the start-ups of workers, in order. To learn what is new, ask for
 // what is behind the cursor End: the turn that ran then is in the answer again.
-type Outline struct {
-	Turns   []timeline.Summary `json:"turns"`
-	Earlier bool               `json:"earlier,omitempty"` // what was asked for has turns before the first
-	Later   bool               `json:"later,omitempty"`   // and after the last
-	End     timeline.Seq       `json:"end"`               // the newest event of the session
+type TurnSummaries struct {
+	Turns      []timeline.TurnSummary `json:"turns"`
+	HasEarlier bool                   `json:"earlier,omitempty"` // what was asked for has turns before the first
+	HasLater   bool                   `json:"later,omitempty"`   // and after the last
+	End        timeline.Seq           `json:"end"`               // the newest event of the session
 }
 
 // A SearchQuery looks for lines: of the rendered output, of inputs and of answers, but not of
@@ -93,14 +93,14 @@ type SearchQuery struct {
 	Text   string `json:"text,omitempty"`   // found in upper and lower case
 	Regexp string `json:"regexp,omitempty"` // of package regexp
 	From   string `json:"from,omitempty"`   // Next of the search before; "" is the beginning
-	Limit  int    `json:"limit,omitempty"`  // matches, at most MaxFound; 0 means DefaultFound
+	Limit  int    `json:"limit,omitempty"`  // matches, at most MaxSearchMatches; 0 means DefaultSearchMatches
 }
 
 // Bounds of a SearchQuery.
-const DefaultFound, MaxFound = 100, 1000
+const DefaultSearchMatches, MaxSearchMatches = 100, 1000
 
-// Found is what a search has found so far. One search goes through about 8 MiB, or for 0.2 s.
-type Found struct {
+// SearchResult is what a search has found so far. One search goes through about 8 MiB, or for 0.2 s.
+type SearchResult struct {
 	Matches []timeline.Match `json:"matches"`
 	Next    string           `json:"next,omitempty"` // where to go on; "" when all was searched
 }
@@ -108,26 +108,26 @@ type Found struct {
 // A Tick says how a session is now, in a few bytes: it tells a front end that there is something
 // new to read.
 type Tick struct {
-	Session    string       `json:"session"`
-	LastSeq    timeline.Seq `json:"last_seq"`
-	State      State        `json:"state"`
-	Generation uint64       `json:"generation"`
-	Turn       uint64       `json:"turn"`             // the active turn, or the last one
-	Wait       *Wait        `json:"wait,omitempty"`   // set when State is StateWaiting
-	Closed     bool         `json:"closed,omitempty"` // for good; it is the last tick of the session
+	Session      string        `json:"session"`
+	LastSeq      timeline.Seq  `json:"last_seq"`
+	State        State         `json:"state"`
+	Generation   uint64        `json:"generation"`
+	Turn         uint64        `json:"turn"`             // the active turn, or the last one
+	InputRequest *InputRequest `json:"wait,omitempty"`   // set when State is StateWaiting
+	Closed       bool          `json:"closed,omitempty"` // for good; it is the last tick of the session
 }
 
-// Same reports whether two ticks say the same.
-func (t Tick) Same(u Tick) bool {
+// Equal reports whether two ticks say the same.
+func (t Tick) Equal(u Tick) bool {
 	asks := func(t Tick) timeline.Seq {
-		if t.Wait == nil {
+		if t.InputRequest == nil {
 			return 0
 		}
-		return t.Wait.ID
+		return t.InputRequest.ID
 	}
 	if asks(t) != asks(u) {
 		return false
 	}
-	t.Wait, u.Wait = nil, nil
+	t.InputRequest, u.InputRequest = nil, nil
 	return t == u
 }

@@ -39,7 +39,7 @@ type Session interface {
 
 	// SubmitSilent is like Submit, for a tool that asks behind the scenes: what its turn does
 	// leaves no trace in the runtime's history, and readers that show a session to a person or
-	// a model skip it, see timeline.Event.Unseen. It is recorded like any other turn.
+	// a model skip it, see timeline.Event.IsUnseen. It is recorded like any other turn.
 	SubmitSilent(ctx context.Context, code string) (turn uint64, err error)
 
 	// SubmitMayExit is like Submit, for a person at a terminal and for a whole program: code that
@@ -63,7 +63,7 @@ type Session interface {
 	// Permit answers one permission. A yes allows its Grant. A no is remembered: the session
 	// does not ask for the same again. ErrStale means that it is not asked for any more. The
 	// rule of Allow holds here as well.
-	Permit(ctx context.Context, id uint64, ok bool) error
+	AnswerPermission(ctx context.Context, id uint64, ok bool) error
 
 	// Wait returns when the turn has ended or asks for input, when o.Until has passed,
 	// or when ctx ends. Only the last is an error, that of ctx. Wait does not affect
@@ -95,29 +95,29 @@ type Session interface {
 	// Read reads a window of the events, in either direction, whether they are in memory or
 	// on disk. It costs what it returns, however long the session is. ErrStale means that
 	// there is no such turn.
-	Read(ctx context.Context, q ReadQuery) (Page, error)
+	Read(ctx context.Context, q ReadQuery) (EventPage, error)
 
 	// Outline says of each turn in short what it was. It reads no events, but for turns that
 	// came thousands of turns ago.
-	Outline(ctx context.Context, q OutlineQuery) (Outline, error)
+	TurnSummaries(ctx context.Context, q TurnSummariesQuery) (TurnSummaries, error)
 
 	// Blob reads data that a page has left out, by the digest that it is named with: at most
-	// limit bytes from an offset on, and MaxPieceBytes at most, which 0 means. ErrNoBlob means
+	// limit bytes from an offset on, and MaxPartBytes at most, which 0 means. ErrNoBlob means
 	// that no event of this session has it, or not any more.
-	Blob(ctx context.Context, digest string, offset int64, limit int) (Piece, error)
+	Blob(ctx context.Context, digest string, offset int64, limit int) (BlobPart, error)
 
 	// Files lists the plain files in the session's own directory, by name.
 	Files(ctx context.Context) ([]File, error)
 
 	// File reads a part of one of them: at most limit bytes from an offset on, and
-	// MaxPieceBytes at most, which 0 means. path is its name, or its whole path as a session
+	// MaxPartBytes at most, which 0 means. path is its name, or its whole path as a session
 	// tells it. An error of KindNoFile means that there is none, or that it is not a regular file of
 	// that directory.
-	File(ctx context.Context, path string, offset int64, limit int) (FilePiece, error)
+	File(ctx context.Context, path string, offset int64, limit int) (FilePart, error)
 
 	// Search finds lines of the output and of inputs, a part of the session at a time: the
 	// caller goes on from Next. Secrets are not found.
-	Search(ctx context.Context, q SearchQuery) (Found, error)
+	Search(ctx context.Context, q SearchQuery) (SearchResult, error)
 
 	// Output reads lines of the rendered output.
 	Output(ctx context.Context, q OutputQuery) (Output, error)
@@ -135,11 +135,11 @@ type Session interface {
 	// Reached lists the places in the network with which a session with a sandbox of its list of
 	// hosts has had to do, the last first. It is for the user of the session; without such a
 	// sandbox the list is empty.
-	Reached(ctx context.Context) ([]Reached, error)
+	Destinations(ctx context.Context) ([]Destination, error)
 
 	// Shown lists what a session with a sandbox sees of the home directory, and which variables it
 	// does not have. It is for the user of the session; without a sandbox, or a worker, it is empty.
-	Shown(ctx context.Context) (Shown, error)
+	Visibility(ctx context.Context) (Visibility, error)
 
 	// Resize sets the size of the worker's terminal.
 	Resize(ctx context.Context, size Size) error

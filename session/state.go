@@ -27,8 +27,8 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", uint8(s))
 }
 
-// Active reports whether a turn, or the start-up, is under way.
-func (s State) Active() bool {
+// IsActive reports whether a turn, or the start-up, is under way.
+func (s State) IsActive() bool {
 	return s == StatePreparing || s == StateStarting || s == StateRunning || s == StateWaiting
 }
 

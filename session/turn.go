@@ -18,13 +18,13 @@ import (
 // and never delays the turn.
 func TurnEvents(ctx context.Context, s Session, turn uint64) iter.Seq2[timeline.Event, error] {
 	return func(yield func(timeline.Event, error) bool) {
-		before, err := begun(ctx, s, turn)
+		before, err := waitForTurnStart(ctx, s, turn)
 		if err != nil {
 			yield(timeline.Event{}, err)
 			return
 		}
 		for e, err := range s.Events(ctx, before) {
-			if err == nil && (e.Turn != turn || e.Between) && !isGap(e) {
+			if err == nil && (e.Turn != turn || e.BetweenTurns) && !isGap(e) {
 				continue
 			}
 			if !yield(e, err) || err != nil {
@@ -37,12 +37,12 @@ func TurnEvents(ctx context.Context, s Session, turn uint64) iter.Seq2[timeline.
 	}
 }
 
-// begun waits until a turn has begun, and returns the cursor before its first event.
-func begun(ctx context.Context, s Session, turn uint64) (before timeline.Seq, err error) {
+// waitForTurnStart waits until a turn has begun, and returns the cursor before its first event.
+func waitForTurnStart(ctx context.Context, s Session, turn uint64) (before timeline.Seq, err error) {
 	if turn == 0 {
 		return 0, Errorf(KindInvalid, "turn 0: turns that have code are numbered from 1")
 	}
-	before, err = firstEvent(ctx, s, turn)
+	before, err = cursorBeforeTurn(ctx, s, turn)
 	if !errors.Is(err, ErrStale) {
 		return before, err
 	}
@@ -53,8 +53,8 @@ func begun(ctx context.Context, s Session, turn uint64) (before timeline.Seq, er
 	}
 	died := ""
 	look := func() (before timeline.Seq, known bool, err error) {
-		ended := mayBegin(ctx, s, turn, unknown)
-		if before, err = firstEvent(ctx, s, turn); !errors.Is(err, ErrStale) { // after mayBegin: it may have been quick
+		ended := queuedTurnError(ctx, s, turn, unknown)
+		if before, err = cursorBeforeTurn(ctx, s, turn); !errors.Is(err, ErrStale) { // after queuedTurnError: it may have been quick
 			return before, true, err
 		}
 		if ended != nil {
@@ -76,8 +76,8 @@ func begun(ctx context.Context, s Session, turn uint64) (before timeline.Seq, er
 				return e.Seq - 1, nil
 			}
 			continue
-		case timeline.GenerationEnded:
-			died = ": " + b.Why()
+		case timeline.WorkerExited:
+			died = ": " + b.FullReason()
 		case timeline.Gap, timeline.Notice: // it may have begun in the gap, the notice be of an interrupt
 		default:
 			continue
@@ -89,8 +89,8 @@ func begun(ctx context.Context, s Session, turn uint64) (before timeline.Seq, er
 	return 0, ErrClosed // unreachable: the events end with an error
 }
 
-// firstEvent returns the cursor before the first event of a turn. ErrStale means that it has none.
-func firstEvent(ctx context.Context, s Session, turn uint64) (before timeline.Seq, err error) {
+// cursorBeforeTurn returns the cursor before the first event of a turn. ErrStale means that it has none.
+func cursorBeforeTurn(ctx context.Context, s Session, turn uint64) (before timeline.Seq, err error) {
 	p, err := s.Read(ctx, ReadQuery{Turn: turn, Limit: 1})
 	if err == nil && len(p.Events) == 0 {
 		err = Errorf(KindStale, "turn %d has no events", turn)
@@ -98,8 +98,8 @@ func firstEvent(ctx context.Context, s Session, turn uint64) (before timeline.Se
 	return max(p.First, 1) - 1, err
 }
 
-// mayBegin returns nil for a turn that is held. unknown is the error for one that nobody knows.
-func mayBegin(ctx context.Context, s Session, turn uint64, unknown error) error {
+// queuedTurnError returns nil for a turn that is held. unknown is the error for one that nobody knows.
+func queuedTurnError(ctx context.Context, s Session, turn uint64, unknown error) error {
 	r, err := s.Wait(ctx, turn, &WaitOptions{Poll: true, HeadBytes: 1, TailBytes: 1})
 	switch {
 	case errors.Is(err, ErrStale), err == nil && r.Turn != turn:
@@ -132,7 +132,7 @@ func Copy(ctx context.Context, s Session, turn uint64, stdout, stderr io.Writer)
 		case timeline.TurnEnded:
 			return b, lost
 		case timeline.Gap:
-			lost = fmt.Errorf("session: %s of the output were lost: the events %d to %d", timeline.ByteCount(b.Bytes), b.From, b.To)
+			lost = fmt.Errorf("session: %s of the output were lost: the events %d to %d", timeline.FormatBytes(b.Bytes), b.From, b.To)
 		case timeline.Text:
 			w := stdout
 			if b.Stream == timeline.Stderr {

@@ -10,34 +10,34 @@ import (
 
 // Info describes a session at one moment.
 type Info struct {
-	Name        string        `json:"name"`
-	Language    string        `json:"language"` // "" while it is not known
-	State       State         `json:"state"`
-	Since       time.Time     `json:"since"`             // when State was reached
-	Failure     string        `json:"failure,omitempty"` // why it could not be prepared
-	With        []string      `json:"with,omitempty"`    // packages that it was asked to have
-	Generation  uint64        `json:"generation"`
-	Turn        uint64        `json:"turn"`           // the active turn, or the last one
-	Running     time.Duration `json:"-"`              // how long the active turn has run; 0 when none does. running_ms in JSON
-	Wait        *Wait         `json:"wait,omitempty"` // set when State is StateWaiting
-	Prompt      string        `json:"prompt,omitempty"`
-	Opened      time.Time     `json:"opened"`
-	PID         int           `json:"pid,omitempty"` // of the worker; 0 when there is none
-	MemoryBytes int64         `json:"memory_bytes,omitempty"`
-	Runtime     string        `json:"runtime,omitempty"` // its version; "" until the worker is ready
-	Executable  string        `json:"executable,omitempty"`
-	Why         string        `json:"why,omitempty"`         // how Executable was chosen
-	Notice      string        `json:"notice,omitempty"`      // a warning about that choice; see workers.Spec
-	Dir         string        `json:"dir,omitempty"`         // the workers' directory
-	Sandbox     string        `json:"sandbox,omitempty"`     // what confines it; "" when nothing does
-	HeldBy      string        `json:"held_by,omitempty"`     // the mechanism that its user accepted in place of namespaces, if its worker has that
-	Given       []Grant       `json:"given,omitempty"`       // what persons gave it beside that; see Session.Allow
-	Limits      string        `json:"limits,omitempty"`      // in words; "" when there are none
-	OutputPath  string        `json:"output_path,omitempty"` // the rendered transcript; "" when there is none
-	Lost        string        `json:"lost,omitempty"`        // the transcript of an earlier session of this name whose program was killed
-	LastSeq     timeline.Seq  `json:"last_seq"`
-	Watchers    int           `json:"watchers"`         // in a daemon
-	Writer      string        `json:"writer,omitempty"` // the holder of the keyboard, in a daemon
+	Name              string        `json:"name"`
+	Language          string        `json:"language"` // "" while it is not known
+	State             State         `json:"state"`
+	StateSince        time.Time     `json:"since"`             // when State was reached
+	PreparationError  string        `json:"failure,omitempty"` // why it could not be prepared
+	Packages          []string      `json:"with,omitempty"`    // packages that it was asked to have
+	Generation        uint64        `json:"generation"`
+	Turn              uint64        `json:"turn"`           // the active turn, or the last one
+	TurnElapsed       time.Duration `json:"-"`              // how long the active turn has run; 0 when none does. running_ms in JSON
+	InputRequest      *InputRequest `json:"wait,omitempty"` // set when State is StateWaiting
+	Prompt            string        `json:"prompt,omitempty"`
+	OpenedAt          time.Time     `json:"opened"`
+	PID               int           `json:"pid,omitempty"` // of the worker; 0 when there is none
+	MemoryBytes       int64         `json:"memory_bytes,omitempty"`
+	RuntimeVersion    string        `json:"runtime,omitempty"` // its version; "" until the worker is ready
+	Executable        string        `json:"executable,omitempty"`
+	ExecutableSource  string        `json:"why,omitempty"`         // how Executable was chosen
+	Notice            string        `json:"notice,omitempty"`      // a warning about that choice; see workers.Spec
+	Dir               string        `json:"dir,omitempty"`         // the workers' directory
+	Sandbox           string        `json:"sandbox,omitempty"`     // what confines it; "" when nothing does
+	AcceptedMechanism string        `json:"held_by,omitempty"`     // the mechanism that its user accepted in place of namespaces, if its worker has that
+	Grants            []Grant       `json:"given,omitempty"`       // what persons gave it beside that; see Session.Allow
+	Limits            string        `json:"limits,omitempty"`      // in words; "" when there are none
+	OutputPath        string        `json:"output_path,omitempty"` // the rendered transcript; "" when there is none
+	CrashedTranscript string        `json:"lost,omitempty"`        // the transcript of an earlier session of this name whose program was killed
+	LastSeq           timeline.Seq  `json:"last_seq"`
+	Watchers          int           `json:"watchers"`         // in a daemon
+	WriteLockHolder   string        `json:"writer,omitempty"` // the holder of the keyboard, in a daemon
 
 	// Continuation is the prompt for the further lines of an input, where it is not the usual one of
 	// the language.
@@ -49,62 +49,62 @@ func (i Info) Confinement() string {
 	switch {
 	case i.Sandbox == "":
 		return "full"
-	case i.HeldBy != "":
-		return i.Sandbox + " (held by " + i.HeldBy + " only)"
+	case i.AcceptedMechanism != "":
+		return i.Sandbox + " (held by " + i.AcceptedMechanism + " only)"
 	}
 	return i.Sandbox
 }
 
-type plainInfo Info
+type infoFields Info
 
-type wireInfo struct {
-	plainInfo
+type infoJSON struct {
+	infoFields
 	RunningMS int64 `json:"running_ms,omitempty"`
 }
 
 // MarshalJSON writes Running as whole milliseconds.
 func (i Info) MarshalJSON() ([]byte, error) {
-	return json.Marshal(wireInfo{plainInfo(i), i.Running.Milliseconds()})
+	return json.Marshal(infoJSON{infoFields(i), i.TurnElapsed.Milliseconds()})
 }
 
 // UnmarshalJSON reverses MarshalJSON.
 func (i *Info) UnmarshalJSON(b []byte) error {
-	var w wireInfo
+	var w infoJSON
 	if err := json.Unmarshal(b, &w); err != nil {
 		return err
 	}
-	*i = Info(w.plainInfo)
-	i.Running = time.Duration(w.RunningMS) * time.Millisecond
+	*i = Info(w.infoFields)
+	i.TurnElapsed = time.Duration(w.RunningMS) * time.Millisecond
 	return nil
 }
 
-// A Wait says that the active turn asks for standard input, or of a person: for a permission, or
+// A InputRequest says that the active turn asks for standard input, or of a person: for a permission, or
 // with the form of a server of tools.
-type Wait struct {
-	ID       timeline.Seq      `json:"id"`
-	Turn     uint64            `json:"turn"`
-	Prompt   string            `json:"prompt"`
-	Kind     timeline.WaitKind `json:"kind"`
-	Secret   bool              `json:"secret,omitempty"`   // the answer must not be shown or logged
-	Terminal bool              `json:"terminal,omitempty"` // a program reads the terminal; the runtime did not ask
-	Reader   string            `json:"reader,omitempty"`   // Terminal: that program's name
+type InputRequest struct {
+	ID       timeline.Seq       `json:"id"`
+	Turn     uint64             `json:"turn"`
+	Prompt   string             `json:"prompt"`
+	Kind     timeline.InputKind `json:"kind"`
+	Secret   bool               `json:"secret,omitempty"`   // the answer must not be shown or logged
+	Terminal bool               `json:"terminal,omitempty"` // a program reads the terminal; the runtime did not ask
+	Reader   string             `json:"reader,omitempty"`   // Terminal: that program's name
 
-	Permission *Permission `json:"permission,omitempty"` // set when Kind is timeline.WaitPermission
-	Form       *Form       `json:"form,omitempty"`       // set when Kind is timeline.WaitForm
+	Permission *PermissionRequest `json:"permission,omitempty"` // set when Kind is timeline.InputKindPermission
+	Form       *Form              `json:"form,omitempty"`       // set when Kind is timeline.InputKindForm
 }
 
-// OfPerson reports whether only a person may decide about the wait.
-func (w *Wait) OfPerson() bool { return w.Permission != nil || w.Form != nil }
+// NeedsUser reports whether only a person may decide about the wait.
+func (w *InputRequest) NeedsUser() bool { return w.Permission != nil || w.Form != nil }
 
-// A Denial is what is refused to code, by its sandbox or because nobody has allowed a call.
-type Denial = timeline.Denied
+// A AccessDenied is what is refused to code, by its sandbox or because nobody has allowed a call.
+type AccessDenied = timeline.AccessDenied
 
-// A Permission is asked for what the sandbox refuses to a program, or for a function of the host
-// that nobody has allowed. The program or function is held until a person has decided. A wait of kind timeline.WaitPermission has it. The ID never repeats in a
+// A PermissionRequest is asked for what the sandbox refuses to a program, or for a function of the host
+// that nobody has allowed. The program or function is held until a person has decided. A wait of kind timeline.InputKindPermission has it. The ID never repeats in a
 // session. A call that begins again after an interrupt asks under its former ID.
-type Permission struct {
+type PermissionRequest struct {
 	ID uint64 `json:"id"`
-	Denial
+	AccessDenied
 	// Grant would let the call go on.
 	Grant Grant `json:"grant"`
 	// Wider would, too, and other calls with it. It is nil if there is no such right.
@@ -112,15 +112,15 @@ type Permission struct {
 }
 
 // Question asks a person, in one line.
-func (p Permission) Question() string {
+func (p PermissionRequest) Question() string {
 	if p.Call != "" {
 		kind := ""
 		if p.Destructive {
 			kind = ", which its server marks as destructive"
 		}
-		return fmt.Sprintf("code wants to %s%s. Allow it?", p.Denial, kind)
+		return fmt.Sprintf("code wants to %s%s. Allow it?", p.AccessDenied, kind)
 	}
-	return fmt.Sprintf("the sandbox holds a call of code: %s. Allow it to %s?", p.Denial, timeline.Granted{Read: p.Grant.Read, Write: p.Grant.Write, Host: p.Grant.Host})
+	return fmt.Sprintf("the sandbox holds a call of code: %s. Allow it to %s?", p.AccessDenied, timeline.AccessGranted{Read: p.Grant.Read, Write: p.Grant.Write, Host: p.Grant.Host})
 }
 
 // A Grant is a right that a person gives to a session. Read, Write and Host are for one with a
@@ -149,7 +149,7 @@ type Input struct {
 // WaitOptions bound a Wait and its reply.
 type WaitOptions struct {
 	// Until bounds the wait; 0 means that only ctx does.
-	Until time.Duration
+	Timeout time.Duration
 
 	// Poll makes Wait return at once.
 	Poll bool
@@ -162,7 +162,7 @@ type WaitOptions struct {
 	After timeline.Seq
 
 	// HeadBytes and TailBytes bound the text and images in the reply; the part between
-	// them is one timeline.Elided. 0 means DefaultReplyBytes each. A daemon has its own
+	// them is one timeline.Omitted. 0 means DefaultReplyBytes each. A daemon has its own
 	// bounds.
 	HeadBytes, TailBytes int
 }
@@ -170,36 +170,36 @@ type WaitOptions struct {
 // DefaultReplyBytes bounds each half of a reply, in bytes.
 const DefaultReplyBytes = 64 << 10
 
-// Until returns options for a wait of at most d.
-func Until(d time.Duration) *WaitOptions { return &WaitOptions{Until: d} }
+// WaitAtMost returns options for a wait of at most d.
+func WaitAtMost(d time.Duration) *WaitOptions { return &WaitOptions{Timeout: d} }
 
 // A Reply holds what happened between a caller's cursor and now.
 type Reply struct {
-	Session     string           `json:"session"`
-	Generation  uint64           `json:"generation"`
-	Turn        uint64           `json:"turn"`
-	State       State            `json:"state"`
-	Outcome     timeline.Outcome `json:"outcome,omitempty"` // of Turn; "" while it runs
-	Wait        *Wait            `json:"wait,omitempty"`    // set when State is StateWaiting
-	Prompt      string           `json:"prompt,omitempty"`  // the prompt that the runtime would show now
-	Elapsed     time.Duration    `json:"-"`                 // elapsed_ms in JSON
-	Calling     []Calling        `json:"calling,omitempty"` // functions of the host that run
-	OutputBytes int64            `json:"output_bytes"`      // text that Turn has written so far
-	Events      []timeline.Event `json:"events"`
-	Next        timeline.Seq     `json:"next"` // the caller's new cursor
+	Session      string           `json:"session"`
+	Generation   uint64           `json:"generation"`
+	Turn         uint64           `json:"turn"`
+	State        State            `json:"state"`
+	Outcome      timeline.Outcome `json:"outcome,omitempty"` // of Turn; "" while it runs
+	InputRequest *InputRequest    `json:"wait,omitempty"`    // set when State is StateWaiting
+	Prompt       string           `json:"prompt,omitempty"`  // the prompt that the runtime would show now
+	Elapsed      time.Duration    `json:"-"`                 // elapsed_ms in JSON
+	PendingCalls []PendingCall    `json:"calling,omitempty"` // functions of the host that run
+	OutputBytes  int64            `json:"output_bytes"`      // text that Turn has written so far
+	Events       []timeline.Event `json:"events"`
+	Next         timeline.Seq     `json:"next"` // the caller's new cursor
 }
 
-// Calling is a function of the host that code in the session has called, and that runs.
-type Calling struct {
-	Name  string    `json:"name"`
-	Open  int       `json:"open"`  // how many calls of it run
-	Since time.Time `json:"since"` // since when at least one did
+// PendingCall is a function of the host that code in the session has called, and that runs.
+type PendingCall struct {
+	Name    string    `json:"name"`
+	Running int       `json:"open"`  // how many calls of it run
+	Since   time.Time `json:"since"` // since when at least one did
 }
 
-type plainReply Reply
+type replyFields Reply
 
-type wireReply struct {
-	plainReply
+type replyJSON struct {
+	replyFields
 	ElapsedMS int64 `json:"elapsed_ms"`
 }
 
@@ -208,16 +208,16 @@ func (r Reply) MarshalJSON() ([]byte, error) {
 	if r.Events == nil {
 		r.Events = []timeline.Event{}
 	}
-	return json.Marshal(wireReply{plainReply(r), r.Elapsed.Milliseconds()})
+	return json.Marshal(replyJSON{replyFields(r), r.Elapsed.Milliseconds()})
 }
 
 // UnmarshalJSON reverses MarshalJSON.
 func (r *Reply) UnmarshalJSON(b []byte) error {
-	var w wireReply
+	var w replyJSON
 	if err := json.Unmarshal(b, &w); err != nil {
 		return err
 	}
-	*r = Reply(w.plainReply)
+	*r = Reply(w.replyFields)
 	r.Elapsed = time.Duration(w.ElapsedMS) * time.Millisecond
 	return nil
 }

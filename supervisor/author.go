@@ -50,7 +50,7 @@ func (a authored) Allow(ctx context.Context, g session.Grant) error {
 	return a.allowAs(ctx, a.author, g)
 }
 
-func (a authored) Permit(ctx context.Context, id uint64, ok bool) error {
+func (a authored) AnswerPermission(ctx context.Context, id uint64, ok bool) error {
 	return a.permitAs(ctx, a.author, id, ok)
 }
 

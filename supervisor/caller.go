@@ -35,7 +35,7 @@ func CallerOf(ctx context.Context) Caller {
 // where nobody can be asked, such as between turns, and when ctx ends.
 func (c Caller) MayCall(ctx context.Context, with string, destructive bool) bool {
 	s := c.Session
-	what := timeline.Denied{Op: "call", Call: c.Function, Destructive: destructive, With: briefly(s.log.Hidden(with), maxWith)}
+	what := timeline.AccessDenied{Op: "call", Call: c.Function, Destructive: destructive, Detail: briefly(s.log.Redact(with), maxWith)}
 	return s.hold(ctx, c.Generation, func(id uint64) { s.m.refusedOrHeld(id, what, session.Grant{Call: what.Call}) }).ok
 }
 
@@ -45,7 +45,7 @@ func (c Caller) Progress(progress, total float64, message string) {
 	s.mu.Lock()
 	defer s.unlock()
 	if s.m.generation == c.Generation && s.m.turn != nil && s.m.turn.id == c.Turn && c.Turn > 0 {
-		s.m.record(timeline.Progress{Progress: progress, Total: total, Message: briefly(s.log.Hidden(message), maxWith)})
+		s.m.record(timeline.Progress{Progress: progress, Total: total, Message: briefly(s.log.Redact(message), maxWith)})
 	}
 }
 
@@ -99,13 +99,13 @@ func Covers(pattern, function string, destructive bool) bool {
 	return ok && err == nil && !destructive
 }
 
-func coversCall(pattern string, d timeline.Denied) bool {
+func coversCall(pattern string, d timeline.AccessDenied) bool {
 	return pattern != "" && d.Call != "" && Covers(pattern, d.Call, d.Destructive)
 }
 
 // widerThan returns the right for all functions of a group; nil if that is not enough for the
 // call.
-func widerThan(d timeline.Denied) *session.Grant {
+func widerThan(d timeline.AccessDenied) *session.Grant {
 	group, _, found := strings.Cut(d.Call, ".")
 	if !found || d.Destructive {
 		return nil

@@ -25,8 +25,8 @@ const (
 // keepCompiled has the code of a worker in a sandbox compiled for later ones, once it is ready and
 // unless that has been done. The end of the worker ends it.
 func (s *Session) keepCompiled(w *worker, spec *workers.Spec) {
-	c := spec.Compile
-	if c == nil || !spec.Sandbox.Confines() || w.heldBy != "" || c.Kept() {
+	c := spec.Compilation
+	if c == nil || !spec.Sandbox.Confines() || w.heldBy != "" || c.HasResult() {
 		return
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -42,13 +42,13 @@ func (s *Session) keepCompiled(w *worker, spec *workers.Spec) {
 		return
 	}
 	_, _, err := s.preparations.join(ctx, workers.Preparation{
-		Key:   "compile\x00" + c.Key,
-		Limit: compileTime,
-		Make: func(ctx context.Context, _ func(workers.Progress)) (workers.Made, error) {
-			if c.Kept() {
-				return workers.Made{}, nil
+		Key:     "compile\x00" + c.Key,
+		Timeout: compileTime,
+		Run: func(ctx context.Context, _ func(workers.Progress)) (workers.PreparationResult, error) {
+			if c.HasResult() {
+				return workers.PreparationResult{}, nil
 			}
-			return workers.Made{}, s.compile(ctx, spec)
+			return workers.PreparationResult{}, s.compile(ctx, spec)
 		},
 	}, compileTime, func(workers.Progress) {})
 	if err != nil && ctx.Err() == nil {
@@ -82,8 +82,8 @@ func (s *Session) compile(ctx context.Context, spec *workers.Spec) error {
 	if err := writeFiles(files, spec.Files); err != nil {
 		return err
 	}
-	c := spec.Compile
-	box, err := confinementOf(&workers.Spec{Path: c.Path, Dir: files, Sandbox: &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, Quiet: true}}, &s.o, "", state, files)
+	c := spec.Compilation
+	box, err := confinementOf(&workers.Spec{Path: c.Path, Dir: files, Sandbox: &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, NoNotice: true}}, &s.o, "", state, files)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (s *Session) compile(ctx context.Context, spec *workers.Spec) error {
 	if err != nil {
 		return err
 	}
-	return c.Keep(name, code)
+	return c.SaveResult(name, code)
 }
 
 // newFile returns the one file of a directory that is not among those.
@@ -136,7 +136,7 @@ func newFile(dir string, known map[string][]byte) (name string, content []byte, 
 	defer f.Close()
 	content, err = io.ReadAll(io.LimitReader(f, maxCompiled+1))
 	if err == nil && len(content) > maxCompiled {
-		err = fmt.Errorf("%s has more than %s", name, workers.Bytes(maxCompiled))
+		err = fmt.Errorf("%s has more than %s", name, workers.FormatBytes(maxCompiled))
 	}
 	return name, content, err
 }

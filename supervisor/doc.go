@@ -7,7 +7,7 @@
 //		defer sup.Close()
 //		s, _ := sup.Open(ctx, "main", python.Spec(python.Options{}))
 //		turn, _ := s.Submit(ctx, "6 * 7")
-//		reply, _ := s.Wait(ctx, turn, session.Until(45*time.Second))
+//		reply, _ := s.Wait(ctx, turn, session.WaitAtMost(45*time.Second))
 //		fmt.Println(reply.Text()) // 42
 //	}
 //

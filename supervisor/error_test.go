@@ -42,7 +42,7 @@ func TestOpenErrors(t *testing.T) {
 			"a zero byte":                      {func(s *workers.Spec) { s.Args = append(s.Args, "a\x00b") }, session.KindSpec},
 			"an option out of bounds":          {func(s *workers.Spec) { *s = python.Spec(python.Options{ImageDPI: -1}) }, session.KindSpec},
 			"a Python that is not there":       {func(s *workers.Spec) { *s = python.Spec(python.Options{Path: "/no/such/python"}) }, session.KindSpec},
-			"a compilation that keeps nothing": {func(s *workers.Spec) { s.Compile = &workers.Compilation{} }, session.KindSpec},
+			"a compilation that keeps nothing": {func(s *workers.Spec) { s.Compilation = &workers.Compilation{} }, session.KindSpec},
 			"no Python on this machine":        {func(s *workers.Spec) { *s = nowhere }, session.KindStart},
 			"a program that is none":           {func(s *workers.Spec) { s.Path = file }, session.KindStart},
 		} {
@@ -83,11 +83,11 @@ func TestOpenErrors(t *testing.T) {
 			t.Error("a function without a Call passes")
 		}
 		spec := fake(nil)
-		spec.Prepare = []workers.Preparation{{Key: "x", Make: func(_ context.Context, report func(workers.Progress)) (workers.Made, error) {
+		spec.Preparations = []workers.Preparation{{Key: "x", Run: func(_ context.Context, report func(workers.Progress)) (workers.PreparationResult, error) {
 			report(workers.Progress{Done: 1})
-			return workers.Made{}, nil
+			return workers.PreparationResult{}, nil
 		}}}
-		if _, err := spec.Prepared(t.Context(), nil); err != nil {
+		if _, err := spec.RunPreparations(t.Context(), nil); err != nil {
 			t.Error(err)
 		}
 	})
@@ -99,12 +99,12 @@ func TestFirstReply(t *testing.T) {
 		t.Parallel()
 		s := open(t, nil, fake(&fakeworker.Options{Start: "prompt"}))
 		r, err := s.Wait(limited(t), 0, nil)
-		if err != nil || r.Wait == nil {
+		if err != nil || r.InputRequest == nil {
 			t.Fatalf("got %+v, %v", r, err)
 		}
 		s.Notify("the first")
 		s.Notify("the second")
-		if _, err := s.Answer(limited(t), r.Wait.ID, session.Input{Data: []byte("yes\n")}); err != nil {
+		if _, err := s.Answer(limited(t), r.InputRequest.ID, session.Input{Data: []byte("yes\n")}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.Wait(limited(t), 0, nil); err != nil {

@@ -41,7 +41,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	reply, err := s.Wait(ctx, turn, session.Until(45*time.Second))
+	reply, err := s.Wait(ctx, turn, session.WaitAtMost(45*time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -64,8 +64,8 @@ func ExampleSession_Answer() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Printf("it asks %q\n", reply.Wait.Prompt)
-	if _, err := s.Answer(ctx, reply.Wait.ID, session.Input{Data: []byte("Ann\n")}); err != nil {
+	fmt.Printf("it asks %q\n", reply.InputRequest.Prompt)
+	if _, err := s.Answer(ctx, reply.InputRequest.ID, session.Input{Data: []byte("Ann\n")}); err != nil {
 		log.Fatal(err)
 	}
 	reply, err = s.Wait(ctx, turn, &session.WaitOptions{After: reply.Next})

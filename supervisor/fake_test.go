@@ -318,12 +318,12 @@ func now(t *testing.T, s *Session, turn uint64) session.Reply {
 }
 
 // report returns how the last worker ended.
-func report(t *testing.T, s *Session) timeline.GenerationEnded {
+func report(t *testing.T, s *Session) timeline.WorkerExited {
 	t.Helper()
 	synctest.Wait()
-	var last timeline.GenerationEnded
-	for _, e := range s.Log().Since(0) {
-		if end, ok := e.Body.(timeline.GenerationEnded); ok {
+	var last timeline.WorkerExited
+	for _, e := range s.Log().EventsSince(0) {
+		if end, ok := e.Body.(timeline.WorkerExited); ok {
 			last = end
 		}
 	}

@@ -26,11 +26,11 @@ func TestSession_AWorkerThatMayNotAskEarlyIsEnded(t *testing.T) {
 		t.Skipf("this system does not show who reads the terminal: %v", err)
 	}
 	spec := fake(&fakeworker.Options{Start: "early"})
-	spec.EarlyInput = "it was kept out"
+	spec.EarlyInputError = "it was kept out"
 	s := open(t, nil, spec)
 	r := waitUntilReady(t, s)
-	if ended := find[timeline.GenerationEnded](t, r.Events); ended.Reason != "worker failed: it was kept out" || r.Wait != nil {
-		t.Errorf("got %+v, wait %v", ended, r.Wait)
+	if ended := find[timeline.WorkerExited](t, r.Events); ended.Reason != "worker failed: it was kept out" || r.InputRequest != nil {
+		t.Errorf("got %+v, wait %v", ended, r.InputRequest)
 	}
 }
 
@@ -56,11 +56,11 @@ func TestSession_WorkerThatFailsIsReportedAndReplaced(t *testing.T) {
 			if r.Outcome != "ended" || r.State != session.StateEnded {
 				t.Fatalf("got %q, %v: %q", r.Outcome, r.State, r.Text())
 			}
-			report := find[timeline.GenerationEnded](t, r.Events)
+			report := find[timeline.WorkerExited](t, r.Events)
 			if !strings.Contains(report.Reason, want) {
 				t.Errorf("got %q, want %q in it", report.Reason, want)
 			}
-			if end, _ := r.End(); end.Code != report.Code || end.Signal != report.Signal || strings.HasPrefix(code, "crash") && end.Signal == "" {
+			if end, _ := r.End(); end.Code != report.ExitCode || end.Signal != report.Signal || strings.HasPrefix(code, "crash") && end.Signal == "" {
 				t.Errorf("the turn ended with %+v, the worker with %+v", end, report)
 			}
 			turn, r := submit(t, s, "print again")
@@ -79,7 +79,7 @@ func TestSession_WaitSeesHowAWorkerEndedByItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := waitUntilReady(t, s)
-	if r.State != session.StateEnded || find[timeline.GenerationEnded](t, r.Events).Code != 3 {
+	if r.State != session.StateEnded || find[timeline.WorkerExited](t, r.Events).ExitCode != 3 {
 		t.Errorf("got %v, %q", r.State, r.Text())
 	}
 }
@@ -104,8 +104,8 @@ func TestSession_WorkerThatNeverStartsProperlyIsReported(t *testing.T) {
 				t.Fatalf("got %q, %v", r.Outcome, r.State)
 			}
 			// The held input never ran, so its own reply begins before the report.
-			all := s.Log().Since(0)
-			if report := find[timeline.GenerationEnded](t, all); !strings.Contains(report.Reason, want) {
+			all := s.Log().EventsSince(0)
+			if report := find[timeline.WorkerExited](t, all); !strings.Contains(report.Reason, want) {
 				t.Errorf("got %q, want %q in it", report.Reason, want)
 			}
 		})
@@ -119,7 +119,7 @@ func TestSession_StartUpThatPrintsIsHarmless(t *testing.T) {
 	if r.Outcome != "ok" || !strings.HasSuffix(text(r.Events), "x\n") {
 		t.Errorf("got %q, %q", r.Outcome, text(r.Events))
 	}
-	if all := text(s.Log().Since(0)); all != "profile\nx\n" {
+	if all := text(s.Log().EventsSince(0)); all != "profile\nx\n" {
 		t.Errorf("got %q", all)
 	}
 }
@@ -137,8 +137,8 @@ func TestSession_KilledWorkerIsReportedInEveryState(t *testing.T) {
 				}
 			}
 			kill(t, pid)
-			e := until(t, s, 0, func(e timeline.Event) bool { _, ok := e.Body.(timeline.GenerationEnded); return ok })
-			if report := e.Body.(timeline.GenerationEnded); report.Reason != "killed by SIGKILL" || report.Clean {
+			e := until(t, s, 0, func(e timeline.Event) bool { _, ok := e.Body.(timeline.WorkerExited); return ok })
+			if report := e.Body.(timeline.WorkerExited); report.Reason != "killed by SIGKILL" || report.Clean {
 				t.Errorf("got %+v", report)
 			}
 			gone(t, pid)

@@ -20,7 +20,7 @@ func (s *Session) Files(context.Context) ([]session.File, error) {
 }
 
 // File implements session.Session.
-func (s *Session) File(_ context.Context, path string, offset int64, limit int) (session.FilePiece, error) {
+func (s *Session) File(_ context.Context, path string, offset int64, limit int) (session.FilePart, error) {
 	if offset == 0 { // those who go on read what was there
 		s.log.Sync()
 	}
@@ -31,7 +31,7 @@ func (s *Session) File(_ context.Context, path string, offset int64, limit int) 
 func (l LostSession) Files() ([]session.File, error) { return filesIn(l.dir) }
 
 // File reads a part of a file that is kept of the session, as session.Session has it.
-func (l LostSession) File(path string, offset int64, limit int) (session.FilePiece, error) {
+func (l LostSession) File(path string, offset int64, limit int) (session.FilePart, error) {
 	return pieceIn(l.dir, path, offset, limit)
 }
 
@@ -58,9 +58,9 @@ func filesIn(dir string) ([]session.File, error) {
 
 // pieceIn reads a part of a file of a session's directory. Code of the session may have put
 // anything there, so a link is not followed and a pipe not waited for.
-func pieceIn(dir, path string, offset int64, limit int) (session.FilePiece, error) {
-	var none session.FilePiece
-	limit, err := bounded("limit", limit, session.MaxPieceBytes, session.MaxPieceBytes)
+func pieceIn(dir, path string, offset int64, limit int) (session.FilePart, error) {
+	var none session.FilePart
+	limit, err := bounded("limit", limit, session.MaxPartBytes, session.MaxPartBytes)
 	if err != nil {
 		return none, err
 	}
@@ -77,7 +77,7 @@ func pieceIn(dir, path string, offset int64, limit int) (session.FilePiece, erro
 	if err != nil && !errors.Is(err, io.EOF) { // it became shorter
 		return none, noFile(err, "%s cannot be read: %v", path, errors.Unwrap(err))
 	}
-	return session.FilePiece{Piece: session.Piece{Data: data[:n], Offset: offset, Bytes: size}, ID: fileID(f)}, nil
+	return session.FilePart{BlobPart: session.BlobPart{Data: data[:n], Offset: offset, Bytes: size}, ID: fileID(f)}, nil
 }
 
 // openIn opens a plain file of a session's directory.

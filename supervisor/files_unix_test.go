@@ -28,7 +28,7 @@ func filled(t *testing.T, size int) (dir, path string) {
 // copied copies the file, and calls between before each piece but the first.
 func copied(dir string, between func()) (string, error) {
 	var b strings.Builder
-	err := session.CopyFile(&b, func(offset int64) (session.FilePiece, error) {
+	err := session.CopyFile(&b, func(offset int64) (session.FilePart, error) {
 		if offset > 0 {
 			between()
 		}
@@ -87,7 +87,7 @@ func TestFiles_APieceIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, err := pieceIn(dir, path, 1<<20, 0)
-	if err != nil || len(p.Data) != session.MaxPieceBytes || p.Offset != 1<<20 || p.Bytes != 100<<20 {
+	if err != nil || len(p.Data) != session.MaxPartBytes || p.Offset != 1<<20 || p.Bytes != 100<<20 {
 		t.Errorf("got %d bytes at %d of %d, %v", len(p.Data), p.Offset, p.Bytes, err)
 	}
 	if p, err := pieceIn(dir, "file", 200<<20, 0); err != nil || len(p.Data) != 0 || p.Bytes != 100<<20 {
@@ -95,7 +95,7 @@ func TestFiles_APieceIsBounded(t *testing.T) {
 	}
 	for _, bad := range []func() error{
 		func() error { _, err := pieceIn(dir, "file", -1, 0); return err },
-		func() error { _, err := pieceIn(dir, "file", 0, session.MaxPieceBytes+1); return err },
+		func() error { _, err := pieceIn(dir, "file", 0, session.MaxPartBytes+1); return err },
 		func() error { _, err := pieceIn(dir, "file", 0, -1); return err },
 	} {
 		if err := bad(); session.KindOf(err) != session.KindInvalid {

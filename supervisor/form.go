@@ -31,7 +31,7 @@ func (c Caller) Ask(ctx context.Context, f session.Form) (session.FormAnswer, er
 		return session.FormAnswer{}, errors.New("its schema is too large for a form")
 	}
 	s := c.Session
-	f.From, f.Message = shownText(f.From), shownText(s.log.Hidden(briefly(f.Message, maxFormMessage)))
+	f.Server, f.Message = shownText(f.Server), shownText(s.log.Redact(briefly(f.Message, maxFormMessage)))
 	v := s.hold(ctx, c.Generation, func(id uint64) { s.m.askForm(id, c.Turn, f) })
 	if v.form.Action == "" {
 		v.form.Action = session.FormCancel
@@ -46,14 +46,14 @@ func shownText(text string) string {
 			return -1
 		}
 		return c
-	}, timeline.Plain(text))
+	}, timeline.TerminalText(text))
 }
 
 // askForm puts a form to a person under a number, or declines it.
 func (m *machine) askForm(id, turn uint64, f session.Form) {
 	running := (m.phase == phaseRunning || m.phase == phaseWaiting) && m.turn.id > 0 && m.turn.id == turn
 	if !running || m.turn.forms == maxForms {
-		m.notice("the server %s asks, and nobody can be asked now, so it was declined: %s", f.From, f.Message)
+		m.notice("the server %s asks, and nobody can be asked now, so it was declined: %s", f.Server, f.Message)
 		m.effect(effect{do: doPermit, call: id, form: session.FormAnswer{Action: session.FormDecline}})
 		return
 	}
@@ -63,8 +63,8 @@ func (m *machine) askForm(id, turn uint64, f session.Form) {
 	}
 	m.turn.forms++
 	m.asked = append(m.asked, ask{
-		Wait: session.Wait{Turn: m.turn.id, Prompt: f.Question(), Kind: timeline.WaitForm, Form: &f},
-		call: id,
+		InputRequest: session.InputRequest{Turn: m.turn.id, Prompt: f.Question(), Kind: timeline.InputKindForm, Form: &f},
+		call:         id,
 	})
 	m.serve()
 }
@@ -74,11 +74,11 @@ func (m *machine) fill(a ask, in session.Input) error {
 	answer := session.FormAnswer{Action: session.FormCancel}
 	if !in.EOF || len(in.Data) > 0 {
 		var err error
-		if answer, err = session.FormAnswerOf(in.Data); err == nil {
+		if answer, err = session.ParseFormAnswer(in.Data); err == nil {
 			err = a.Form.Check(answer)
 		}
 		if err != nil {
-			return &session.Error{Kind: session.KindInvalid, Wait: &a.Wait, Message: "the form of the server " + a.Form.From + " was not answered: " + err.Error(), Cause: err}
+			return &session.Error{Kind: session.KindInvalid, InputRequest: &a.InputRequest, Message: "the form of the server " + a.Form.Server + " was not answered: " + err.Error(), Cause: err}
 		}
 	}
 	if answer.Action != session.FormAccept {

@@ -141,7 +141,7 @@ func checkFunctions(list []Function) (map[string]*function, []byte, error) {
 		byName[f.fullName()] = &function{f, params}
 		told = append(told, entry)
 	}
-	document, err := ipc.EncodeDocument(told)
+	document, err := ipc.EncodeValue(told)
 	if err == nil && len(document) > maxFunctionBytes {
 		err = fmt.Errorf("their docs and schemas have %d bytes: at most %d fit", len(document), maxFunctionBytes)
 	}
@@ -200,7 +200,7 @@ func checkFunction(f Function) (ipc.Object, *schema, error) {
 		if part.text == nil {
 			continue
 		}
-		v, err := ipc.DocumentFromJSON(part.text)
+		v, err := ipc.ValueFromJSON(part.text)
 		if _, isObject := v.(ipc.Object); err == nil && !isObject {
 			err = errors.New("it is not an object")
 		}
@@ -334,13 +334,13 @@ func (f *functions) take() []timeline.Call {
 const maxCalling = 20
 
 // calling returns which functions run, in the order of their first calls.
-func (f *functions) calling() []session.Calling {
+func (f *functions) calling() []session.PendingCall {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var list []session.Calling
+	var list []session.PendingCall
 	for _, t := range f.tallies {
 		if t.open > 0 && len(list) < maxCalling {
-			list = append(list, session.Calling{Name: t.Name, Open: t.open, Since: t.begun})
+			list = append(list, session.PendingCall{Name: t.Name, Running: t.open, Since: t.begun})
 		}
 	}
 	return list
@@ -461,7 +461,7 @@ func (w *worker) run(ctx context.Context, f *function, one *call, refusal error)
 
 // call calls the function with the arguments of a document.
 func (f *function) call(ctx context.Context, document []byte) (any, error) {
-	decoded, err := ipc.DecodeDocument(document)
+	decoded, err := ipc.DecodeValue(document)
 	args, ok := decoded.(map[string]any)
 	switch {
 	case err != nil:
@@ -508,13 +508,13 @@ func (w *worker) finish(one *call, value any, err error, refused bool) {
 // encodeResult returns the document for the caller, in pieces; it is an error if failed.
 func encodeResult(value any, err error) (pieces [][]byte, failed bool) {
 	if err == nil {
-		if b, ok := value.([]byte); ok && len(b) > resultPart && len(b) < ipc.MaxDocumentBytes-16 {
-			return [][]byte{ipc.BytesHead(len(b)), b}, false // not copied
+		if b, ok := value.([]byte); ok && len(b) > resultPart && len(b) < ipc.MaxValueBytes-16 {
+			return [][]byte{ipc.BytesHeader(len(b)), b}, false // not copied
 		}
 		var document []byte
-		document, err = ipc.EncodeDocument(value)
-		if err == nil && len(document) > ipc.MaxDocumentBytes {
-			err = fmt.Errorf("it has %d bytes, at most %d are allowed", len(document), ipc.MaxDocumentBytes)
+		document, err = ipc.EncodeValue(value)
+		if err == nil && len(document) > ipc.MaxValueBytes {
+			err = fmt.Errorf("it has %d bytes, at most %d are allowed", len(document), ipc.MaxValueBytes)
 		}
 		if err == nil {
 			return [][]byte{document}, false
@@ -529,7 +529,7 @@ func encodeResult(value any, err error) (pieces [][]byte, failed bool) {
 	} else if errors.Is(err, context.DeadlineExceeded) {
 		name = "TimeoutError"
 	}
-	document, _ := ipc.EncodeDocument(ipc.Object{{Name: "name", Value: briefly(name, ipc.MaxBriefBytes)}, {Name: "message", Value: briefly(message, ipc.MaxTextBytes)}})
+	document, _ := ipc.EncodeValue(ipc.Object{{Name: "name", Value: briefly(name, ipc.MaxBriefBytes)}, {Name: "message", Value: briefly(message, ipc.MaxTextBytes)}})
 	return [][]byte{document}, true
 }
 

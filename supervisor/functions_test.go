@@ -137,7 +137,7 @@ func TestFunction_AWorkerOfBadMannersEndsOrIsIgnored(t *testing.T) {
 // ends are the reasons for which workers ended.
 func ends(events []timeline.Event) (reasons []string) {
 	for _, e := range events {
-		if b, ok := e.Body.(timeline.GenerationEnded); ok {
+		if b, ok := e.Body.(timeline.WorkerExited); ok {
 			reasons = append(reasons, b.Reason)
 		}
 	}
@@ -215,12 +215,12 @@ func TestFunction_AReplyNamesTheCallsThatRun(t *testing.T) {
 	}
 	<-started
 	r, err := s.Wait(t.Context(), turn, &session.WaitOptions{Poll: true})
-	if err != nil || len(r.Calling) != 1 || r.Calling[0].Name != "slow" || r.Calling[0].Open != 1 || r.Calling[0].Since.Before(before) {
-		t.Errorf("the reply says %+v, %v", r.Calling, err)
+	if err != nil || len(r.PendingCalls) != 1 || r.PendingCalls[0].Name != "slow" || r.PendingCalls[0].Running != 1 || r.PendingCalls[0].Since.Before(before) {
+		t.Errorf("the reply says %+v, %v", r.PendingCalls, err)
 	}
 	started <- true
-	if r, err = s.Wait(t.Context(), turn, nil); err != nil || len(r.Calling) != 0 {
-		t.Errorf("after its end the reply says %+v, %v", r.Calling, err)
+	if r, err = s.Wait(t.Context(), turn, nil); err != nil || len(r.PendingCalls) != 0 {
+		t.Errorf("after its end the reply says %+v, %v", r.PendingCalls, err)
 	}
 }
 

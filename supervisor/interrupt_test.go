@@ -83,7 +83,7 @@ func TestInterrupt_DropsAHeldInput(t *testing.T) {
 	if _, r := submit(t, s, "print runs"); text(r.Events) != "runs\n" {
 		t.Errorf("got %q", text(r.Events))
 	}
-	for _, e := range s.Log().Since(0) {
+	for _, e := range s.Log().EventsSince(0) {
 		if x, ok := e.Body.(timeline.Text); ok && strings.Contains(string(x.Data), "never") {
 			t.Error("the dropped input ran")
 		}
@@ -99,7 +99,7 @@ func TestWait_AHeldInputIsToldHowLongTheStartUpTakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	const waited = 20 * time.Millisecond
-	r, err := s.Wait(limited(t), turn, session.Until(waited))
+	r, err := s.Wait(limited(t), turn, session.WaitAtMost(waited))
 	if err != nil || r.State != session.StateStarting || r.Elapsed < waited {
 		t.Errorf("got %v since %s, %v, after %s at least", r.State, r.Elapsed, err, waited)
 	}
@@ -188,17 +188,17 @@ func TestInterrupt_AfterOneThatLedToAWaitGoesFurther(t *testing.T) {
 		r = await(t, s, turn)
 	}
 	again()
-	if _, err := s.Answer(t.Context(), r.Wait.ID, session.Input{Data: []byte("next\n")}); err != nil {
+	if _, err := s.Answer(t.Context(), r.InputRequest.ID, session.Input{Data: []byte("next\n")}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, s, r.Wait.ID, func(e timeline.Event) bool { _, ok := e.Body.(timeline.Wait); return ok })
+	until(t, s, r.InputRequest.ID, func(e timeline.Event) bool { _, ok := e.Body.(timeline.InputRequested); return ok })
 	again()
 	interrupt(t, s, turn)
 	if r := await(t, s, turn); r.Outcome != "interrupted" {
 		t.Errorf("got %q", r.Outcome)
 	}
 	var levels []int
-	for _, e := range s.Log().Since(0) {
+	for _, e := range s.Log().EventsSince(0) {
 		if x, ok := e.Body.(timeline.Interrupt); ok {
 			levels = append(levels, x.Level)
 		}

@@ -101,7 +101,7 @@ func (k *keeper) keep(w *worker) {
 	if !w.proc.staged || k.all == (amount{}) && l.Memory == 0 && l.Processes == 0 {
 		return
 	}
-	w.ward = &ward{w: w, limits: l, noMemory: w.s.spec.NoMemory, enough: w.s.spec.EnoughMemory}
+	w.ward = &ward{w: w, limits: l, noMemory: w.s.spec.OutOfMemoryWords, enough: w.s.spec.NotOutOfMemoryWords}
 	k.mu.Lock()
 	k.wards = append(k.wards, w.ward)
 	k.mu.Unlock()
@@ -250,16 +250,16 @@ func (d *ward) enforce(all, total amount) {
 	d.w.proc.Allow(d.usage, a)
 	if n := d.usage.Killed; n > d.lost && d.limits.Memory > 0 {
 		d.lost = n
-		d.w.met(timeline.Limit{What: timeline.LimitMemory, Used: host.FarBeyond(d.limits.Memory), Max: d.limits.Memory, Did: timeline.LimitEnded, Program: "a program"})
+		d.w.met(timeline.Limit{Kind: timeline.LimitMemory, Used: host.FarBeyond(d.limits.Memory), Max: d.limits.Memory, Step: timeline.LimitEnded, Program: "a program"})
 	}
 	if most == 0 {
 		return
 	}
-	met := timeline.Limit{What: timeline.LimitMemory, Used: used, Max: most, All: whole, Did: timeline.LimitWarned}
+	met := timeline.Limit{Kind: timeline.LimitMemory, Used: used, Max: most, AllSessions: whole, Step: timeline.LimitWarned}
 	switch {
 	case d.mustEnd(used, most):
 		d.killed = time.Now()
-		met.Did = timeline.LimitEnded
+		met.Step = timeline.LimitEnded
 		if met.Program = d.w.proc.EndLargest(d.usage, used-most); met.Program != "" {
 			d.w.met(met)
 			return
@@ -296,7 +296,7 @@ func (d *ward) forks(all, total int) (may host.Forks, whole bool) {
 	if all > 0 && !d.rested && !d.ended.Load() && (most == 0 || all-total < most-used) {
 		used, most, whole = total, all, true
 	}
-	met := timeline.Limit{What: timeline.LimitProcesses, Used: int64(used), Max: int64(most), All: whole, Did: timeline.LimitRefused}
+	met := timeline.Limit{Kind: timeline.LimitProcesses, Used: int64(used), Max: int64(most), AllSessions: whole, Step: timeline.LimitRefused}
 	over := used - most
 	switch {
 	case most == 0 || over < 0:
@@ -311,7 +311,7 @@ func (d *ward) forks(all, total int) (may host.Forks, whole bool) {
 			over = over*d.usage.Tasks/used + 1 // other sessions lose their part
 		}
 		d.w.proc.EndNewest(d.usage, over)
-		met.Did = timeline.LimitEnded
+		met.Step = timeline.LimitEnded
 		d.w.met(met)
 	case !d.full:
 		d.w.met(met)
@@ -377,7 +377,7 @@ func (w *worker) rests(e *ipc.RuntimeError) {
 	d.rested = true
 	w.s.keeper.lookAt(d)
 	if bound := w.s.keeper.mostMemory(d.limits); lacked && bound > 0 {
-		w.met(timeline.Limit{What: timeline.LimitMemory, Used: d.peak, Max: bound, All: bound != d.limits.Memory, Did: timeline.LimitRefused})
+		w.met(timeline.Limit{Kind: timeline.LimitMemory, Used: d.peak, Max: bound, AllSessions: bound != d.limits.Memory, Step: timeline.LimitRefused})
 	}
 }
 

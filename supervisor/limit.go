@@ -45,7 +45,7 @@ func (m *machine) overtime() {
 }
 
 func (m *machine) turnOver() timeline.Limit {
-	return timeline.Limit{What: timeline.LimitTurn, Max: int64(m.turnLimit), Did: timeline.LimitInterrupted}
+	return timeline.Limit{Kind: timeline.LimitTurn, Max: int64(m.turnLimit), Step: timeline.LimitInterrupted}
 }
 
 // dueAt is when wake has something to do; zero for never.

@@ -14,7 +14,7 @@ import (
 
 // limitsMet returns the limits that a session has met, as its readers see them.
 func limitsMet(s *Session) (met []string) {
-	for _, e := range s.Log().Since(0) {
+	for _, e := range s.Log().EventsSince(0) {
 		if l, ok := e.Body.(timeline.Limit); ok {
 			met = append(met, l.String())
 		}
@@ -94,7 +94,7 @@ func TestTurnLimit_TheTimeOfAWaitDoesNotCount(t *testing.T) {
 		if r.State != session.StateWaiting {
 			t.Fatalf("got %s", r.State)
 		}
-		if _, err := s.Answer(t.Context(), r.Wait.ID, session.Input{Data: []byte("a\n")}); err != nil {
+		if _, err := s.Answer(t.Context(), r.InputRequest.ID, session.Input{Data: []byte("a\n")}); err != nil {
 			t.Fatal(err)
 		}
 		p.later(4*time.Minute - time.Millisecond)
@@ -111,7 +111,7 @@ func TestTurnLimit_TheTimeOfAWaitDoesNotCount(t *testing.T) {
 
 const gigabyte = 1 << 30
 
-var oneGigabyte = workers.Spec{Limits: workers.Limits{Memory: gigabyte}, NoMemory: []string{"MemoryError"}, EnoughMemory: []string{"Parser"}}
+var oneGigabyte = workers.Spec{Limits: workers.Limits{Memory: gigabyte}, OutOfMemoryWords: []string{"MemoryError"}, NotOutOfMemoryWords: []string{"Parser"}}
 
 // uses sets the memory that the worker uses.
 func (p *fakeProcess) uses(bytes int64) { p.change(func() { p.usage.Memory = bytes }) }

@@ -39,13 +39,13 @@ func logNoStart(log *slog.Logger, err error) {
 }
 
 // logEnd logs a worker's end. One that was not requested is a warning.
-func logEnd(log *slog.Logger, end timeline.GenerationEnded) {
+func logEnd(log *slog.Logger, end timeline.WorkerExited) {
 	level := slog.LevelWarn
 	if end.Clean {
 		level = slog.LevelInfo
 	}
-	args := []any{"why", end.Reason, "code", end.Code, "signal", end.Signal}
-	if end.Unready {
+	args := []any{"why", end.Reason, "code", end.ExitCode, "signal", end.Signal}
+	if end.NeverReady {
 		args = append(args, "said", end.Message) // no user code has run
 	}
 	log.Log(context.Background(), level, "a worker ended", args...)

@@ -96,13 +96,13 @@ func TestLost_TranscriptIsKeptAndTheNextSessionSaysSo(t *testing.T) {
 		}
 		defer s.Close(t.Context())
 		waitUntilReady(t, s)
-		if got := infoOf(s).Lost; got != "" && got != lost[0].OutputPath {
+		if got := infoOf(s).CrashedTranscript; got != "" && got != lost[0].OutputPath {
 			t.Errorf("its output is in %q", got)
 		}
 		for _, input := range inputs {
 			submit(t, s, input)
 		}
-		return notices(s.Log().Since(0))
+		return notices(s.Log().EventsSince(0))
 	}
 	if got := said("other", "") + said("main", dir); got != "" {
 		t.Errorf("a session that has nothing to do with it says %q", got)
@@ -119,7 +119,7 @@ func TestLost_TranscriptIsKeptAndTheNextSessionSaysSo(t *testing.T) {
 	if err = errors.Join(err, sup.Rename(warm, "main")); err != nil {
 		t.Fatal(err)
 	}
-	if got := notices(warm.Log().Since(0)); !strings.Contains(got, "program recover main") {
+	if got := notices(warm.Log().EventsSince(0)); !strings.Contains(got, "program recover main") {
 		t.Errorf("a warm one says %q", got)
 	}
 	if err := warm.Close(t.Context()); err != nil {
@@ -389,7 +389,7 @@ func TestLost_ManyStartAtOnce(t *testing.T) {
 				found <- err.Error()
 				return
 			}
-			found <- infoOf(s).Lost
+			found <- infoOf(s).CrashedTranscript
 			<-asked
 			_ = sup.Close()
 		})

@@ -87,10 +87,10 @@ type machine struct {
 type life struct {
 	ready             *ipc.WorkerReady // nil until the worker is ready
 	userHandlesSigint bool
-	cause             error                    // why the worker has to end; nil without a fault
-	end               *ipc.SessionEnd          // its last frame
-	endInterrupted    bool                     // and then it was interrupted
-	died              timeline.GenerationEnded // how it has ended, for the turn that ends with it
+	cause             error                 // why the worker has to end; nil without a fault
+	end               *ipc.SessionEnd       // its last frame
+	endInterrupted    bool                  // and then it was interrupted
+	died              timeline.WorkerExited // how it has ended, for the turn that ends with it
 }
 
 // An effect is one action that the session takes for its machine, while it holds its lock.
@@ -157,7 +157,7 @@ func (m *machine) event(body timeline.Body) timeline.Event {
 	if m.turn != nil {
 		e.Turn, e.Silent = m.turn.id, m.turn.silent
 	} else {
-		e.Turn, e.Between = m.lastTurn, true
+		e.Turn, e.BetweenTurns = m.lastTurn, true
 	}
 	return e
 }
@@ -186,7 +186,7 @@ func (m *machine) refusal() error {
 			return nil
 		}
 	case phaseWaiting:
-		return session.Waiting(m.shown.Wait)
+		return session.NewWaitingError(m.shown.InputRequest)
 	case phaseClosing, phaseClosed:
 		return session.ErrClosed
 	}
@@ -198,7 +198,7 @@ func (m *machine) busy() error {
 	if m.turn != nil {
 		turn, begun = m.turn.id, m.turn.started
 	}
-	return session.Busy(m.phase.state(), turn, time.Since(begun))
+	return session.NewBusyError(m.phase.state(), turn, time.Since(begun))
 }
 
 // submit takes an input and returns its number. Without a worker, the caller has to start one.
@@ -209,7 +209,7 @@ func (m *machine) submit(t *turn, known map[string]bool) (number uint64, err err
 	}
 	m.lastTurn++
 	t.id, t.number = m.lastTurn, m.lastTurn
-	t.before, t.startSeq = m.log.Last(), m.log.Last()
+	t.before, t.startSeq = m.log.LastSeq(), m.log.LastSeq()
 	if m.fresh {
 		t.startSeq = m.startSeq
 	}
@@ -261,15 +261,15 @@ func (m *machine) start(worker string, prepare bool) {
 	}
 	m.generation++
 	m.rung = ""
-	m.fresh, m.startSeq = true, m.log.Last()
+	m.fresh, m.startSeq = true, m.log.LastSeq()
 	m.turn = &turn{before: m.startSeq, started: time.Now()}
-	m.record(timeline.GenerationStarted{Worker: worker})
+	m.record(timeline.WorkerStarted{Worker: worker})
 }
 
 // prepared handles the end of the preparation: the caller can launch the worker now.
 func (m *machine) prepared(done int64, notices []string) {
 	m.record(timeline.Preparation{Done: done, Total: done})
-	m.startSeq = m.log.Last() // replies leave the preparation out
+	m.startSeq = m.log.LastSeq() // replies leave the preparation out
 	for _, n := range notices {
 		m.notice("%s", n)
 	}
@@ -286,7 +286,7 @@ func (m *machine) launched() {
 }
 
 // notLaunched handles that no process started in this generation.
-func (m *machine) notLaunched(report timeline.GenerationEnded) {
+func (m *machine) notLaunched(report timeline.WorkerExited) {
 	m.record(report)
 	m.finishTurn(timeline.OutcomeEnded, nil, "")
 	m.dropHeld(timeline.OutcomeEnded)
@@ -305,7 +305,7 @@ func (m *machine) begin(t *turn) {
 	}
 	m.told, m.untold = nil, 0
 	m.lastLine = m.lastLine[:0]
-	m.record(timeline.TurnStarted{Input: clip(t.input, timeline.MaxInputBytes), Bytes: len(t.input), Author: t.author})
+	m.record(timeline.TurnStarted{Input: clip(t.input, timeline.MaxInputBytes), InputBytes: len(t.input), Author: t.author})
 	m.move(phaseSending)
 	if m.heard {
 		m.heard = false
@@ -356,7 +356,7 @@ func (m *machine) finishTurn(outcome timeline.Outcome, e *ipc.RuntimeError, prom
 		if e != nil {
 			ended.Name, ended.Message = e.Name, e.Message
 		} else if outcome == timeline.OutcomeEnded {
-			ended.Message, ended.Code, ended.Signal = m.died.Why(), m.died.Code, m.died.Signal
+			ended.Message, ended.Code, ended.Signal = m.died.FullReason(), m.died.ExitCode, m.died.Signal
 		}
 		m.record(ended)
 	}
@@ -412,7 +412,7 @@ func (m *machine) act(f ipc.Message) (output timeline.Event, wrong error) {
 	case ipc.Display:
 		return m.output(timeline.Display{Data: f.Data, Meta: f.Meta, ID: f.ID, Update: f.Update, Result: f.Kind == ipc.DisplayResult, Title: f.Title}, nil), nil
 	case ipc.Clear:
-		return m.output(timeline.Clear{Wait: f.Wait}, nil), nil
+		return m.output(timeline.OutputCleared{Wait: f.Wait}, nil), nil
 	case ipc.SessionEnd:
 		m.sessionEnd(f)
 		return output, nil
@@ -475,7 +475,7 @@ func (m *machine) idle(f ipc.Idle) error {
 	if m.turn == nil || m.turn.id != f.Turn {
 		return fmt.Errorf("idle names turn %d, which is not active", f.Turn)
 	}
-	m.prompt, m.more = m.log.Hidden(f.Prompt), m.log.Hidden(f.Continuation)
+	m.prompt, m.more = m.log.Redact(f.Prompt), m.log.Redact(f.Continuation)
 	if f.Unrun > 0 {
 		m.notice("%s", unrun(f))
 	}
@@ -558,7 +558,7 @@ func (m *machine) stop(to phase) (busy bool) {
 		}
 		return false
 	}
-	busy = m.phase != phaseIdle && m.end == nil && (m.shown == nil || m.shown.Terminal || m.shown.OfPerson())
+	busy = m.phase != phaseIdle && m.end == nil && (m.shown == nil || m.shown.Terminal || m.shown.NeedsUser())
 	m.stopRetries()
 	m.refuseHeld()
 	m.move(to)
@@ -569,8 +569,8 @@ func (m *machine) stop(to phase) (busy bool) {
 func (m *machine) isStopped() bool { return m.phase == phaseStopping || m.phase == phaseClosing }
 
 // exited handles the death of the worker. It completes the report about it.
-func (m *machine) exited(report timeline.GenerationEnded) timeline.GenerationEnded {
-	report.Unready = m.turn != nil && m.turn.id == 0 && !m.isStopped()
+func (m *machine) exited(report timeline.WorkerExited) timeline.WorkerExited {
+	report.NeverReady = m.turn != nil && m.turn.id == 0 && !m.isStopped()
 	next := phaseEnded
 	switch {
 	case m.phase == phaseClosing:
@@ -589,7 +589,7 @@ func (m *machine) exited(report timeline.GenerationEnded) timeline.GenerationEnd
 	}
 	m.died = report
 	m.finishTurn(timeline.OutcomeEnded, nil, "")
-	if end := m.record(report); !report.Unready {
+	if end := m.record(report); !report.NeverReady {
 		m.lost = []timeline.Event{end}
 	}
 	m.dropHeld(timeline.OutcomeEnded)
@@ -661,7 +661,7 @@ func (m *machine) sendInterrupt(t *turn, author string) timeline.Seq {
 		m.leave(now)
 		for _, a := range m.asked {
 			if a.Permission != nil {
-				t.stopped = append(t.stopped, a.Permission.Denial)
+				t.stopped = append(t.stopped, a.Permission.AccessDenied)
 			}
 		}
 		m.dropWaits()

@@ -123,7 +123,7 @@ func TestInterrupt_SecondOneIsOfLevelTwoUnlessSomethingWasAnswered(t *testing.T)
 		"it led to a question, which was answered": {func(t *testing.T, s *Session, p *fakeProcess, turn uint64) {
 			p.say(ipc.StdinWait{Turn: turn, Wait: asks, Prompt: "(db) ", Kind: ipc.WaitDebugger, Want: ipc.WantLine})
 			p.later(time.Minute)
-			if _, err := s.Answer(t.Context(), now(t, s, turn).Wait.ID, session.Input{Data: []byte("n\n")}); err != nil {
+			if _, err := s.Answer(t.Context(), now(t, s, turn).InputRequest.ID, session.Input{Data: []byte("n\n")}); err != nil {
 				t.Error(err)
 			}
 		}, 1},
@@ -154,7 +154,7 @@ func TestInterrupt_ImpatienceReachesLevelTwoAfterASecond(t *testing.T) {
 			interruptAside(t, s, turn)
 		}
 		var levels []int
-		for _, e := range s.Log().Since(0) {
+		for _, e := range s.Log().EventsSince(0) {
 			if x, ok := e.Body.(timeline.Interrupt); ok {
 				levels = append(levels, x.Level)
 			}
@@ -171,16 +171,16 @@ func TestInterrupt_WhatWasAskedBeforeItsAcknowledgementIsVoid(t *testing.T) {
 		turn, result := interrupted(t, s, p)
 		ask := ipc.StdinWait{Turn: turn, Wait: 1, Prompt: "old? ", Kind: ipc.WaitLine, Want: ipc.WantLine}
 		p.say(ask)
-		if r := now(t, s, turn); r.Wait != nil {
-			t.Errorf("got wait %+v, asked before the acknowledgement", r.Wait)
+		if r := now(t, s, turn); r.InputRequest != nil {
+			t.Errorf("got wait %+v, asked before the acknowledgement", r.InputRequest)
 		}
 		ask.Prompt = "new? "
 		p.say(ipc.InterruptAck{Turn: turn, Seq: 1, Result: ipc.InterruptPending}, ask)
 		if got := <-result; got != session.InterruptWaiting {
 			t.Errorf("got %q", got)
 		}
-		if r := now(t, s, turn); r.Wait == nil || r.Wait.Prompt != "new? " {
-			t.Errorf("got wait %+v", r.Wait)
+		if r := now(t, s, turn); r.InputRequest == nil || r.InputRequest.Prompt != "new? " {
+			t.Errorf("got wait %+v", r.InputRequest)
 		}
 	})
 }
@@ -193,19 +193,19 @@ func TestInterrupt_AReaderThatItStruckIsNotAskedForWhileItEnds(t *testing.T) {
 		turn := submit(t, s, "cat")
 		p.change(func() { p.reading = []host.Reader{{Key: "cat", Command: "cat"}} })
 		p.later(time.Second)
-		if r := now(t, s, turn); r.Wait == nil || r.Wait.Reader != "cat" {
-			t.Fatalf("got wait %+v", r.Wait)
+		if r := now(t, s, turn); r.InputRequest == nil || r.InputRequest.Reader != "cat" {
+			t.Fatalf("got wait %+v", r.InputRequest)
 		}
 		go func() { _, _ = s.Interrupt(t.Context(), turn) }()
 		p.later(ms)
 		p.say(ipc.InterruptAck{Turn: turn, Seq: 1, Result: ipc.InterruptPending})
 		p.later(90 * ms)
-		if r := now(t, s, turn); r.Wait != nil {
-			t.Errorf("got wait %+v of a reader that may end", r.Wait)
+		if r := now(t, s, turn); r.InputRequest != nil {
+			t.Errorf("got wait %+v of a reader that may end", r.InputRequest)
 		}
 		p.later(time.Second)
-		if r := now(t, s, turn); r.Wait == nil || r.Wait.Reader != "cat" {
-			t.Errorf("got wait %+v of a reader that goes on", r.Wait)
+		if r := now(t, s, turn); r.InputRequest == nil || r.InputRequest.Reader != "cat" {
+			t.Errorf("got wait %+v of a reader that goes on", r.InputRequest)
 		}
 		p.say(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeInterrupted, Prompt: "> "})
 	})
@@ -223,12 +223,12 @@ func TestInterrupt_AReaderIsNotAskedForBeforeTheSignalIsSent(t *testing.T) {
 		p.later(ms)
 		p.say(ipc.InterruptAck{Turn: turn, Seq: 1, Result: ipc.InterruptPending})
 		p.later(5 * time.Second)
-		if r := now(t, s, turn); r.Wait != nil {
-			t.Errorf("got wait %+v of a reader that no signal has reached", r.Wait)
+		if r := now(t, s, turn); r.InputRequest != nil {
+			t.Errorf("got wait %+v of a reader that no signal has reached", r.InputRequest)
 		}
 		p.later(2 * sendLimit)
-		if r := now(t, s, turn); r.Wait == nil || r.Wait.Reader != "cat" {
-			t.Errorf("got wait %+v though the signal does not come", r.Wait)
+		if r := now(t, s, turn); r.InputRequest == nil || r.InputRequest.Reader != "cat" {
+			t.Errorf("got wait %+v though the signal does not come", r.InputRequest)
 		}
 		p.change(func() { close(p.unsent); p.unsent = nil })
 		p.say(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeInterrupted, Prompt: "> "})
@@ -242,14 +242,14 @@ func TestStdin_AReaderIsSeenBehindTheFramesThatCameBeforeIt(t *testing.T) {
 		turn := submit(t, s, "input(); cat")
 		p.readsBehindAMark()
 		p.later(500 * ms)
-		if r := now(t, s, turn); r.Wait != nil {
-			t.Errorf("got wait %+v before the line", r.Wait)
+		if r := now(t, s, turn); r.InputRequest != nil {
+			t.Errorf("got wait %+v before the line", r.InputRequest)
 		}
 		p.say(ipc.InputLine{Turn: turn, Text: "one", Mark: 1})
 		p.later(500 * ms)
 		r := now(t, s, turn)
-		if r.Wait == nil || r.Wait.Reader != "cat" {
-			t.Fatalf("got wait %+v", r.Wait)
+		if r.InputRequest == nil || r.InputRequest.Reader != "cat" {
+			t.Fatalf("got wait %+v", r.InputRequest)
 		}
 		var kinds []string
 		for _, e := range r.Events {
@@ -268,8 +268,8 @@ func TestStdin_AReaderIsSeenWithoutAFrameThatDoesNotCome(t *testing.T) {
 		turn := submit(t, s, "cat")
 		p.readsBehindAMark()
 		p.later(2 * time.Second)
-		if r := now(t, s, turn); r.Wait == nil || r.Wait.Reader != "cat" {
-			t.Errorf("got wait %+v", r.Wait)
+		if r := now(t, s, turn); r.InputRequest == nil || r.InputRequest.Reader != "cat" {
+			t.Errorf("got wait %+v", r.InputRequest)
 		}
 	})
 }
@@ -280,13 +280,13 @@ func TestInterrupt_OneThatIsNeverAcknowledgedVoidsNothingForEver(t *testing.T) {
 		ask := ipc.StdinWait{Turn: turn, Wait: 1, Prompt: "still? ", Kind: ipc.WaitLine, Want: ipc.WantLine}
 		p.later(1890*ms - ms)
 		p.say(ask)
-		if r := now(t, s, turn); r.Wait != nil {
-			t.Errorf("got wait %+v while the interrupt is repeated", r.Wait)
+		if r := now(t, s, turn); r.InputRequest != nil {
+			t.Errorf("got wait %+v while the interrupt is repeated", r.InputRequest)
 		}
 		p.later(ms)
 		p.say(ask)
-		if r := now(t, s, turn); r.Wait == nil || r.Wait.Prompt != "still? " {
-			t.Errorf("got wait %+v behind the last repetition", r.Wait)
+		if r := now(t, s, turn); r.InputRequest == nil || r.InputRequest.Prompt != "still? " {
+			t.Errorf("got wait %+v behind the last repetition", r.InputRequest)
 		}
 	})
 }
@@ -346,7 +346,7 @@ func TestStart_WorkerThatIsNotReadyInTimeIsEnded(t *testing.T) {
 		if r := now(t, s, turn); r.Outcome != timeline.OutcomeEnded || r.State != session.StateEnded {
 			t.Errorf("got %q, %v", r.Outcome, r.State)
 		}
-		if got := report(t, s); got.Reason != "worker failed: it was not ready after 7s" || !got.Unready {
+		if got := report(t, s); got.Reason != "worker failed: it was not ready after 7s" || !got.NeverReady {
 			t.Errorf("got %+v", got)
 		}
 	})
@@ -365,11 +365,11 @@ func TestStart_OneThatIsReadyMayTakeAsLongAsItLikes(t *testing.T) {
 func TestStart_WorkerThatMayNotAskEarlyIsGivenTwoSeconds(t *testing.T) {
 	for ready, ended := range map[time.Duration]bool{earlyInput - 100*ms: false, time.Minute: true} {
 		t.Run(ready.String(), func(t *testing.T) {
-			inBubble(t, &Options{}, workers.Spec{EarlyInput: "it was kept out"}, func(t *testing.T, s *Session, p *fakeProcess) {
+			inBubble(t, &Options{}, workers.Spec{EarlyInputError: "it was kept out"}, func(t *testing.T, s *Session, p *fakeProcess) {
 				p.change(func() { p.reading = []host.Reader{{Key: "main", Command: "fake"}} })
 				p.later(ready)
-				if r := now(t, s, 0); r.Wait != nil || (r.State == session.StateEnded) != ended {
-					t.Fatalf("got %v, wait %v", r.State, r.Wait)
+				if r := now(t, s, 0); r.InputRequest != nil || (r.State == session.StateEnded) != ended {
+					t.Fatalf("got %v, wait %v", r.State, r.InputRequest)
 				}
 				if ended {
 					if got := report(t, s).Reason; got != "worker failed: it was kept out" {
@@ -379,8 +379,8 @@ func TestStart_WorkerThatMayNotAskEarlyIsGivenTwoSeconds(t *testing.T) {
 				}
 				p.say(p.hello())
 				p.later(time.Second)
-				if r := now(t, s, 0); r.Wait == nil || !r.Wait.Terminal {
-					t.Errorf("got %v, wait %v: behind worker_ready a reader is a wait", r.State, r.Wait)
+				if r := now(t, s, 0); r.InputRequest == nil || !r.InputRequest.Terminal {
+					t.Errorf("got %v, wait %v: behind worker_ready a reader is a wait", r.State, r.InputRequest)
 				}
 			})
 		})

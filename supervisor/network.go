@@ -47,10 +47,10 @@ const hostCall = 1 << 62
 func (s *Session) refusedHost(ctx context.Context, place, why string) bool {
 	s.mu.Lock()
 	d := host.Denial{Op: "connect", Host: place}
-	if why != "" && s.m.isNews(timeline.Denied{Op: "connect", Host: place, With: why}) {
+	if why != "" && s.m.isNews(timeline.AccessDenied{Op: "connect", Host: place, Detail: why}) {
 		s.m.notice("the sandbox refused a connection to %s: %s", place, why)
 	}
-	if why != "" || s.worker == nil || !s.spec.Sandbox.Ask {
+	if why != "" || s.worker == nil || !s.spec.Sandbox.AskUser {
 		if why == "" {
 			s.m.denied(d, session.Grant{Host: place})
 		}
@@ -77,10 +77,10 @@ func (s *Session) refusedHost(ctx context.Context, place, why string) bool {
 
 // checkHost refuses a grant of a host that cannot be meant.
 func checkHost(g session.Grant) (session.Grant, error) {
-	if g.Host == workers.HostsOfPackages {
+	if g.Host == workers.PackageHosts {
 		return g, session.Errorf(session.KindInvalid, "%s is for a session that is being opened: name its hosts", g.Host)
 	}
-	h, err := workers.ParseHost(g.Host)
+	h, err := workers.ParseHostPattern(g.Host)
 	if err != nil {
 		return g, &session.Error{Kind: session.KindInvalid, Message: err.Error(), Cause: err}
 	}
@@ -88,14 +88,14 @@ func checkHost(g session.Grant) (session.Grant, error) {
 	return g, nil
 }
 
-// Reached implements session.Session.
-func (s *Session) Reached(context.Context) ([]session.Reached, error) {
-	list := []session.Reached{}
+// Destinations implements session.Session.
+func (s *Session) Destinations(context.Context) ([]session.Destination, error) {
+	list := []session.Destination{}
 	if s.network == nil {
 		return list, nil
 	}
 	for _, r := range s.network.Reached() {
-		list = append(list, session.Reached(r))
+		list = append(list, session.Destination(r))
 	}
 	return list, nil
 }

@@ -63,12 +63,12 @@ type rights struct {
 	given        []session.Grant // without Always
 	missing      []session.Grant // the same, but the worker was started without them
 	refused      []session.Grant
-	told         []timeline.Denied // denials since the last turn began
-	untold       int               // and those beyond maxDenials
-	hidden       []string          // files and directories that the worker's sandbox hides
-	unshown      []string          // those that it does not show, and could
-	namedHidden  string            // one of hidden that a message in the output of the turn named
-	namedUnshown string            // one of unshown, likewise
+	told         []timeline.AccessDenied // denials since the last turn began
+	untold       int                     // and those beyond maxDenials
+	hidden       []string                // files and directories that the worker's sandbox hides
+	unshown      []string                // those that it does not show, and could
+	namedHidden  string                  // one of hidden that a message in the output of the turn named
+	namedUnshown string                  // one of unshown, likewise
 	private      private
 	heard        bool // the stage has told something that it will not tell again
 }
@@ -100,7 +100,7 @@ func without(all []session.Grant, g session.Grant) []session.Grant {
 func (s *Session) denied(generation uint64, d host.Denial) {
 	offer := session.Grant{}
 	if !d.Kept {
-		offer = s.offerFor(timeline.Denied{Op: d.Op, Path: d.Path, Host: d.Host})
+		offer = s.offerFor(timeline.AccessDenied{Op: d.Op, Path: d.Path, Host: d.Host})
 	}
 	s.mu.Lock()
 	defer s.unlock()
@@ -115,7 +115,7 @@ func (s *Session) denied(generation uint64, d host.Denial) {
 
 // offerFor returns the right that a person may give for a call; zero if there is none. To write a file
 // whose directory is not given, the file alone may be.
-func (s *Session) offerFor(what timeline.Denied) session.Grant {
+func (s *Session) offerFor(what timeline.AccessDenied) session.Grant {
 	grant := grantFor(what)
 	if grant.Write == "" || s.mayOffer(grant) {
 		return grant
@@ -143,15 +143,15 @@ func (m *machine) denied(d host.Denial, offer session.Grant) {
 		return
 	}
 	m.heard = true
-	m.refusedOrHeld(d.ID, timeline.Denied{Op: d.Op, Path: d.Path, Host: d.Host, By: d.By, With: d.Setting}, offer)
+	m.refusedOrHeld(d.ID, timeline.AccessDenied{Op: d.Op, Path: d.Path, Host: d.Host, ChildProgram: d.By, Detail: d.Setting}, offer)
 }
 
 // refusedOrHeld takes in what is refused, or held under a number until somebody has decided.
-func (m *machine) refusedOrHeld(id uint64, what timeline.Denied, grant session.Grant) {
+func (m *machine) refusedOrHeld(id uint64, what timeline.AccessDenied, grant session.Grant) {
 	none := grant == session.Grant{}
 	told := what
 	if !none && m.remedy != nil && !slices.Contains(m.refused, grant) {
-		told.Remedy = m.remedy(grant)
+		told.Hint = m.remedy(grant)
 	}
 	if id == 0 {
 		m.tellDenied(told)
@@ -179,7 +179,7 @@ func (m *machine) refusedOrHeld(id uint64, what timeline.Denied, grant session.G
 // madeAgain reports, once for each, whether an interrupt has ended the same call. The kernel makes
 // a call again that a signal interrupts, for programs that want that, as R does. Such a program
 // feels the interrupt only when the call returns.
-func (m *machine) madeAgain(what timeline.Denied) bool {
+func (m *machine) madeAgain(what timeline.AccessDenied) bool {
 	if m.turn == nil {
 		return false
 	}
@@ -195,12 +195,12 @@ func (m *machine) canAsk() bool {
 	return (m.phase == phaseRunning || m.phase == phaseWaiting) && m.turn.id > 0 && m.turn.questions < maxQuestions
 }
 
-func (m *machine) askPermission(call uint64, what timeline.Denied, grant session.Grant) {
+func (m *machine) askPermission(call uint64, what timeline.AccessDenied, grant session.Grant) {
 	m.permissions++
-	p := &session.Permission{ID: m.permissions, Denial: what, Grant: grant, Wider: widerThan(what)}
+	p := &session.PermissionRequest{ID: m.permissions, AccessDenied: what, Grant: grant, Wider: widerThan(what)}
 	m.asked = append(m.asked, ask{
-		Wait: session.Wait{Turn: m.turn.id, Prompt: p.Question(), Kind: timeline.WaitPermission, Permission: p},
-		call: call,
+		InputRequest: session.InputRequest{Turn: m.turn.id, Prompt: p.Question(), Kind: timeline.InputKindPermission, Permission: p},
+		call:         call,
 	})
 	if !m.turn.unacked { // else the interrupt may be about to end the call
 		m.serve()
@@ -208,14 +208,14 @@ func (m *machine) askPermission(call uint64, what timeline.Denied, grant session
 }
 
 // tellDenied records a denial, once in a turn.
-func (m *machine) tellDenied(what timeline.Denied) {
+func (m *machine) tellDenied(what timeline.AccessDenied) {
 	if m.isNews(what) {
 		m.record(what)
 	}
 }
 
 // isNews reports whether a denial is one that is told: each once in a turn, and the first few.
-func (m *machine) isNews(what timeline.Denied) bool {
+func (m *machine) isNews(what timeline.AccessDenied) bool {
 	switch {
 	case slices.Contains(m.told, what):
 	case len(m.told) == maxDenials:
@@ -254,7 +254,7 @@ func (p *private) notFound(text string) {
 		for path := range pathsBelow(text, dir) {
 			own := strings.HasPrefix(filepath.Base(path), "Rtmp") || slices.ContainsFunc(p.but, func(d string) bool { return within(path, d) || within(d, path) })
 			name := filepath.Base(path)
-			if own || slices.Contains(p.told, path) || timeline.Unmistakable(name) != name { // the code may have made the message
+			if own || slices.Contains(p.told, path) || timeline.QuoteName(name) != name { // the code may have made the message
 				continue
 			}
 			if p.named = dir; dir == p.home {
@@ -289,7 +289,7 @@ func (m *machine) tellPrivate(e *ipc.RuntimeError) {
 	named := m.private.named
 	m.private.named = ""
 	switch {
-	case named == "", slices.ContainsFunc(m.told, func(d timeline.Denied) bool { return d.Path == named }): // it was to be made, and not shown
+	case named == "", slices.ContainsFunc(m.told, func(d timeline.AccessDenied) bool { return d.Path == named }): // it was to be made, and not shown
 	case m.private.home != "" && within(named, m.private.home):
 		m.tellUnshown(named, ", if it is there")
 	default:
@@ -310,7 +310,7 @@ func (m *machine) tellHidden(e *ipc.RuntimeError) {
 	if hidden != "" {
 		m.tellClosed(hidden)
 	}
-	isRefused := slices.ContainsFunc(m.told, func(d timeline.Denied) bool { return d.Path == unshown })
+	isRefused := slices.ContainsFunc(m.told, func(d timeline.AccessDenied) bool { return d.Path == unshown })
 	if unshown != "" && !isRefused { // else to see it would not help
 		m.tellUnshown(unshown, "")
 	}
@@ -324,13 +324,13 @@ func (m *machine) tellUnshown(path, doubt string) {
 	}
 	switch {
 	case p.mayShow == nil:
-		m.notice("the sandbox does not show %s%s", timeline.Unmistakable(path), doubt)
+		m.notice("the sandbox does not show %s%s", timeline.QuoteName(path), doubt)
 	case p.mayShow(path) != nil:
 		m.tellClosed(path)
 	case m.remedy == nil:
-		m.notice("the sandbox does not show %s%s; a person can allow it", timeline.Unmistakable(path), doubt)
+		m.notice("the sandbox does not show %s%s; a person can allow it", timeline.QuoteName(path), doubt)
 	default:
-		m.notice("the sandbox does not show %s%s; a person can allow it with: %s", timeline.Unmistakable(path), doubt, m.remedy(session.Grant{Read: path}))
+		m.notice("the sandbox does not show %s%s; a person can allow it with: %s", timeline.QuoteName(path), doubt, m.remedy(session.Grant{Read: path}))
 	}
 }
 
@@ -435,9 +435,9 @@ func (m *machine) permit(call uint64, ok bool) {
 
 // release ends the waits for a person that match, and shows the next.
 func (m *machine) release(match func(ask) bool) {
-	m.asked = slices.DeleteFunc(m.asked, func(a ask) bool { return a.OfPerson() && match(a) })
-	if m.shown != nil && m.shown.OfPerson() && match(*m.shown) {
-		m.record(timeline.WaitEnded{Wait: m.shown.ID})
+	m.asked = slices.DeleteFunc(m.asked, func(a ask) bool { return a.NeedsUser() && match(a) })
+	if m.shown != nil && m.shown.NeedsUser() && match(*m.shown) {
+		m.record(timeline.InputRequestEnded{Request: m.shown.ID})
 		m.shown = nil
 		if m.phase == phaseWaiting {
 			m.resume()
@@ -451,19 +451,19 @@ func (m *machine) release(match func(ask) bool) {
 // refuseHeld refuses all held calls and cancels all forms, because their worker is being ended.
 func (m *machine) refuseHeld() {
 	for _, a := range m.asked {
-		if a.OfPerson() {
+		if a.NeedsUser() {
 			m.permit(a.call, false)
 		}
 	}
-	if m.shown != nil && m.shown.OfPerson() {
-		m.record(timeline.WaitEnded{Wait: m.shown.ID})
+	if m.shown != nil && m.shown.NeedsUser() {
+		m.record(timeline.InputRequestEnded{Request: m.shown.ID})
 		m.shown = nil
 	}
-	m.asked = slices.DeleteFunc(m.asked, func(a ask) bool { return a.OfPerson() })
+	m.asked = slices.DeleteFunc(m.asked, func(a ask) bool { return a.NeedsUser() })
 }
 
 // decide answers all held calls that match, and returns how many there were.
-func (m *machine) decide(ok bool, match func(session.Permission) bool) (n int) {
+func (m *machine) decide(ok bool, match func(session.PermissionRequest) bool) (n int) {
 	for _, a := range m.asked {
 		if a.Permission != nil && match(*a.Permission) {
 			m.permit(a.call, ok)
@@ -479,49 +479,49 @@ func (m *machine) decide(ok bool, match func(session.Permission) bool) (n int) {
 
 // granted takes in that a person gave a right, and lets the calls go on that it covers.
 func (m *machine) granted(author string, g session.Grant) {
-	m.record(timeline.Granted{Read: g.Read, Write: g.Write, Host: g.Host, Call: g.Call, Always: g.Always, Author: author})
+	m.record(timeline.AccessGranted{Read: g.Read, Write: g.Write, Host: g.Host, Call: g.Call, Always: g.Always, Author: author})
 	m.refused = slices.DeleteFunc(m.refused, func(r session.Grant) bool {
 		return r.Call != "" && r.Call == g.Call || r.Host != "" && coversHost(g.Host, r.Host) || r.Write != "" && g.Write != "" && within(r.Write, g.Write)
 	})
 	if path := g.Read + g.Write; path != "" {
 		m.private.but, m.private.told = append(m.private.but, path), append(m.private.told, path)
 	}
-	m.decide(true, func(p session.Permission) bool { return covers(g, p.Denial) })
+	m.decide(true, func(p session.PermissionRequest) bool { return covers(g, p.AccessDenied) })
 }
 
 // permission returns the question with this number.
-func (m *machine) permission(id uint64) (session.Permission, error) {
+func (m *machine) permission(id uint64) (session.PermissionRequest, error) {
 	for _, a := range m.asked {
 		if a.Permission != nil && a.Permission.ID == id {
 			return *a.Permission, nil
 		}
 	}
 	if m.isClosed() {
-		return session.Permission{}, session.ErrClosed
+		return session.PermissionRequest{}, session.ErrClosed
 	}
 	if id > m.permissions || id == 0 {
-		return session.Permission{}, session.Errorf(session.KindStale, "no permission %d was asked for", id)
+		return session.PermissionRequest{}, session.Errorf(session.KindStale, "no permission %d was asked for", id)
 	}
-	return session.Permission{}, session.Errorf(session.KindStale, "permission %d is not asked for any more: it was answered, or the code has gone on without it", id)
+	return session.PermissionRequest{}, session.Errorf(session.KindStale, "permission %d is not asked for any more: it was answered, or the code has gone on without it", id)
 }
 
 // refuse takes in a person's no, also to other calls that the same right would let go on.
-func (m *machine) refuse(p session.Permission) {
+func (m *machine) refuse(p session.PermissionRequest) {
 	if len(m.refused) == maxRefused {
 		m.refused = m.refused[1:]
 	}
 	m.refused = append(m.refused, p.Grant)
-	told := p.Denial
+	told := p.AccessDenied
 	if m.remedy != nil {
-		told.Remedy = m.remedy(p.Grant)
+		told.Hint = m.remedy(p.Grant)
 	}
 	m.tellDenied(told)
-	m.decide(false, func(other session.Permission) bool { return other.Grant == p.Grant })
+	m.decide(false, func(other session.PermissionRequest) bool { return other.Grant == p.Grant })
 }
 
 // grantFor returns the right without which the call is refused; zero if there is none that a
 // person could give.
-func grantFor(d timeline.Denied) session.Grant {
+func grantFor(d timeline.AccessDenied) session.Grant {
 	switch {
 	case d.Call != "":
 		return session.Grant{Call: d.Call}
@@ -535,7 +535,7 @@ func grantFor(d timeline.Denied) session.Grant {
 }
 
 // covers reports whether a right lets a call go on.
-func covers(g session.Grant, d timeline.Denied) bool {
+func covers(g session.Grant, d timeline.AccessDenied) bool {
 	if g.Call != "" || d.Call != "" {
 		return coversCall(g.Call, d)
 	}
@@ -547,8 +547,8 @@ func covers(g session.Grant, d timeline.Denied) bool {
 
 // coversHost reports whether a pattern matches name:port.
 func coversHost(pattern, place string) bool {
-	h, err := workers.ParseHost(pattern)
-	return err == nil && h.CoversPlace(place)
+	h, err := workers.ParseHostPattern(pattern)
+	return err == nil && h.MatchesHostPort(place)
 }
 
 // within reports whether path is dir or below it.
@@ -557,8 +557,8 @@ func within(path, dir string) bool { return path == dir || strings.HasPrefix(pat
 // Allow implements session.Session.
 func (s *Session) Allow(ctx context.Context, g session.Grant) error { return s.allowAs(ctx, "", g) }
 
-// Permit implements session.Session.
-func (s *Session) Permit(ctx context.Context, id uint64, ok bool) error {
+// AnswerPermission implements session.Session.
+func (s *Session) AnswerPermission(ctx context.Context, id uint64, ok bool) error {
 	return s.permitAs(ctx, "", id, ok)
 }
 
@@ -738,7 +738,7 @@ func (o *Options) CheckPath(spec *workers.Spec, g session.Grant) (session.Grant,
 		programs, err = o.mayGive(spec, found)
 	}
 	if err != nil {
-		return g, &session.Error{Kind: session.KindInvalid, Message: fmt.Sprintf("%s cannot be allowed: %v", timeline.Unmistakable(path), err), Cause: err}
+		return g, &session.Error{Kind: session.KindInvalid, Message: fmt.Sprintf("%s cannot be allowed: %v", timeline.QuoteName(path), err), Cause: err}
 	}
 	if programs != "" {
 		meant.Accept = found
@@ -751,7 +751,7 @@ func (o *Options) CheckPath(spec *workers.Spec, g session.Grant) (session.Grant,
 
 // leads says where a path leads, and what programs do there.
 func leads(path, found, programs string) string {
-	from, to := timeline.Unmistakable(path), timeline.Unmistakable(found)
+	from, to := timeline.QuoteName(path), timeline.QuoteName(found)
 	switch {
 	case filepath.Clean(path) == found:
 		return to + " " + programs
@@ -913,7 +913,7 @@ func (o *Options) withGiven(spec *workers.Spec, given []session.Grant) (_ *worke
 // notGiven says why a path that was allowed is left out.
 func notGiven(path string, err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
-		return timeline.Unmistakable(path) + " was allowed and is not there any more"
+		return timeline.QuoteName(path) + " was allowed and is not there any more"
 	}
 	return "a path that you allowed is not given: " + err.Error()
 }

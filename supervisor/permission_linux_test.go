@@ -60,7 +60,7 @@ func inSandbox(t *testing.T, test func(*testing.T, *boxed)) {
 			t.Fatal(err)
 		}
 	}
-	spec := workers.Spec{Dir: c.work, Sandbox: &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Ask: true}}
+	spec := workers.Spec{Dir: c.work, Sandbox: &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, AskUser: true}}
 	inBubble(t, &Options{Grants: c.book, Env: []string{"HOME=" + filepath.Join(dir, "home")}}, spec, func(t *testing.T, s *Session, p *fakeProcess) {
 		c.T, c.s, c.p = t, s, p
 		p.ready()
@@ -89,16 +89,16 @@ func (c *boxed) generation() uint64 {
 }
 
 // asked returns the permission that callers see; nil without one.
-func (c *boxed) asked() *session.Permission {
+func (c *boxed) asked() *session.PermissionRequest {
 	c.Helper()
 	r := now(c.T, c.s, c.turn)
-	if r.Wait == nil {
+	if r.InputRequest == nil {
 		return nil
 	}
-	if r.State != session.StateWaiting || r.Wait.Kind != timeline.WaitPermission || r.Wait.Permission == nil {
-		c.Fatalf("got %v, %+v", r.State, r.Wait)
+	if r.State != session.StateWaiting || r.InputRequest.Kind != timeline.InputKindPermission || r.InputRequest.Permission == nil {
+		c.Fatalf("got %v, %+v", r.State, r.InputRequest)
 	}
-	return r.Wait.Permission
+	return r.InputRequest.Permission
 }
 
 // mustAsk fails unless this is asked now, and returns its number.
@@ -130,7 +130,7 @@ func (c *boxed) mustAnswer(want ...permitted) {
 
 // recorded returns the events of a kind.
 func recorded[B timeline.Body](s *Session) (all []B) {
-	for _, e := range s.Log().Since(0) {
+	for _, e := range s.Log().EventsSince(0) {
 		if b, ok := e.Body.(B); ok {
 			all = append(all, b)
 		}
@@ -160,7 +160,7 @@ func (c *boxed) allow(g session.Grant) {
 
 func (c *boxed) permit(id uint64, ok bool) {
 	c.Helper()
-	if err := c.s.As("ada").Permit(c.Context(), id, ok); err != nil {
+	if err := c.s.As("ada").AnswerPermission(c.Context(), id, ok); err != nil {
 		c.Fatal(err)
 	}
 }
@@ -177,14 +177,14 @@ func TestPermission_AYesGivesTheDirectoryAndLetsTheCallGoOn(t *testing.T) {
 		if want := []any{granted{c.a}, permitted{call, true}}; !slices.Equal(got, want) {
 			t.Errorf("the stage was told %v, want %v", got, want)
 		}
-		if r := now(c.T, c.s, c.turn); r.State != session.StateRunning || r.Wait != nil {
+		if r := now(c.T, c.s, c.turn); r.State != session.StateRunning || r.InputRequest != nil {
 			t.Errorf("got %+v", r)
 		}
-		if got := recorded[timeline.Granted](c.s); !slices.Equal(got, []timeline.Granted{{Write: c.a, Author: "ada"}}) {
+		if got := recorded[timeline.AccessGranted](c.s); !slices.Equal(got, []timeline.AccessGranted{{Write: c.a, Author: "ada"}}) {
 			t.Errorf("got %+v", got)
 		}
-		if i, _ := c.s.Info(t.Context()); !slices.Equal(i.Given, []session.Grant{{Write: c.a}}) || i.Sandbox != "workspace, network none" {
-			t.Errorf("got %+v of %q", i.Given, i.Sandbox)
+		if i, _ := c.s.Info(t.Context()); !slices.Equal(i.Grants, []session.Grant{{Write: c.a}}) || i.Sandbox != "workspace, network none" {
+			t.Errorf("got %+v of %q", i.Grants, i.Sandbox)
 		}
 		again := c.hold("create", c.a+"/y") // it was on its way
 		c.mustAnswer(permitted{again, true})
@@ -202,7 +202,7 @@ func TestPermission_ANoIsRememberedUntilSomebodyAllowsIt(t *testing.T) {
 		if p := c.asked(); p != nil {
 			t.Errorf("it was asked again: %+v", p)
 		}
-		if got, want := recorded[timeline.Denied](c.s), []timeline.Denied{{Op: "write", Path: c.a + "/x"}, {Op: "write", Path: c.a + "/y"}}; !slices.Equal(got, want) {
+		if got, want := recorded[timeline.AccessDenied](c.s), []timeline.AccessDenied{{Op: "write", Path: c.a + "/x"}, {Op: "write", Path: c.a + "/y"}}; !slices.Equal(got, want) {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 		c.allow(session.Grant{Write: c.a})
@@ -254,7 +254,7 @@ func TestPermission_FiveAreAskedInATurn(t *testing.T) {
 			call := c.hold("write", fmt.Sprintf("%s/more%d/x", c.b, i))
 			c.mustAnswer(permitted{call, false})
 		}
-		if got := len(recorded[timeline.Denied](c.s)); got != maxDenials {
+		if got := len(recorded[timeline.AccessDenied](c.s)); got != maxDenials {
 			t.Errorf("%d denials are told, want %d", got, maxDenials)
 		}
 		c.p.say(ipc.Idle{Turn: c.turn, Outcome: ipc.OutcomeOK})
@@ -394,7 +394,7 @@ func TestPermission_WhatIsShownIsNotWritten(t *testing.T) {
 		if got := c.p.take(); len(got) != 1 || got[0].what != (shown{c.a}) {
 			t.Errorf("the stage was told %v", got)
 		}
-		if got := recorded[timeline.Granted](c.s); !slices.Equal(got, []timeline.Granted{{Read: c.a, Author: "ada"}}) {
+		if got := recorded[timeline.AccessGranted](c.s); !slices.Equal(got, []timeline.AccessGranted{{Read: c.a, Author: "ada"}}) {
 			t.Errorf("got %+v", got)
 		}
 		c.permit(c.mustAsk(c.a+"/x"), false)
@@ -416,14 +416,14 @@ func TestPermission_NoInputGivesIt(t *testing.T) {
 	inSandbox(t, func(t *testing.T, c *boxed) {
 		c.hold("write", c.a+"/x")
 		c.mustAsk(c.a + "/x")
-		w := now(c.T, c.s, c.turn).Wait
+		w := now(c.T, c.s, c.turn).InputRequest
 		for _, in := range []session.Input{{Data: []byte("yes\n")}, {Data: []byte("y\n"), EOF: true}, {EOF: true}, {}} {
 			if _, err := c.s.As("model").Answer(t.Context(), w.ID, in); session.KindOf(err) != session.KindPermission {
 				t.Errorf("%q: got %v", in.Data, err)
 			}
 		}
 		_, err := c.s.Submit(t.Context(), "yes")
-		if refused, ok := errors.AsType[*session.Error](err); !errors.Is(err, session.ErrWaiting) || !ok || refused.Wait.Permission == nil || !strings.Contains(err.Error(), "a person") {
+		if refused, ok := errors.AsType[*session.Error](err); !errors.Is(err, session.ErrWaiting) || !ok || refused.InputRequest.Permission == nil || !strings.Contains(err.Error(), "a person") {
 			t.Errorf("got %v", err)
 		}
 		c.mustAnswer()
@@ -435,7 +435,7 @@ func TestPermission_QueuedInputGoesToReadersOnly(t *testing.T) {
 	t.Parallel()
 	inSandbox(t, func(t *testing.T, c *boxed) {
 		c.p.say(ipc.StdinWait{Turn: c.turn, Wait: 1, Prompt: "one? ", Kind: ipc.WaitLine, Want: ipc.WantLine})
-		w := now(c.T, c.s, c.turn).Wait
+		w := now(c.T, c.s, c.turn).InputRequest
 		c.hold("write", c.a+"/x") // behind the question for input
 		if _, err := c.s.Answer(t.Context(), w.ID, session.Input{Data: []byte("1\n2\n")}); err != nil {
 			t.Fatal(err)
@@ -471,7 +471,7 @@ func TestPermission_AnInterruptEndsTheQuestionAndRefusesWhatIsStillHeld(t *testi
 		if p := c.asked(); p != nil {
 			t.Errorf("it is still asked: %+v", p)
 		}
-		if err := c.s.Permit(t.Context(), id, true); !errors.Is(err, session.ErrStale) || !strings.Contains(err.Error(), "not asked for any more") {
+		if err := c.s.AnswerPermission(t.Context(), id, true); !errors.Is(err, session.ErrStale) || !strings.Contains(err.Error(), "not asked for any more") {
 			t.Errorf("a late yes: got %v", err)
 		}
 		c.report(host.Denial{ID: call, Op: "write", Path: c.a + "/x"}) // the call began again before the worker said a word
@@ -501,7 +501,7 @@ func TestPermission_AnInterruptThatEndsTheTurnLeavesNothing(t *testing.T) {
 		if got := <-result; got != session.InterruptIdle {
 			t.Errorf("got %q", got)
 		}
-		if r := now(c.T, c.s, c.turn); r.Outcome != timeline.OutcomeInterrupted || r.Wait != nil {
+		if r := now(c.T, c.s, c.turn); r.Outcome != timeline.OutcomeInterrupted || r.InputRequest != nil {
 			t.Errorf("got %+v", r)
 		}
 	})
@@ -515,7 +515,7 @@ func TestPermission_TheQuestionGoesWithItsCall(t *testing.T) {
 		c.report(host.Denial{ID: y, Over: true})
 		c.report(host.Denial{ID: x, Over: true})
 		c.report(host.Denial{ID: x, Over: true})
-		if r := now(c.T, c.s, c.turn); r.State != session.StateRunning || r.Wait != nil {
+		if r := now(c.T, c.s, c.turn); r.State != session.StateRunning || r.InputRequest != nil {
 			t.Errorf("got %+v", r)
 		}
 		c.mustAnswer()
@@ -556,19 +556,19 @@ func TestPermission_EveryEndOfATurnAnswersItsCalls(t *testing.T) {
 				synctest.Wait()
 				c.p = p
 				c.mustAnswer(test.want...)
-				if i, _ := c.s.Info(t.Context()); i.Wait != nil {
-					t.Errorf("got %+v", i.Wait)
+				if i, _ := c.s.Info(t.Context()); i.InputRequest != nil {
+					t.Errorf("got %+v", i.InputRequest)
 				}
-				if err := c.s.Permit(t.Context(), id, true); err == nil {
+				if err := c.s.AnswerPermission(t.Context(), id, true); err == nil {
 					t.Error("a late yes was taken")
 				}
-				waits, ends := recorded[timeline.Wait](c.s), recorded[timeline.WaitEnded](c.s)
+				waits, ends := recorded[timeline.InputRequested](c.s), recorded[timeline.InputRequestEnded](c.s)
 				if len(waits) != 1 || len(ends) != 1 {
 					t.Errorf("got %d waits and %d ends", len(waits), len(ends))
 				}
 				c.s.denied(generation, host.Denial{ID: 9, Op: "write", Path: c.a + "/late"}) // must not panic, nor reach a later worker
-				if i, _ := c.s.Info(t.Context()); i.Wait != nil {
-					t.Errorf("got %+v", i.Wait)
+				if i, _ := c.s.Info(t.Context()); i.InputRequest != nil {
+					t.Errorf("got %+v", i.InputRequest)
 				}
 			})
 		})
@@ -582,7 +582,7 @@ func TestPermission_WhileTheWorkerLeavesAnAnswerIsHarmless(t *testing.T) {
 		id := c.mustAsk(c.a + "/x")
 		c.p.say(ipc.SessionEnd{Reason: ipc.EndExit})
 		c.report(host.Denial{ID: call, Over: true})
-		if err := c.s.Permit(t.Context(), id, false); !errors.Is(err, session.ErrStale) {
+		if err := c.s.AnswerPermission(t.Context(), id, false); !errors.Is(err, session.ErrStale) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -598,7 +598,7 @@ func TestPermission_NobodyIsAskedOutsideOfATurn(t *testing.T) {
 			t.Errorf("got %v", i.State)
 		}
 		c.report(host.Denial{Op: "write", Path: c.b + "/y", By: "touch"})
-		if got := recorded[timeline.Denied](c.s); len(got) != 2 || got[1].By != "touch" {
+		if got := recorded[timeline.AccessDenied](c.s); len(got) != 2 || got[1].ChildProgram != "touch" {
 			t.Errorf("got %+v", got)
 		}
 	})
@@ -647,8 +647,8 @@ func TestPermission_WhatIsGoneAtAStartIsAskedFor(t *testing.T) {
 					t.Fatal(err)
 				}
 				c.reset()
-				if i, _ := c.s.Info(t.Context()); len(i.Given) > 0 {
-					t.Errorf("without the directory it has %+v", i.Given)
+				if i, _ := c.s.Info(t.Context()); len(i.Grants) > 0 {
+					t.Errorf("without the directory it has %+v", i.Grants)
 				}
 				if err := os.Mkdir(c.a, 0o700); err != nil {
 					t.Fatal(err)
@@ -656,14 +656,14 @@ func TestPermission_WhatIsGoneAtAStartIsAskedFor(t *testing.T) {
 				call := c.hold("write", c.a+"/x")
 				c.permit(c.mustAsk(c.a+"/x"), false)
 				c.mustAnswer(permitted{call, false})
-				if got := recorded[timeline.Denied](c.s); !slices.Equal(got, []timeline.Denied{{Op: "write", Path: c.a + "/x"}}) {
+				if got := recorded[timeline.AccessDenied](c.s); !slices.Equal(got, []timeline.AccessDenied{{Op: "write", Path: c.a + "/x"}}) {
 					t.Errorf("told: got %+v", got)
 				}
 				c.reset()
 				call = c.hold("write", c.a+"/y")
 				c.mustAnswer(permitted{call, true})
-				if i, _ := c.s.Info(t.Context()); !slices.Equal(i.Given, []session.Grant{{Write: c.a}}) {
-					t.Errorf("with the directory it has %+v", i.Given)
+				if i, _ := c.s.Info(t.Context()); !slices.Equal(i.Grants, []session.Grant{{Write: c.a}}) {
+					t.Errorf("with the directory it has %+v", i.Grants)
 				}
 			})
 		})
@@ -691,8 +691,8 @@ func TestPermission_WhatWasLeftOutCanBeGiven(t *testing.T) {
 			if no != nil {
 				want = nil
 			}
-			if i, _ := c.s.Info(t.Context()); !slices.Equal(i.Given, want) {
-				t.Errorf("after %v: got %+v", no, i.Given)
+			if i, _ := c.s.Info(t.Context()); !slices.Equal(i.Grants, want) {
+				t.Errorf("after %v: got %+v", no, i.Grants)
 			}
 		}
 		call := c.hold("write", c.a+"/x")
@@ -715,8 +715,8 @@ func TestPermission_AlwaysIsKeptForTheWorkspace(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "allowed in this session, but not kept") || !strings.Contains(err.Error(), "line 3") {
 			t.Errorf("got %v", err)
 		}
-		if i, _ := c.s.Info(t.Context()); len(i.Given) != 2 {
-			t.Errorf("got %+v", i.Given)
+		if i, _ := c.s.Info(t.Context()); len(i.Grants) != 2 {
+			t.Errorf("got %+v", i.Grants)
 		}
 	})
 }
@@ -824,12 +824,12 @@ func TestPermission_AGrantThatFailsGivesNothing(t *testing.T) {
 		c.p.change(func() { c.p.noGrant = errors.New("the kernel says no") })
 		c.hold("write", c.a+"/x")
 		id := c.mustAsk(c.a + "/x")
-		if err := c.s.Permit(t.Context(), id, true); err == nil || !strings.Contains(err.Error(), "the kernel says no") {
+		if err := c.s.AnswerPermission(t.Context(), id, true); err == nil || !strings.Contains(err.Error(), "the kernel says no") {
 			t.Errorf("got %v", err)
 		}
 		c.mustAnswer()
-		if i, _ := c.s.Info(t.Context()); len(i.Given) > 0 {
-			t.Errorf("got %+v", i.Given)
+		if i, _ := c.s.Info(t.Context()); len(i.Grants) > 0 {
+			t.Errorf("got %+v", i.Grants)
 		}
 		c.permit(c.mustAsk(c.a+"/x"), false) // it can still be refused
 	})
@@ -841,27 +841,27 @@ func TestPermission_AGrantWithoutAnAnswerIsNotKnown(t *testing.T) {
 	inSandbox(t, func(t *testing.T, c *boxed) {
 		c.p.change(func() { c.p.noGrant = host.ErrUnanswered })
 		call := c.hold("write", c.a+"/x")
-		err := c.s.As("ada").Permit(t.Context(), c.mustAsk(c.a+"/x"), true)
+		err := c.s.As("ada").AnswerPermission(t.Context(), c.mustAsk(c.a+"/x"), true)
 		if err == nil || !strings.Contains(err.Error(), "not known yet whether this session has "+c.a) {
 			t.Errorf("got %v", err)
 		}
 		c.mustAnswer()
-		if i, _ := c.s.Info(t.Context()); len(i.Given) > 0 {
-			t.Errorf("before it is known: got %+v", i.Given)
+		if i, _ := c.s.Info(t.Context()); len(i.Grants) > 0 {
+			t.Errorf("before it is known: got %+v", i.Grants)
 		}
 		c.p.late()
 		c.mustAnswer(permitted{call, true})
-		if i, _ := c.s.Info(t.Context()); !slices.Equal(i.Given, []session.Grant{{Write: c.a}}) {
-			t.Errorf("got %+v", i.Given)
+		if i, _ := c.s.Info(t.Context()); !slices.Equal(i.Grants, []session.Grant{{Write: c.a}}) {
+			t.Errorf("got %+v", i.Grants)
 		}
-		if got := recorded[timeline.Granted](c.s); !slices.Equal(got, []timeline.Granted{{Write: c.a, Author: "ada"}}) {
+		if got := recorded[timeline.AccessGranted](c.s); !slices.Equal(got, []timeline.AccessGranted{{Write: c.a, Author: "ada"}}) {
 			t.Errorf("got %+v", got)
 		}
 		late := c.p.late
 		c.reset()
 		c.allow(session.Grant{Write: c.b})
 		late() // of a worker that has ended
-		if got := recorded[timeline.Granted](c.s); len(got) != 2 {
+		if got := recorded[timeline.AccessGranted](c.s); len(got) != 2 {
 			t.Errorf("got %+v", got)
 		}
 	})
@@ -912,7 +912,7 @@ func TestRefusedHost_IsToldOnceInATurn(t *testing.T) {
 		}
 		p.say(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeOK})
 		told, more := 0, 0
-		for _, e := range s.log.Since(0) {
+		for _, e := range s.log.EventsSince(0) {
 			if n, ok := e.Body.(timeline.Notice); ok && strings.Contains(n.Message, "it leads to") {
 				told++
 			} else if ok && strings.Contains(n.Message, "50 more") {

@@ -33,7 +33,7 @@ type preparations struct {
 type preparation struct {
 	stop context.CancelCauseFunc
 	done chan struct{} // closed once the next two are set
-	made workers.Made
+	made workers.PreparationResult
 	err  error
 
 	waiting int              // guarded by preparations.mu; the number of waiters
@@ -44,7 +44,7 @@ type preparation struct {
 // join waits until w is made. The first waiter begins the work, and the work ends early when
 // the last one gives up. join calls tell at once, and again at all progress. done is the
 // progress at the end. When ctx ends, join returns its cause.
-func (a *preparations) join(ctx context.Context, w workers.Preparation, limit time.Duration, tell func(workers.Progress)) (made workers.Made, done int64, err error) {
+func (a *preparations) join(ctx context.Context, w workers.Preparation, limit time.Duration, tell func(workers.Progress)) (made workers.PreparationResult, done int64, err error) {
 	p := a.enter(w, limit)
 	defer a.leave(w.Key, p)
 	for {
@@ -65,7 +65,7 @@ func (a *preparations) join(ctx context.Context, w workers.Preparation, limit ti
 				defer a.mu.Unlock()
 				return p.made, p.now.Done, p.err
 			case <-ctx.Done():
-				return workers.Made{}, 0, context.Cause(ctx)
+				return workers.PreparationResult{}, 0, context.Cause(ctx)
 			}
 		}
 	}
@@ -84,8 +84,8 @@ func (a *preparations) enter(w workers.Preparation, limit time.Duration) *prepar
 }
 
 func (a *preparations) beginLocked(w workers.Preparation, limit time.Duration) *preparation {
-	if w.Limit > 0 {
-		limit = w.Limit
+	if w.Timeout > 0 {
+		limit = w.Timeout
 	}
 	ctx, stop := context.WithCancelCause(context.Background())
 	p := &preparation{stop: stop, done: make(chan struct{}), changed: make(chan struct{})}
@@ -99,7 +99,7 @@ func (a *preparations) beginLocked(w workers.Preparation, limit time.Duration) *
 		late := fmt.Errorf("it was not prepared after %s", limit)
 		bounded, cancel := context.WithTimeoutCause(ctx, limit, late)
 		defer cancel()
-		p.made, p.err = w.Make(bounded, func(now workers.Progress) { a.report(p, now) })
+		p.made, p.err = w.Run(bounded, func(now workers.Progress) { a.report(p, now) })
 		if p.err != nil && errors.Is(p.err, context.DeadlineExceeded) && context.Cause(bounded) == late {
 			p.err = late
 		}

@@ -16,12 +16,12 @@ func TestPreparations_OneOfAKeyForAllWhoWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all preparations
 		var runs atomic.Int64
-		w := workers.Preparation{Key: "k", Make: func(_ context.Context, report func(workers.Progress)) (workers.Made, error) {
+		w := workers.Preparation{Key: "k", Run: func(_ context.Context, report func(workers.Progress)) (workers.PreparationResult, error) {
 			runs.Add(1)
 			time.Sleep(time.Second)
 			report(workers.Progress{Done: 7, Message: "on the way"})
 			time.Sleep(time.Second)
-			return workers.Made{Env: []string{"A=1"}}, nil
+			return workers.PreparationResult{Env: []string{"A=1"}}, nil
 		}}
 		var waiting sync.WaitGroup
 		for i := range 5 {
@@ -53,10 +53,10 @@ func TestPreparations_EndWithTheLastWhoWants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all preparations
 		ended := make(chan error, 2)
-		w := workers.Preparation{Key: "k", Make: func(ctx context.Context, _ func(workers.Progress)) (workers.Made, error) {
+		w := workers.Preparation{Key: "k", Run: func(ctx context.Context, _ func(workers.Progress)) (workers.PreparationResult, error) {
 			<-ctx.Done()
 			ended <- context.Cause(ctx)
-			return workers.Made{}, ctx.Err()
+			return workers.PreparationResult{}, ctx.Err()
 		}}
 		gone := errors.New("gone")
 		var leave []context.CancelCauseFunc
@@ -89,9 +89,9 @@ func TestPreparations_OneThatDoesNotGiveUpIsNotWaitedForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all preparations
 		over := make(chan struct{})
-		w := workers.Preparation{Key: "k", Make: func(context.Context, func(workers.Progress)) (workers.Made, error) {
+		w := workers.Preparation{Key: "k", Run: func(context.Context, func(workers.Progress)) (workers.PreparationResult, error) {
 			<-over
-			return workers.Made{}, nil
+			return workers.PreparationResult{}, nil
 		}}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -106,13 +106,13 @@ func TestPreparations_OneThatDoesNotGiveUpIsNotWaitedForLong(t *testing.T) {
 func TestPreparations_ReportsAreFewAndTheNewestIsAmongThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all preparations
-		w := workers.Preparation{Key: "k", Make: func(_ context.Context, report func(workers.Progress)) (workers.Made, error) {
+		w := workers.Preparation{Key: "k", Run: func(_ context.Context, report func(workers.Progress)) (workers.PreparationResult, error) {
 			for i := range int64(10_000) {
 				report(workers.Progress{Done: i + 1})
 				time.Sleep(100 * time.Microsecond)
 			}
 			time.Sleep(time.Minute)
-			return workers.Made{}, nil
+			return workers.PreparationResult{}, nil
 		}}
 		var got []int64
 		if _, _, err := all.join(t.Context(), w, time.Hour, func(p workers.Progress) { got = append(got, p.Done) }); err != nil {

@@ -66,7 +66,7 @@ func TestProbe_ATurnThatWasSilentForLongIsSeenToRead(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			r, err := s.Wait(ctx, turn, nil)
-			if err != nil || r.Wait == nil || !r.Wait.Terminal {
+			if err != nil || r.InputRequest == nil || !r.InputRequest.Terminal {
 				t.Errorf("got %+v, %v, want a wait for the terminal", r, err)
 			}
 		})

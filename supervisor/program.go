@@ -78,7 +78,7 @@ func (r *RunningProgram) listen() {
 // ended.
 func (r *RunningProgram) LastWords() string {
 	r.mu.Lock()
-	words := string(bytes.TrimSpace([]byte(timeline.Plain(string(r.words)))))
+	words := string(bytes.TrimSpace([]byte(timeline.TerminalText(string(r.words)))))
 	r.mu.Unlock()
 	select {
 	case <-r.process.Exited():

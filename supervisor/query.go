@@ -28,7 +28,7 @@ func (s *Session) Complete(ctx context.Context, text string, cursor int) (sessio
 		return session.Completion{}, err
 	}
 	for i, m := range r.Matches {
-		r.Matches[i] = s.log.Hidden(m)
+		r.Matches[i] = s.log.Redact(m)
 	}
 	return session.Completion{Start: int(r.Start), Matches: r.Matches}, nil
 }
@@ -77,7 +77,7 @@ func (s *Session) Inspect(ctx context.Context, text string, cursor int) (session
 	}
 	found := session.Inspection{Found: true, Data: make(map[string]string, len(r.Data))}
 	for mime, data := range r.Data {
-		found.Data[mime] = s.log.Hidden(strings.ToValidUTF8(string(data), "\uFFFD"))
+		found.Data[mime] = s.log.Redact(strings.ToValidUTF8(string(data), "\uFFFD"))
 	}
 	return found, nil
 }

@@ -23,23 +23,23 @@ func bounded[N int | int64](name string, n, byDefault, most N) (N, error) {
 }
 
 // Read implements session.Session.
-func (s *Session) Read(_ context.Context, q session.ReadQuery) (session.Page, error) {
-	span := timeline.Span{After: q.After, Before: q.Before, Backward: q.Backward || q.Before > 0 && q.After == 0}
+func (s *Session) Read(_ context.Context, q session.ReadQuery) (session.EventPage, error) {
+	span := timeline.ReadRange{After: q.After, Before: q.Before, Backward: q.Backward || q.Before > 0 && q.After == 0}
 	var err error
-	if span.Limit, err = bounded("limit", q.Limit, session.DefaultReadEvents, session.MaxReadEvents); err != nil {
-		return session.Page{}, err
+	if span.MaxEvents, err = bounded("limit", q.Limit, session.DefaultReadEvents, session.MaxReadEvents); err != nil {
+		return session.EventPage{}, err
 	}
-	if span.Bytes, err = bounded("bytes", q.Bytes, session.MaxReadBytes, session.MaxReadBytes); err != nil {
-		return session.Page{}, err
+	if span.MaxBytes, err = bounded("bytes", q.Bytes, session.MaxReadBytes, session.MaxReadBytes); err != nil {
+		return session.EventPage{}, err
 	}
-	inline, err := bounded("blobs", q.Blobs, session.DefaultInlineBytes, session.MaxInlineBytes)
+	inline, err := bounded("blobs", q.InlineBytes, session.DefaultInlineBytes, session.MaxInlineBytes)
 	if err != nil {
-		return session.Page{}, err
+		return session.EventPage{}, err
 	}
-	span.Part = int64(max(inline, session.DefaultInlineBytes)) // smaller data has no digest
-	p := session.Page{Events: []timeline.Event{}, End: s.log.Last()}
+	span.MaxTypeBytes = int64(max(inline, session.DefaultInlineBytes)) // smaller data has no digest
+	p := session.EventPage{Events: []timeline.Event{}, End: s.log.LastSeq()}
 	if q.Turn > 0 {
-		turn, ok := s.log.TurnFrom(q.Turn)
+		turn, ok := s.log.FirstTurnFrom(q.Turn)
 		if !ok || turn.Turn != q.Turn {
 			return p, session.Errorf(session.KindStale, "turn %d is not in the timeline: its events are lost, or it has not begun", q.Turn)
 		}
@@ -52,54 +52,54 @@ func (s *Session) Read(_ context.Context, q session.ReadQuery) (session.Page, er
 		p.Events = events
 		p.First, p.Last = firstOf(events[0]), events[len(events)-1].Seq
 		p.End = max(p.End, p.Last)
-		p.Earlier = p.First > span.After+1
-		p.Later = p.Last < p.End && (span.Before == 0 || p.Last+1 < span.Before)
+		p.HasEarlier = p.First > span.After+1
+		p.HasLater = p.Last < p.End && (span.Before == 0 || p.Last+1 < span.Before)
 	}
 	return p, nil
 }
 
 // Blob implements session.Session.
-func (s *Session) Blob(_ context.Context, digest string, offset int64, limit int) (session.Piece, error) {
-	limit, err := bounded("limit", limit, session.MaxPieceBytes, session.MaxPieceBytes)
+func (s *Session) Blob(_ context.Context, digest string, offset int64, limit int) (session.BlobPart, error) {
+	limit, err := bounded("limit", limit, session.MaxPartBytes, session.MaxPartBytes)
 	if err != nil {
-		return session.Piece{}, err
+		return session.BlobPart{}, err
 	}
 	if offset < 0 {
-		return session.Piece{}, session.Errorf(session.KindInvalid, "offset is %d: use 0 or more", offset)
+		return session.BlobPart{}, session.Errorf(session.KindInvalid, "offset is %d: use 0 or more", offset)
 	}
 	data, size, err := s.log.Blob(digest, offset, limit)
 	switch {
 	case errors.Is(err, timeline.ErrNoBlob):
-		return session.Piece{}, &session.Error{Kind: session.KindNoBlob, Cause: err, Message: fmt.Sprintf("no event of session %q has data with the digest %s, or not any more", s.Name(), digest)}
+		return session.BlobPart{}, &session.Error{Kind: session.KindNoBlob, Cause: err, Message: fmt.Sprintf("no event of session %q has data with the digest %s, or not any more", s.Name(), digest)}
 	case err != nil:
-		return session.Piece{}, &session.Error{Kind: session.KindInvalid, Cause: err, Message: err.Error()}
+		return session.BlobPart{}, &session.Error{Kind: session.KindInvalid, Cause: err, Message: err.Error()}
 	}
-	return session.Piece{Data: data, Offset: offset, Bytes: size}, nil
+	return session.BlobPart{Data: data, Offset: offset, Bytes: size}, nil
 }
 
 // Search implements session.Session.
-func (s *Session) Search(_ context.Context, q session.SearchQuery) (session.Found, error) {
-	limit, err := bounded("limit", q.Limit, session.DefaultFound, session.MaxFound)
+func (s *Session) Search(_ context.Context, q session.SearchQuery) (session.SearchResult, error) {
+	limit, err := bounded("limit", q.Limit, session.DefaultSearchMatches, session.MaxSearchMatches)
 	if err != nil {
-		return session.Found{}, err
+		return session.SearchResult{}, err
 	}
 	from, err := parseCursor(q.From)
 	if err != nil {
-		return session.Found{}, err
+		return session.SearchResult{}, err
 	}
 	if (q.Text == "") == (q.Regexp == "") {
-		return session.Found{}, session.Errorf(session.KindInvalid, "give one of text and regexp")
+		return session.SearchResult{}, session.Errorf(session.KindInvalid, "give one of text and regexp")
 	}
-	find, name, what := timeline.Literal, "text", q.Text
+	find, name, what := timeline.LiteralPattern, "text", q.Text
 	if q.Regexp != "" {
-		find, name, what = timeline.Expression, "regexp", q.Regexp
+		find, name, what = timeline.RegexpPattern, "regexp", q.Regexp
 	}
 	pattern, err := find(what)
 	if err != nil {
-		return session.Found{}, session.Errorf(session.KindInvalid, "%s: %v", name, err)
+		return session.SearchResult{}, session.Errorf(session.KindInvalid, "%s: %v", name, err)
 	}
 	found, next, over := s.log.Search(pattern, from, limit)
-	f := session.Found{Matches: append([]timeline.Match{}, found...)}
+	f := session.SearchResult{Matches: append([]timeline.Match{}, found...)}
 	if !over {
 		f.Next = cursorText(next)
 	}
@@ -109,7 +109,7 @@ func (s *Session) Search(_ context.Context, q session.SearchQuery) (session.Foun
 // cursorText writes a cursor of a search for callers, who give it back as it is.
 func cursorText(c timeline.Cursor) string {
 	asked := ""
-	if c.Asked {
+	if c.AwaitsInput {
 		asked = "?"
 	}
 	return fmt.Sprintf("%d.%d%s", c.Seq, c.Lines, asked)
@@ -126,7 +126,7 @@ func parseCursor(text string) (c timeline.Cursor, err error) {
 	if !ok || err1 != nil || err2 != nil {
 		return c, session.Errorf(session.KindInvalid, "from is %.80q: use what next was, or leave it out", text)
 	}
-	return timeline.Cursor{Seq: timeline.Seq(n), Lines: int(k), Asked: asked}, nil
+	return timeline.Cursor{Seq: timeline.Seq(n), Lines: int(k), AwaitsInput: asked}, nil
 }
 
 // firstOf returns the Seq of an event, or of the first that a gap stands for.
@@ -137,16 +137,16 @@ func firstOf(e timeline.Event) timeline.Seq {
 	return e.Seq
 }
 
-// Outline implements session.Session.
-func (s *Session) Outline(_ context.Context, q session.OutlineQuery) (session.Outline, error) {
-	limit, err := bounded("limit", q.Limit, session.DefaultOutlineTurns, session.MaxOutlineTurns)
+// TurnSummaries implements session.Session.
+func (s *Session) TurnSummaries(_ context.Context, q session.TurnSummariesQuery) (session.TurnSummaries, error) {
+	limit, err := bounded("limit", q.Limit, session.DefaultSummaries, session.MaxSummaries)
 	if err != nil {
-		return session.Outline{}, err
+		return session.TurnSummaries{}, err
 	}
-	o := session.Outline{Turns: []timeline.Summary{}, End: s.log.Last()}
+	o := session.TurnSummaries{Turns: []timeline.TurnSummary{}, End: s.log.LastSeq()}
 	backward := q.Backward || q.Before > 0 && q.After == 0
 	if q.From > 0 {
-		first, ok := s.log.TurnFrom(q.From)
+		first, ok := s.log.FirstTurnFrom(q.From)
 		if !ok {
 			return o, nil
 		}
@@ -154,9 +154,9 @@ func (s *Session) Outline(_ context.Context, q session.OutlineQuery) (session.Ou
 	}
 	turns := s.log.Turns(q.After, q.Before, backward, limit+1)
 	if more := len(turns) > limit; more && backward {
-		o.Earlier, turns = true, turns[1:]
+		o.HasEarlier, turns = true, turns[1:]
 	} else if more {
-		o.Later, turns = true, turns[:limit]
+		o.HasLater, turns = true, turns[:limit]
 	}
 	o.Turns = append(o.Turns, turns...)
 	return o, nil
@@ -168,16 +168,16 @@ func (s *Session) Tick() (now session.Tick, event, state <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now = session.Tick{
-		Session: s.Name(), State: s.m.phase.state(), Generation: s.m.generation, Turn: s.m.lastTurn, LastSeq: s.log.Last(),
+		Session: s.Name(), State: s.m.phase.state(), Generation: s.m.generation, Turn: s.m.lastTurn, LastSeq: s.log.LastSeq(),
 	}
 	if s.m.turn != nil {
 		now.Turn = s.m.turn.id
 	}
 	if s.m.phase == phaseWaiting {
-		w := s.m.shown.Wait
-		now.Wait = &w
+		w := s.m.shown.InputRequest
+		now.InputRequest = &w
 	}
-	event = s.log.Behind(now.LastSeq)
+	event = s.log.NotifyAfter(now.LastSeq)
 	now.Closed = event == nil
 	return now, event, s.changedLocked()
 }

@@ -10,7 +10,7 @@ import (
 // it had been opened now. Its worker, its timeline and its directory stay. The error is
 // session.ErrExists, session.ErrClosed or one of kind session.KindName.
 func (v *Supervisor) Rename(s *Session, name string) error {
-	if !session.IsName(name) {
+	if !session.IsValidName(name) {
 		return badName(name)
 	}
 	if err := v.move(s, name); err != nil {

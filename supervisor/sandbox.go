@@ -37,11 +37,11 @@ const maxNamed = 8
 
 // eachWay tries the ways in which a sandbox may be held until one holds it: those that are not the
 // first only if their user accepts them, and where this system lacks what the one before needs.
-func eachWay[T any](s *workers.Sandbox, try func(by workers.Mechanism) (T, error)) (result T, err error) {
+func eachWay[T any](s *workers.Sandbox, try func(by workers.SandboxMechanism) (T, error)) (result T, err error) {
 	if !s.Confines() {
 		return try("")
 	}
-	for _, by := range confine.Ways(s.Accept) {
+	for _, by := range confine.Ways(s.AcceptMechanism) {
 		before := err
 		if result, err = try(by); err == nil {
 			return result, nil
@@ -58,7 +58,7 @@ func eachWay[T any](s *workers.Sandbox, try func(by workers.Mechanism) (T, error
 
 // confinementOf prepares the sandbox of a worker. own is the directory of its session, files
 // that of the worker.
-func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, own, files string) (c *confinement, err error) {
+func confinementOf(spec *workers.Spec, o *Options, by workers.SandboxMechanism, own, files string) (c *confinement, err error) {
 	c = &confinement{ended: func() {}}
 	sandbox := spec.Sandbox
 	if !sandbox.Confines() {
@@ -160,7 +160,7 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, own, fi
 		if err != nil {
 			return nil, err
 		}
-		plan.Ask, plan.Outlet = sandbox.Ask, hasOutlet
+		plan.Ask, plan.Outlet = sandbox.AskUser, hasOutlet
 		plan.Disk, plan.Shared = spec.Limits.Disk, sharedLimit(spec.Limits)
 		plan.Objects = objectsLimit(spec.Limits, o)
 		lacks, err := plan.HeldBy(by, sandbox)
@@ -171,7 +171,7 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, own, fi
 		if by == "" {
 			c.private = privateIn(plan, append(plan.Writable(), real(dir), real(o.Dir)))
 		}
-		if !policy.Quiet {
+		if !policy.NoNotice {
 			c.notices = append(c.notices, holds(plan.Writable(), &policy, tmp, hidden))
 		}
 		c.notices = append(append(c.notices, lacks...), notices...)
@@ -335,10 +335,10 @@ func (s *Supervisor) TrySandbox(ctx context.Context, sandbox *workers.Sandbox, d
 		return nil, err
 	}
 	defer func() { _ = removeTree(state) }()
-	return eachWay(sandbox, func(by workers.Mechanism) ([]string, error) { return s.tryIn(ctx, sandbox, by, dir, state) })
+	return eachWay(sandbox, func(by workers.SandboxMechanism) ([]string, error) { return s.tryIn(ctx, sandbox, by, dir, state) })
 }
 
-func (s *Supervisor) tryIn(ctx context.Context, sandbox *workers.Sandbox, by workers.Mechanism, dir, state string) ([]string, error) {
+func (s *Supervisor) tryIn(ctx context.Context, sandbox *workers.Sandbox, by workers.SandboxMechanism, dir, state string) ([]string, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err

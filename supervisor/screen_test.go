@@ -29,13 +29,13 @@ func TestFence_AScreenBeginsAtOnceAndEndsBehindWhatWasDrawn(t *testing.T) {
 
 // screens returns what a machine says of the screen, and of waits.
 func screens(log *timeline.Log) (said []string) {
-	for _, e := range log.Read(timeline.Span{Limit: 1000, Bytes: 1 << 20}) {
+	for _, e := range log.Read(timeline.ReadRange{MaxEvents: 1000, MaxBytes: 1 << 20}) {
 		switch b := e.Body.(type) {
-		case timeline.Screen:
+		case timeline.FullScreenChanged:
 			said = append(said, fmt.Sprintf("screen %t", b.On))
-		case timeline.Wait:
+		case timeline.InputRequested:
 			said = append(said, "wait")
-		case timeline.WaitEnded:
+		case timeline.InputRequestEnded:
 			said = append(said, "wait ended")
 		case timeline.TurnEnded:
 			said = append(said, "turn ended")

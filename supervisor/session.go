@@ -82,45 +82,45 @@ func (s *Session) Log() *timeline.Log { return s.log }
 func (s *Session) Info(context.Context) (session.Info, error) {
 	s.mu.Lock()
 	i := session.Info{
-		Name:       s.Name(),
-		State:      s.m.phase.state(),
-		Since:      s.m.since,
-		Generation: s.m.generation,
-		Turn:       s.m.lastTurn,
-		Prompt:     s.m.prompt,
-		Opened:     s.opened,
-		Executable: s.spec.Path,
-		Why:        s.spec.Why,
-		Notice:     s.spec.Notice,
-		Dir:        s.spec.Dir,
-		Limits:     s.spec.Limits.String(),
-		LastSeq:    s.log.Last(),
+		Name:             s.Name(),
+		State:            s.m.phase.state(),
+		StateSince:       s.m.since,
+		Generation:       s.m.generation,
+		Turn:             s.m.lastTurn,
+		Prompt:           s.m.prompt,
+		OpenedAt:         s.opened,
+		Executable:       s.spec.Path,
+		ExecutableSource: s.spec.PathSource,
+		Notice:           s.spec.Notice,
+		Dir:              s.spec.Dir,
+		Limits:           s.spec.Limits.String(),
+		LastSeq:          s.log.LastSeq(),
 
 		Continuation: s.m.more,
 	}
 	if s.failure != nil {
-		i.Failure = s.failure.Error()
+		i.PreparationError = s.failure.Error()
 	}
 	if s.spec.Sandbox.Confines() {
 		i.Sandbox = s.spec.Sandbox.String()
-		i.Given = slices.Clone(s.m.given)
+		i.Grants = slices.Clone(s.m.given)
 	}
 	if s.lost != nil {
-		i.Lost = s.lost.OutputPath
+		i.CrashedTranscript = s.lost.OutputPath
 	}
 	if s.m.turn != nil {
-		i.Turn, i.Running = s.m.turn.id, time.Since(s.m.turn.started)
+		i.Turn, i.TurnElapsed = s.m.turn.id, time.Since(s.m.turn.started)
 	}
 	if s.m.phase == phaseWaiting {
-		w := s.m.shown.Wait
-		i.Wait = &w
+		w := s.m.shown.InputRequest
+		i.InputRequest = &w
 	}
 	if s.m.ready != nil {
-		i.Language, i.Runtime = s.m.ready.Worker.Language, s.m.ready.Worker.RuntimeVersion
+		i.Language, i.RuntimeVersion = s.m.ready.Worker.Language, s.m.ready.Worker.RuntimeVersion
 	}
 	w := s.worker
 	if w != nil {
-		i.HeldBy = string(w.heldBy)
+		i.AcceptedMechanism = string(w.heldBy)
 	}
 	s.mu.Unlock()
 	i.OutputPath = s.log.OutputPath()
@@ -168,7 +168,7 @@ func (s *Session) submitAs(ctx context.Context, code string, like turn) (uint64,
 		return 0, err
 	}
 	if len(code) > MaxInputBytes {
-		return 0, session.TooLarge(len(code))
+		return 0, session.NewTooLargeError(len(code))
 	}
 	t := &turn{input: []byte(code), author: like.author, silent: like.silent, mayExit: like.mayExit, lastLine: lastLineOf(code)}
 	known := s.terminalReaders()

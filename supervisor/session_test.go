@@ -87,24 +87,24 @@ func TestOpen_ReturnsBeforeWhatHasToBePreparedIs(t *testing.T) {
 	t.Parallel()
 	spec := fake(nil)
 	fail := make(chan struct{})
-	make := func(ctx context.Context, _ func(workers.Progress)) (workers.Made, error) {
+	make := func(ctx context.Context, _ func(workers.Progress)) (workers.PreparationResult, error) {
 		select {
 		case <-fail:
-			return workers.Made{}, errors.New("no compiler")
+			return workers.PreparationResult{}, errors.New("no compiler")
 		case <-ctx.Done():
-			return workers.Made{}, ctx.Err()
+			return workers.PreparationResult{}, ctx.Err()
 		}
 	}
-	spec.Prepare = []workers.Preparation{{Key: "compiler", Make: make}}
+	spec.Preparations = []workers.Preparation{{Key: "compiler", Run: make}}
 	s := open(t, nil, spec)
-	if i := infoOf(s); i.State != session.StatePreparing || i.Failure != "" {
+	if i := infoOf(s); i.State != session.StatePreparing || i.PreparationError != "" {
 		t.Errorf("got %+v", i)
 	}
 	close(fail)
 	if err := s.Prepared(limited(t)); !errors.Is(err, session.ErrStart) || err.Error() != "no compiler" {
 		t.Errorf("got %v", err)
 	}
-	if i := infoOf(s); i.State != session.StateEnded || i.Failure != "no compiler" {
+	if i := infoOf(s); i.State != session.StateEnded || i.PreparationError != "no compiler" {
 		t.Errorf("got %+v", i)
 	}
 	if _, err := s.Submit(t.Context(), "print never"); !errors.Is(err, session.ErrStart) || err.Error() != "no compiler" || infoOf(s).Generation != 1 {
@@ -119,7 +119,7 @@ func TestOpen_ReturnsBeforeWhatHasToBePreparedIs(t *testing.T) {
 	if _, err := s.Submit(t.Context(), "print never"); !errors.Is(err, session.ErrClosed) {
 		t.Errorf("once it is closed: %v", err)
 	}
-	spec.Prepare[0].Make = nil
+	spec.Preparations[0].Run = nil
 	if err := spec.Validate(); err == nil {
 		t.Error("a preparation without anything to do")
 	}
@@ -131,8 +131,8 @@ func TestLog_SaysWhyAWorkerDidNotStart(t *testing.T) {
 	var log strings.Builder
 	sup := newSupervisor(t, &supervisor.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	spec := fake(nil)
-	spec.Prepare = []workers.Preparation{{Key: t.Name(), Make: func(context.Context, func(workers.Progress)) (workers.Made, error) {
-		return workers.Made{}, errors.New("no compiler\nwhat the tool said")
+	spec.Preparations = []workers.Preparation{{Key: t.Name(), Run: func(context.Context, func(workers.Progress)) (workers.PreparationResult, error) {
+		return workers.PreparationResult{}, errors.New("no compiler\nwhat the tool said")
 	}}}
 	s, err := sup.Open(t.Context(), "unprepared", spec)
 	if err != nil {
@@ -161,10 +161,10 @@ func TestSession_AStartThatWasGivenUpPreparesNothing(t *testing.T) {
 	t.Parallel()
 	spec := fake(nil)
 	begun, goOn := make(chan struct{}, 9), make(chan struct{})
-	spec.Prepare = []workers.Preparation{{Key: t.Name(), Make: func(context.Context, func(workers.Progress)) (workers.Made, error) {
+	spec.Preparations = []workers.Preparation{{Key: t.Name(), Run: func(context.Context, func(workers.Progress)) (workers.PreparationResult, error) {
 		begun <- struct{}{}
 		<-goOn // a preparation that gives up late
-		return workers.Made{}, nil
+		return workers.PreparationResult{}, nil
 	}}}
 	s := open(t, nil, spec)
 	<-begun
@@ -173,7 +173,7 @@ func TestSession_AStartThatWasGivenUpPreparesNothing(t *testing.T) {
 		go func() { resets <- s.Reset(limited(t)) }()
 	}
 	for e := range s.Events(limited(t), 0) {
-		if _, started := e.Body.(timeline.GenerationStarted); started && e.Generation == 4 {
+		if _, started := e.Body.(timeline.WorkerStarted); started && e.Generation == 4 {
 			break
 		}
 	}
@@ -192,9 +192,9 @@ func TestSession_AStartThatWasGivenUpPreparesNothing(t *testing.T) {
 func TestSession_PreparationEndsWithItsLimit(t *testing.T) {
 	t.Parallel()
 	spec := fake(nil)
-	spec.Prepare = []workers.Preparation{{Key: "slow", Make: func(ctx context.Context, _ func(workers.Progress)) (workers.Made, error) {
+	spec.Preparations = []workers.Preparation{{Key: "slow", Run: func(ctx context.Context, _ func(workers.Progress)) (workers.PreparationResult, error) {
 		<-ctx.Done()
-		return workers.Made{}, ctx.Err()
+		return workers.PreparationResult{}, ctx.Err()
 	}}}
 	s := open(t, &supervisor.Options{StartTimeout: 10 * time.Millisecond}, spec)
 	if err := s.Prepared(limited(t)); err == nil || err.Error() != "it was not prepared after 10ms" {
@@ -225,17 +225,17 @@ func TestSession_WaitIsAnsweredAndTheTurnGoesOn(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil, fake(nil))
 	turn, r := submit(t, s, "wait name? \nprint bye")
-	if r.State != session.StateWaiting || r.Wait == nil || r.Wait.Prompt != "name? " || r.Wait.Turn != 1 {
-		t.Fatalf("got %+v, wait %+v", r, r.Wait)
+	if r.State != session.StateWaiting || r.InputRequest == nil || r.InputRequest.Prompt != "name? " || r.InputRequest.Turn != 1 {
+		t.Fatalf("got %+v, wait %+v", r, r.InputRequest)
 	}
 	if _, err := s.Submit(t.Context(), "print no"); !errors.Is(err, session.ErrWaiting) {
 		t.Errorf("submit while waiting: got %v", err)
 	}
 	// A poll tells the wait again.
-	if again, err := s.Wait(t.Context(), 0, &session.WaitOptions{Poll: true}); err != nil || again.Wait == nil || again.Wait.ID != r.Wait.ID {
-		t.Errorf("poll: got %+v, %v", again.Wait, err)
+	if again, err := s.Wait(t.Context(), 0, &session.WaitOptions{Poll: true}); err != nil || again.InputRequest == nil || again.InputRequest.ID != r.InputRequest.ID {
+		t.Errorf("poll: got %+v, %v", again.InputRequest, err)
 	}
-	if _, err := s.As("me").Answer(t.Context(), r.Wait.ID, session.Input{Data: []byte("Ann\n")}); err != nil {
+	if _, err := s.As("me").Answer(t.Context(), r.InputRequest.ID, session.Input{Data: []byte("Ann\n")}); err != nil {
 		t.Fatal(err)
 	}
 	end := await(t, s, turn)
@@ -245,7 +245,7 @@ func TestSession_WaitIsAnsweredAndTheTurnGoesOn(t *testing.T) {
 	if line := find[timeline.InputLine](t, end.Events); line.Text != "Ann" {
 		t.Errorf("got %+v", line)
 	}
-	if _, err := s.Answer(t.Context(), r.Wait.ID, session.Input{Data: []byte("x\n")}); !errors.Is(err, session.ErrStale) {
+	if _, err := s.Answer(t.Context(), r.InputRequest.ID, session.Input{Data: []byte("x\n")}); !errors.Is(err, session.ErrStale) {
 		t.Errorf("answer of a wait that is over: got %v", err)
 	}
 }
@@ -254,7 +254,7 @@ func TestSession_SurplusInputServesLaterWaitsAndTheRestIsReported(t *testing.T) 
 	t.Parallel()
 	s := open(t, nil, fake(nil))
 	turn, r := submit(t, s, "wait a? \nwait b? ")
-	if _, err := s.Answer(t.Context(), r.Wait.ID, session.Input{Data: []byte("1\n2\n345\n")}); err != nil {
+	if _, err := s.Answer(t.Context(), r.InputRequest.ID, session.Input{Data: []byte("1\n2\n345\n")}); err != nil {
 		t.Fatal(err)
 	}
 	r = await(t, s, turn)
@@ -272,12 +272,12 @@ func TestSession_EndOfFileIsGivenOnce(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil, fake(nil))
 	turn, r := submit(t, s, "all everything\nwait next? ")
-	if _, err := s.Answer(t.Context(), r.Wait.ID, session.Input{Data: []byte("a\nb"), EOF: true}); err != nil {
+	if _, err := s.Answer(t.Context(), r.InputRequest.ID, session.Input{Data: []byte("a\nb"), EOF: true}); err != nil {
 		t.Fatal(err)
 	}
 	r = await(t, s, turn)
-	if r.Wait == nil || r.Wait.Prompt != "next? " {
-		t.Fatalf("got %+v, want the next wait to ask", r.Wait)
+	if r.InputRequest == nil || r.InputRequest.Prompt != "next? " {
+		t.Fatalf("got %+v, want the next wait to ask", r.InputRequest)
 	}
 	_, _ = s.Interrupt(t.Context(), 0)
 }
@@ -296,10 +296,10 @@ func TestSession_SecretIsNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	turn, r := submit(t, s, "secret Password: ")
-	if r.Wait == nil || !r.Wait.Secret {
-		t.Fatalf("got %+v, want a secret wait", r.Wait)
+	if r.InputRequest == nil || !r.InputRequest.Secret {
+		t.Fatalf("got %+v, want a secret wait", r.InputRequest)
 	}
-	if _, err := s.Answer(t.Context(), r.Wait.ID, session.Input{Data: []byte(secret + "\n")}); err != nil {
+	if _, err := s.Answer(t.Context(), r.InputRequest.ID, session.Input{Data: []byte(secret + "\n")}); err != nil {
 		t.Fatal(err)
 	}
 	r = await(t, s, turn)
@@ -307,7 +307,7 @@ func TestSession_SecretIsNowhere(t *testing.T) {
 	if strings.Contains(r.Text(), secret) {
 		t.Errorf("the reply holds the secret: %q", r.Text())
 	}
-	for _, e := range s.Log().Since(0) {
+	for _, e := range s.Log().EventsSince(0) {
 		if line, ok := e.Body.(timeline.InputLine); ok && (line.Text != "" || !line.Secret) {
 			t.Errorf("the log holds %+v", line)
 		}
@@ -407,10 +407,10 @@ func TestSession_StartUpThatAsksIsShownAsAWait(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil, fake(&fakeworker.Options{Start: "prompt"}))
 	r := waitUntilReady(t, s)
-	if r.State != session.StateWaiting || r.Wait == nil || r.Wait.Turn != 0 {
-		t.Fatalf("got %v, %+v", r.State, r.Wait)
+	if r.State != session.StateWaiting || r.InputRequest == nil || r.InputRequest.Turn != 0 {
+		t.Fatalf("got %v, %+v", r.State, r.InputRequest)
 	}
-	if _, err := s.Answer(t.Context(), r.Wait.ID, session.Input{Data: []byte("y\n")}); err != nil {
+	if _, err := s.Answer(t.Context(), r.InputRequest.ID, session.Input{Data: []byte("y\n")}); err != nil {
 		t.Fatal(err)
 	}
 	if r := waitUntilReady(t, s); r.State != session.StateIdle {
@@ -452,7 +452,7 @@ func TestSession_OutputBetweenTurnsIsMarkedSo(t *testing.T) {
 	s := open(t, nil, fake(nil))
 	submit(t, s, "late afterwards")
 	e := until(t, s, 0, func(e timeline.Event) bool { _, ok := e.Body.(timeline.Text); return ok })
-	if !e.Between || e.Turn != 1 {
+	if !e.BetweenTurns || e.Turn != 1 {
 		t.Errorf("got %+v", e)
 	}
 }
@@ -475,7 +475,7 @@ func TestSession_WaitGivesUpWithoutTouchingTheTurn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := s.Wait(t.Context(), turn, session.Until(50*time.Millisecond))
+	r, err := s.Wait(t.Context(), turn, session.WaitAtMost(50*time.Millisecond))
 	if err != nil || r.State != session.StateRunning || r.Outcome != "" {
 		t.Errorf("got %v %q, %v", r.State, r.Outcome, err)
 	}
@@ -613,7 +613,7 @@ func TestOpen_MemoryLimitIsKeptOrRefused(t *testing.T) {
 	t.Parallel()
 	sup := newSupervisor(t, nil)
 	limited := fake(nil)
-	limited.Limits.Memory = workers.MinMemory - 1
+	limited.Limits.Memory = workers.MinMemoryBytes - 1
 	if _, err := sup.Open(t.Context(), "a", limited); err == nil || !strings.Contains(err.Error(), "allow at least 64 MiB") {
 		t.Errorf("too little: got %v", err)
 	}
@@ -674,7 +674,7 @@ func TestSession_SecretIsHiddenWhereItReappears(t *testing.T) {
 		t.Errorf("before anybody typed it, %q", got)
 	}
 	turn, r := submit(t, s, "secret Password: ")
-	if _, err := s.Answer(t.Context(), r.Wait.ID, session.Input{Data: []byte(secret + "\n")}); err != nil {
+	if _, err := s.Answer(t.Context(), r.InputRequest.ID, session.Input{Data: []byte(secret + "\n")}); err != nil {
 		t.Fatal(err)
 	}
 	await(t, s, turn)
@@ -684,13 +684,13 @@ func TestSession_SecretIsHiddenWhereItReappears(t *testing.T) {
 		}
 	}
 	turn, r = submit(t, s, "wait "+secret+"? ")
-	if r.Wait == nil || r.Wait.Prompt != "[secret]? " || infoOf(s).Wait.Prompt != "[secret]? " {
-		t.Errorf("it asks %+v", r.Wait)
+	if r.InputRequest == nil || r.InputRequest.Prompt != "[secret]? " || infoOf(s).InputRequest.Prompt != "[secret]? " {
+		t.Errorf("it asks %+v", r.InputRequest)
 	}
 	if _, err := s.Submit(t.Context(), "print"); err == nil || strings.Contains(err.Error(), secret) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := s.Answer(t.Context(), r.Wait.ID, session.Input{Data: []byte(secret + "\n")}); err != nil {
+	if _, err := s.Answer(t.Context(), r.InputRequest.ID, session.Input{Data: []byte(secret + "\n")}); err != nil {
 		t.Fatal(err)
 	}
 	await(t, s, turn)
@@ -701,14 +701,14 @@ func TestSession_SecretIsHiddenWhereItReappears(t *testing.T) {
 		t.Errorf("after a reset, %q", got)
 	}
 	turn, r = submit(t, s, "secret PIN: ")
-	if _, err := s.Answer(t.Context(), r.Wait.ID, session.Input{Data: []byte("1234\n")}); err != nil {
+	if _, err := s.Answer(t.Context(), r.InputRequest.ID, session.Input{Data: []byte("1234\n")}); err != nil {
 		t.Fatal(err)
 	}
 	if r = await(t, s, turn); !strings.Contains(notices(r.Events), "fewer than 6 bytes") {
 		t.Errorf("a short one is not hidden, and nobody says so: %q", r.Text())
 	}
 	past := false
-	for _, e := range s.Log().Since(0) {
+	for _, e := range s.Log().EventsSince(0) {
 		if l, ok := e.Body.(timeline.InputLine); ok && l.Secret {
 			past = true
 		} else if past && strings.Contains(fmt.Sprintf("%s", e.Body), secret) {
@@ -721,7 +721,7 @@ func TestSession_SecretOfAProgramWhoseReaderTypedItIsShown(t *testing.T) {
 	t.Parallel()
 	s := open(t, &supervisor.Options{ShowSecrets: true}, fake(nil))
 	turn, r := submit(t, s, "secret Password: \nprint S3CRETpw")
-	if _, err := s.Answer(t.Context(), r.Wait.ID, session.Input{Data: []byte("S3CRETpw\n")}); err != nil {
+	if _, err := s.Answer(t.Context(), r.InputRequest.ID, session.Input{Data: []byte("S3CRETpw\n")}); err != nil {
 		t.Fatal(err)
 	}
 	if r := await(t, s, turn); !strings.Contains(r.Text(), "S3CRETpw") {
@@ -734,13 +734,13 @@ func TestSession_ContextEndsTheCallAndNotTheStart(t *testing.T) {
 	t.Parallel()
 	spec := fake(nil)
 	preparing, ready := make(chan struct{}, 2), make(chan struct{})
-	spec.Prepare = []workers.Preparation{{Key: "x", Make: func(ctx context.Context, _ func(workers.Progress)) (workers.Made, error) {
+	spec.Preparations = []workers.Preparation{{Key: "x", Run: func(ctx context.Context, _ func(workers.Progress)) (workers.PreparationResult, error) {
 		preparing <- struct{}{}
 		select {
 		case <-ready:
-			return workers.Made{}, nil
+			return workers.PreparationResult{}, nil
 		case <-ctx.Done():
-			return workers.Made{}, ctx.Err()
+			return workers.PreparationResult{}, ctx.Err()
 		}
 	}}}
 	s := open(t, nil, spec)

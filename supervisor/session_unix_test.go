@@ -49,10 +49,10 @@ func TestSession_TerminalReaderIsAWaitAndGetsItsAnswer(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil, fake(nil))
 	turn, r := submit(t, s, "readtty\nprint done")
-	if r.Wait == nil || !r.Wait.Terminal {
+	if r.InputRequest == nil || !r.InputRequest.Terminal {
 		t.Skip("needs /proc/<pid>/syscall: this system does not show who reads the terminal")
 	}
-	if _, err := s.Answer(t.Context(), r.Wait.ID, session.Input{Data: []byte("to the child\n")}); err != nil {
+	if _, err := s.Answer(t.Context(), r.InputRequest.ID, session.Input{Data: []byte("to the child\n")}); err != nil {
 		t.Fatal(err)
 	}
 	if r := await(t, s, turn); r.Outcome != "ok" || !strings.Contains(text(r.Events), "to the child\ndone\n") {
@@ -64,8 +64,8 @@ func TestSession_ReaderThatAnEarlierTurnLeftBehindIsNoWait(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil, fake(nil))
 	turn, r := submit(t, s, "sh exec 3<&0; cat <&3 >/dev/null &\nsleep")
-	if r.Wait == nil || !r.Wait.Terminal || r.Wait.Reader != "cat" {
-		t.Fatalf("got %+v, want cat to be seen in its own turn", r.Wait)
+	if r.InputRequest == nil || !r.InputRequest.Terminal || r.InputRequest.Reader != "cat" {
+		t.Fatalf("got %+v, want cat to be seen in its own turn", r.InputRequest)
 	}
 	// Only the interrupted turn ends: programs in the background ignore SIGINT. On a busy machine,
 	// cat may be seen to read on before the turn has ended.
@@ -77,8 +77,8 @@ func TestSession_ReaderThatAnEarlierTurnLeftBehindIsNoWait(t *testing.T) {
 		return over && e.Turn == turn
 	})
 	for range 5 {
-		if _, r := submit(t, s, "sleep 60ms\nprint quiet"); r.Wait != nil || text(r.Events) != "quiet\n" {
-			t.Fatalf("got %+v, %q", r.Wait, text(r.Events))
+		if _, r := submit(t, s, "sleep 60ms\nprint quiet"); r.InputRequest != nil || text(r.Events) != "quiet\n" {
+			t.Fatalf("got %+v, %q", r.InputRequest, text(r.Events))
 		}
 	}
 }
@@ -97,12 +97,12 @@ func TestSupervisor_RefusesADirectoryThatOthersMayWriteTo(t *testing.T) {
 func TestSession_WhatASpecPreparesIsThereAtEachStart(t *testing.T) {
 	t.Parallel()
 	spec := fake(nil)
-	spec.Prepare = []workers.Preparation{
-		{Key: "first", Make: func(context.Context, func(workers.Progress)) (workers.Made, error) {
-			return workers.Made{Files: map[string][]byte{"made": []byte("by hand\n")}}, nil
+	spec.Preparations = []workers.Preparation{
+		{Key: "first", Run: func(context.Context, func(workers.Progress)) (workers.PreparationResult, error) {
+			return workers.PreparationResult{Files: map[string][]byte{"made": []byte("by hand\n")}}, nil
 		}},
-		{Key: "second", Make: func(context.Context, func(workers.Progress)) (workers.Made, error) {
-			return workers.Made{Env: []string{"SECOND=too"}}, nil
+		{Key: "second", Run: func(context.Context, func(workers.Progress)) (workers.PreparationResult, error) {
+			return workers.PreparationResult{Env: []string{"SECOND=too"}}, nil
 		}},
 	}
 	spec.Files = map[string][]byte{"given": []byte("before\n")}

@@ -7,9 +7,9 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// Shown implements session.Session.
-func (s *Session) Shown(context.Context) (session.Shown, error) {
-	shown := session.Shown{Places: []session.ShownPlace{}, Withheld: []string{}}
+// Visibility implements session.Session.
+func (s *Session) Visibility(context.Context) (session.Visibility, error) {
+	shown := session.Visibility{Paths: []session.VisiblePath{}, WithheldVariables: []string{}}
 	s.mu.Lock()
 	w := s.worker
 	s.mu.Unlock()
@@ -18,11 +18,11 @@ func (s *Session) Shown(context.Context) (session.Shown, error) {
 	}
 	home, places := w.plan.Home()
 	shown.Home = home
-	for _, place := range places[:min(len(places), session.MaxShown)] {
-		shown.Places = append(shown.Places, session.ShownPlace{Path: string(place.Path), Why: string(place.Why)})
+	for _, place := range places[:min(len(places), session.MaxVisiblePaths)] {
+		shown.Paths = append(shown.Paths, session.VisiblePath{Path: string(place.Path), Reason: string(place.Why)})
 	}
 	names := slices.Sorted(slices.Values(w.withheld))
-	shown.Withheld = append(shown.Withheld, names[:min(len(names), session.MaxShown)]...)
-	shown.More, shown.MoreWithheld = len(places)-len(shown.Places), len(names)-len(shown.Withheld)
+	shown.WithheldVariables = append(shown.WithheldVariables, names[:min(len(names), session.MaxVisiblePaths)]...)
+	shown.MorePaths, shown.MoreWithheld = len(places)-len(shown.Paths), len(names)-len(shown.WithheldVariables)
 	return shown, nil
 }

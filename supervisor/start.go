@@ -64,7 +64,7 @@ func (s *Session) startLocked() *startUp {
 	u := &startUp{stop: stop, done: make(chan struct{}), left: make(chan struct{})}
 	before := s.givenUp
 	s.starting, s.failure = u, nil
-	prepare := len(s.spec.Prepare) > 0
+	prepare := len(s.spec.Preparations) > 0
 	s.m.start(s.spec.Name+" "+s.spec.Path, prepare)
 	if s.m.generation == 1 && s.lost != nil {
 		s.m.notice("%s", s.lost.notice(s.o.Recover))
@@ -88,13 +88,13 @@ func (s *Session) prepare(ctx context.Context, u *startUp) bool {
 	s.mu.Unlock()
 	var notices []string
 	var done int64 // by the preparations before
-	for i, p := range spec.Prepare {
+	for i, p := range spec.Preparations {
 		if ctx.Err() != nil {
 			return false // it was given up while it waited, so nobody wants its worker
 		}
-		last := i == len(spec.Prepare)-1
+		last := i == len(spec.Preparations)-1
 		made, end, err := s.preparations.join(ctx, p, s.o.StartTimeout, func(now workers.Progress) {
-			s.tellPreparation(u, p.What, now, done, last)
+			s.tellPreparation(u, p.Name, now, done, last)
 		})
 		if err != nil {
 			if ctx.Err() == nil { // else it was given up
@@ -104,12 +104,12 @@ func (s *Session) prepare(ctx context.Context, u *startUp) bool {
 			return false
 		}
 		done += end
-		spec = spec.With(made)
+		spec = spec.WithResult(made)
 		if made.Notice != "" {
 			notices = append(notices, made.Notice)
 		}
 	}
-	spec.Prepare = nil
+	spec.Preparations = nil
 	s.mu.Lock()
 	defer s.unlock()
 	if s.starting != u {
@@ -127,7 +127,7 @@ const maxMessage = 256
 // is known only during the last one.
 func (s *Session) tellPreparation(u *startUp, what string, now workers.Progress, before int64, last bool) {
 	p := timeline.Preparation{
-		What: what, Message: strings.ToValidUTF8(now.Message[:min(len(now.Message), maxMessage)], ""), Done: before + now.Done,
+		Name: what, Message: strings.ToValidUTF8(now.Message[:min(len(now.Message), maxMessage)], ""), Done: before + now.Done,
 	}
 	if last && now.Total > 0 {
 		p.Total = max(before+now.Total, p.Done+1) // it is not over yet
@@ -194,7 +194,7 @@ func (s *Session) startedLocked(err error) {
 // failedLocked takes in that there will be no process.
 func (s *Session) failedLocked(err error) {
 	reason, more, _ := strings.Cut(err.Error(), "\n")
-	s.noProcessLocked(timeline.GenerationEnded{Reason: reason, Message: more, Code: -1, Unready: true}, err)
+	s.noProcessLocked(timeline.WorkerExited{Reason: reason, Message: more, ExitCode: -1, NeverReady: true}, err)
 }
 
 // giveUpLocked ends a start before there is a process; the caller holds lifecycle, so
@@ -202,11 +202,11 @@ func (s *Session) failedLocked(err error) {
 func (s *Session) giveUpLocked(why string, err error) {
 	if s.starting != nil {
 		s.givenUp = s.starting
-		s.noProcessLocked(timeline.GenerationEnded{Reason: why, Code: -1, Clean: true}, err)
+		s.noProcessLocked(timeline.WorkerExited{Reason: why, ExitCode: -1, Clean: true}, err)
 	}
 }
 
-func (s *Session) noProcessLocked(report timeline.GenerationEnded, err error) {
+func (s *Session) noProcessLocked(report timeline.WorkerExited, err error) {
 	s.m.notLaunched(report)
 	s.startedLocked(err)
 }

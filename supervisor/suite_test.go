@@ -12,7 +12,7 @@ func TestSession_KeepsThePromisesOfTheInterface(t *testing.T) {
 	t.Parallel()
 	sessiontest.Run(t, func(t *testing.T, prepare ...workers.Preparation) session.Session {
 		spec := fake(nil)
-		spec.Prepare = prepare
+		spec.Preparations = prepare
 		return open(t, nil, spec)
 	})
 }

@@ -161,8 +161,8 @@ func New(opts *Options) (*Supervisor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("supervisor: the processors that it may use: %w", err)
 	}
-	if o.Memory != 0 && o.Memory < workers.MinMemory {
-		return nil, fmt.Errorf("supervisor: all sessions together need more memory than %s: allow at least %s", workers.Bytes(o.Memory), workers.Bytes(workers.MinMemory))
+	if o.Memory != 0 && o.Memory < workers.MinMemoryBytes {
+		return nil, fmt.Errorf("supervisor: all sessions together need more memory than %s: allow at least %s", workers.FormatBytes(o.Memory), workers.FormatBytes(workers.MinMemoryBytes))
 	}
 	if o.Env == nil {
 		o.Env = os.Environ()
@@ -310,7 +310,7 @@ func checkPrivate(dir string) error {
 // starts from it here, session.ErrExists, session.ErrLimit, or session.ErrClosed when the supervisor
 // is closed.
 func (v *Supervisor) Open(ctx context.Context, name string, spec workers.Spec) (*Session, error) {
-	if !session.IsName(name) {
+	if !session.IsValidName(name) {
 		return nil, badName(name)
 	}
 	if err := ctx.Err(); err != nil {
@@ -403,7 +403,7 @@ func (v *Supervisor) open(name string, spec workers.Spec) (*Session, error) {
 			log:          log,
 			startTimeout: v.o.StartTimeout,
 			showSecrets:  v.o.ShowSecrets,
-			earlyInput:   spec.EarlyInput,
+			earlyInput:   spec.EarlyInputError,
 			turnLimit:    spec.Limits.Turn,
 			phase:        phaseEnded,
 			fed:          make(map[string]bool),

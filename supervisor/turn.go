@@ -38,7 +38,7 @@ type turn struct {
 	struck     time.Time    // the first interrupt since an answer, or since level 2; zero for none
 	struckAt   timeline.Seq // its event
 
-	stopped []timeline.Denied // held calls that an interrupt ended, each until it was made once more
+	stopped []timeline.AccessDenied // held calls that an interrupt ended, each until it was made once more
 }
 
 // maxKnownTurns bounds the turns that Wait knows by their number.
@@ -94,8 +94,8 @@ func (s *Session) wait(ctx context.Context, t *turn, opts *session.WaitOptions) 
 	}
 	var timeout <-chan time.Time
 	var err error
-	if o.Until > 0 && !o.Poll {
-		timer := time.NewTimer(o.Until)
+	if o.Timeout > 0 && !o.Poll {
+		timer := time.NewTimer(o.Timeout)
 		defer timer.Stop()
 		timeout = timer.C
 	}
@@ -104,8 +104,8 @@ func (s *Session) wait(ctx context.Context, t *turn, opts *session.WaitOptions) 
 		if over || s.m.nothingToAwait(t) {
 			r := s.m.reply(t)
 			r.Session = s.Name()
-			r.Calling = s.functions.calling()
-			var start timeline.Span
+			r.PendingCalls = s.functions.calling()
+			var start timeline.ReadRange
 			var lost []timeline.Event
 			if o.After == 0 && t != nil {
 				lost = t.lost
@@ -116,7 +116,7 @@ func (s *Session) wait(ctx context.Context, t *turn, opts *session.WaitOptions) 
 				o.After = t.startSeq
 			default:
 				o.After = t.before
-				start = timeline.Span{After: t.startSeq, Before: t.before + 1, Limit: maxStartEvents, Bytes: session.MaxReadBytes}
+				start = timeline.ReadRange{After: t.startSeq, Before: t.before + 1, MaxEvents: maxStartEvents, MaxBytes: session.MaxReadBytes}
 			}
 			s.mu.Unlock()
 			s.fill(&r, o)
@@ -141,7 +141,7 @@ const maxStartEvents = 256
 
 // startNotices returns what the start of a worker had to say before its first turn was submitted.
 // Text that the start wrote is none of the turn's.
-func (s *Session) startNotices(start timeline.Span) []timeline.Event {
+func (s *Session) startNotices(start timeline.ReadRange) []timeline.Event {
 	if start.After+1 >= start.Before {
 		return nil
 	}
@@ -155,7 +155,7 @@ func (s *Session) startNotices(start timeline.Span) []timeline.Event {
 // A worker that ends by itself is waited for until the reason is known.
 func (m *machine) nothingToAwait(t *turn) bool {
 	if t == nil {
-		return m.phase != phaseLeaving && (m.phase == phaseWaiting || !m.phase.state().Active())
+		return m.phase != phaseLeaving && (m.phase == phaseWaiting || !m.phase.state().IsActive())
 	}
 	return t.outcome != "" || m.phase == phaseWaiting && (m.turn == t || m.early == t)
 }
@@ -171,7 +171,7 @@ func (m *machine) reply(t *turn) session.Reply {
 		Generation: m.generation,
 		State:      m.phase.state(),
 		Prompt:     m.prompt,
-		Next:       m.log.Last(),
+		Next:       m.log.LastSeq(),
 	}
 	if t != nil {
 		r.Turn = t.id
@@ -189,8 +189,8 @@ func (m *machine) reply(t *turn) session.Reply {
 		}
 	}
 	if m.phase == phaseWaiting {
-		w := m.shown.Wait
-		r.Wait = &w
+		w := m.shown.InputRequest
+		r.InputRequest = &w
 		r.Prompt = w.Prompt
 	}
 	return r
@@ -211,7 +211,7 @@ func (s *Session) fill(r *session.Reply, o session.WaitOptions) {
 		last := r.Events[n-1]
 		r.Next = last.Seq
 		switch body := last.Body.(type) {
-		case timeline.Elided:
+		case timeline.Omitted:
 			r.Next = body.To
 		case timeline.Gap:
 			r.Next = body.To

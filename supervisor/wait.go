@@ -13,7 +13,7 @@ import (
 
 // An ask is a wait, with the facts that an answer needs.
 type ask struct {
-	session.Wait
+	session.InputRequest
 	worker uint64 // the worker's number for the wait; 0 for a terminal reader
 	all    bool   // the reader wants all input, not one line
 	reader string // key of the terminal reader
@@ -35,10 +35,10 @@ func (m *machine) stdinWait(f ipc.StdinWait) error {
 		return fmt.Errorf("more than %d readers wait at once", maxAsked)
 	}
 	m.ask(ask{
-		Wait: session.Wait{
+		InputRequest: session.InputRequest{
 			Turn:   m.turn.id,
-			Prompt: m.log.Hidden(f.Prompt),
-			Kind:   timeline.WaitKind(f.Kind),
+			Prompt: m.log.Redact(f.Prompt),
+			Kind:   timeline.InputKind(f.Kind),
 			Secret: f.Kind == ipc.WaitSecret,
 		},
 		worker: f.Wait,
@@ -71,14 +71,14 @@ func (m *machine) reads(reader, command string, secret bool) {
 	if m.known[reader] || m.fed[reader] || time.Since(m.left[reader]) < leaveTime {
 		return
 	}
-	prompt := m.log.Hidden(string(m.lastLine))
-	kind := timeline.WaitLine
+	prompt := m.log.Redact(string(m.lastLine))
+	kind := timeline.InputKindLine
 	if secret {
-		kind = timeline.WaitSecret
+		kind = timeline.InputKindSecret
 	}
 	m.ask(ask{
-		Wait:   session.Wait{Turn: m.turn.id, Prompt: prompt, Kind: kind, Secret: secret, Terminal: true, Reader: command},
-		reader: reader,
+		InputRequest: session.InputRequest{Turn: m.turn.id, Prompt: prompt, Kind: kind, Secret: secret, Terminal: true, Reader: command},
+		reader:       reader,
 	}, prompt)
 }
 
@@ -95,20 +95,20 @@ func (m *machine) screenTaken(on bool) {
 	}
 	m.taken = true
 	m.dropReaders()
-	m.record(timeline.Screen{On: true})
+	m.record(timeline.FullScreenChanged{On: true})
 }
 
 func (m *machine) endScreen() {
 	if m.taken {
 		m.taken = false
-		m.record(timeline.Screen{})
+		m.record(timeline.FullScreenChanged{})
 	}
 }
 
 // dropReaders ends the waits of programs that read the terminal.
 func (m *machine) dropReaders() {
 	if m.shown != nil && m.shown.Terminal {
-		m.record(timeline.WaitEnded{Wait: m.shown.ID})
+		m.record(timeline.InputRequestEnded{Request: m.shown.ID})
 		m.shown = nil
 		m.resume()
 	}
@@ -157,7 +157,7 @@ func (m *machine) serve() {
 	for m.shown == nil && len(m.asked) > 0 {
 		i := m.next()
 		a := m.asked[i]
-		if a.OfPerson() || m.queue.empty() {
+		if a.NeedsUser() || m.queue.empty() {
 			e := m.record(a.event())
 			m.asked[i].ID, a.ID = e.Seq, e.Seq
 			m.shown = &a
@@ -177,7 +177,7 @@ func (m *machine) serve() {
 func (m *machine) next() int {
 	first := func(match func(ask) bool) int { return slices.IndexFunc(m.asked, match) }
 	if !m.queue.empty() {
-		if i := first(func(a ask) bool { return !a.Terminal && !a.OfPerson() }); i >= 0 {
+		if i := first(func(a ask) bool { return !a.Terminal && !a.NeedsUser() }); i >= 0 {
 			return i
 		}
 		if i := first(func(a ask) bool { return a.Terminal }); i >= 0 {
@@ -188,10 +188,10 @@ func (m *machine) next() int {
 }
 
 // event returns the event that begins a wait.
-func (a ask) event() timeline.Wait {
-	e := timeline.Wait{Prompt: a.Prompt, Kind: a.Kind, Terminal: a.Terminal, Reader: a.Reader}
+func (a ask) event() timeline.InputRequested {
+	e := timeline.InputRequested{Prompt: a.Prompt, Kind: a.Kind, Terminal: a.Terminal, Reader: a.Reader}
 	if a.Permission != nil {
-		e.Permission, e.Asks = a.Permission.ID, a.Permission.Denial
+		e.PermissionID, e.Denied = a.Permission.ID, a.Permission.AccessDenied
 	}
 	return e
 }
@@ -221,7 +221,7 @@ func (m *machine) give(a ask) {
 
 // hide makes the timeline hide a secret, before any code can print it.
 func (m *machine) hide(secret string) {
-	if err := m.log.Hide(secret); err != nil {
+	if err := m.log.AddSecret(secret); err != nil {
 		m.notice("a secret is shown if the code prints it: %v", err)
 	}
 }
@@ -234,11 +234,11 @@ func (m *machine) answer(author string, wait timeline.Seq, in session.Input) (tu
 	case m.phase != phaseWaiting || m.shown.ID != wait:
 		return 0, session.ErrStale
 	case m.shown.Permission != nil:
-		return 0, &session.Error{Kind: session.KindPermission, Wait: &m.shown.Wait, Message: "no input answers this wait: a person allows or refuses it, with repl allow, at repl attach, or when the client asks"}
+		return 0, &session.Error{Kind: session.KindPermission, InputRequest: &m.shown.InputRequest, Message: "no input answers this wait: a person allows or refuses it, with repl allow, at repl attach, or when the client asks"}
 	case m.shown.Form != nil:
 		return m.turn.id, m.fill(*m.shown, in)
 	case len(in.Data)+len(m.queue.data) > MaxInputBytes:
-		return 0, session.TooLarge(len(in.Data) + len(m.queue.data))
+		return 0, session.NewTooLargeError(len(in.Data) + len(m.queue.data))
 	}
 	turn = m.turn.id
 	if len(in.Data) == 0 && !in.EOF {
@@ -248,7 +248,7 @@ func (m *machine) answer(author string, wait timeline.Seq, in session.Input) (tu
 	a := *m.shown
 	m.shown = nil
 	m.asked = slices.DeleteFunc(m.asked, func(one ask) bool { return one.ID == wait })
-	m.record(timeline.WaitEnded{Wait: wait})
+	m.record(timeline.InputRequestEnded{Request: wait})
 	m.resume()
 	m.give(a)
 	m.serve()
@@ -294,7 +294,7 @@ func (m *machine) dropWaits() {
 		}
 	}
 	if m.shown != nil {
-		m.record(timeline.WaitEnded{Wait: m.shown.ID})
+		m.record(timeline.InputRequestEnded{Request: m.shown.ID})
 	}
 	m.shown, m.asked = nil, nil
 	clear(m.fed)

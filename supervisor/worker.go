@@ -51,7 +51,7 @@ type worker struct {
 	plan        *confine.Plan   // of its sandbox; nil without one
 	withheld    []string        // variables that it does not have
 	private     private
-	heldBy      workers.Mechanism
+	heldBy      workers.SandboxMechanism
 	proc        *launched
 	conn        *ipc.Conn
 	fence       *fence
@@ -78,12 +78,12 @@ type worker struct {
 
 // startWorker starts a worker process.
 func (s *Session) startWorker(spec workers.Spec, given []session.Grant, generation uint64, size session.Size) (*worker, error) {
-	return eachWay(spec.Sandbox, func(by workers.Mechanism) (*worker, error) {
+	return eachWay(spec.Sandbox, func(by workers.SandboxMechanism) (*worker, error) {
 		return s.startWorkerBy(by, spec, given, generation, size)
 	})
 }
 
-func (s *Session) startWorkerBy(by workers.Mechanism, spec workers.Spec, given []session.Grant, generation uint64, size session.Size) (*worker, error) {
+func (s *Session) startWorkerBy(by workers.SandboxMechanism, spec workers.Spec, given []session.Grant, generation uint64, size session.Size) (*worker, error) {
 	files := filepath.Join(s.dir, fmt.Sprintf("files-%d", generation))
 	if err := writeFiles(files, spec.Files); err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (s *Session) startWorkerBy(by workers.Mechanism, spec workers.Spec, given [
 		return nil, err
 	}
 	changes := []string{"LISTEN_FDS", "LISTEN_PID"}
-	if !spec.Person {
+	if !spec.UserTerminal {
 		changes = append(changes, "TERM=dumb", host.Pager)
 	}
 	changes = append(changes, box.env...)
@@ -120,7 +120,7 @@ func (s *Session) startWorkerBy(by workers.Mechanism, spec workers.Spec, given [
 		Dir:  spec.Dir,
 		Size: host.Size(size),
 
-		Person:      spec.Person,
+		Person:      spec.UserTerminal,
 		Stdin:       spec.Program.Stdin,
 		PipedOutput: spec.Program.PipedOutput,
 
@@ -164,7 +164,7 @@ func (s *Session) startWorkerBy(by workers.Mechanism, spec workers.Spec, given [
 	w.conn.LogTo(log)
 	w.fence = newFence(proc.nonce, proc.terminal.TryRead, w.text, w.frame)
 	w.fence.sync = proc.terminal.Sync
-	if spec.Person {
+	if spec.UserTerminal {
 		w.fence.screen, w.fence.onScreen = proc.terminal.Screen, w.screen
 	}
 	return w, nil
@@ -304,7 +304,7 @@ func (w *worker) screen(on bool) {
 }
 
 // Keys types b for the program that has taken the keys of the session's terminal, see
-// timeline.Screen. ErrStale means that none has. It blocks while the program does not read, for a
+// timeline.FullScreenChanged. ErrStale means that none has. It blocks while the program does not read, for a
 // second at most; then the rest is lost, which is an error. Only a session whose Spec is a
 // person's has such programs.
 func (s *Session) Keys(b []byte) error {
@@ -524,7 +524,7 @@ func (w *worker) whenEnded(tell func()) {
 }
 
 // ended takes in that the worker is gone.
-func (s *Session) ended(w *worker) timeline.GenerationEnded {
+func (s *Session) ended(w *worker) timeline.WorkerExited {
 	exit := w.proc.Exit()
 	s.mu.Lock()
 	defer s.unlock()
@@ -539,7 +539,7 @@ func (s *Session) ended(w *worker) timeline.GenerationEnded {
 		s.m.notice("processes that were killed and had not ended yet: %v", remains)
 	}
 	s.worker = nil
-	return s.m.exited(timeline.GenerationEnded{Reason: exit.String(), Code: exit.Code, Signal: exit.Signal, PeakRSS: exit.PeakRSS})
+	return s.m.exited(timeline.WorkerExited{Reason: exit.String(), ExitCode: exit.Code, Signal: exit.Signal, PeakRSSBytes: exit.PeakRSS})
 }
 
 // feedLocked gives input to the terminal's readers, in the order of calls.

@@ -9,14 +9,14 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// lines returns n bytes of text in lines of 64 bytes.
-func lines(n int) []byte {
+// numberedLines returns n bytes of text in lines of 64 bytes.
+func numberedLines(n int) []byte {
 	line := []byte(strings.Repeat("0123456789abcde ", 4))
 	line[63] = '\n'
 	return bytes.Repeat(line, n/64+1)[:n]
 }
 
-func text(data []byte) timeline.Event {
+func textEvent(data []byte) timeline.Event {
 	return timeline.Event{Turn: 1, Body: timeline.Text{Data: data}}
 }
 
@@ -24,11 +24,11 @@ func BenchmarkAppend(b *testing.B) {
 	for _, size := range []int{16, 4096} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			l := newLog(b, nil)
-			data := lines(size)
+			data := numberedLines(size)
 			b.ReportAllocs()
 			b.SetBytes(int64(size))
 			for b.Loop() {
-				l.Append(text(data))
+				l.Append(textEvent(data))
 			}
 		})
 	}
@@ -37,13 +37,13 @@ func BenchmarkAppend(b *testing.B) {
 // BenchmarkSpill appends 100 MB in events of 4 KiB and waits until the files have
 // them.
 func BenchmarkSpill(b *testing.B) {
-	data := lines(4096)
+	data := numberedLines(4096)
 	b.ReportAllocs()
 	b.SetBytes(100e6)
 	for b.Loop() {
 		l := newLog(b, &timeline.Options{Dir: b.TempDir()})
 		for range 100_000_000 / len(data) {
-			l.Append(text(data))
+			l.Append(textEvent(data))
 		}
 		l.Sync()
 		if n := l.LineCount(); n < 1_500_000 {
@@ -57,9 +57,9 @@ func BenchmarkSpill(b *testing.B) {
 
 func BenchmarkWindow100MB(b *testing.B) {
 	l := newLog(b, &timeline.Options{Dir: b.TempDir()})
-	data := lines(4096)
+	data := numberedLines(4096)
 	for range 100_000_000 / len(data) {
-		l.Append(text(data))
+		l.Append(textEvent(data))
 	}
 	l.Sync()
 	for b.Loop() {
@@ -72,7 +72,7 @@ func BenchmarkWindow100MB(b *testing.B) {
 func BenchmarkRender128KiB(b *testing.B) {
 	var events []timeline.Event
 	for i := range 2000 {
-		events = append(events, text(fmt.Appendf(nil, "%06d %s\n", i, strings.Repeat("x", 57))))
+		events = append(events, textEvent(fmt.Appendf(nil, "%06d %s\n", i, strings.Repeat("x", 57))))
 	}
 	b.SetBytes(128 << 10)
 	b.ReportAllocs()
@@ -81,14 +81,14 @@ func BenchmarkRender128KiB(b *testing.B) {
 	}
 }
 
-// long returns a log of 100 000 events in 20 000 turns, most of them on disk only.
-func long(b *testing.B) *timeline.Log {
+// newLongLog returns a log of 100 000 events in 20 000 turns, most of them on disk only.
+func newLongLog(b *testing.B) *timeline.Log {
 	b.Helper()
 	l := newLog(b, &timeline.Options{Dir: b.TempDir()})
 	for turn := range uint64(20_000) {
 		for _, body := range []timeline.Body{
 			timeline.TurnStarted{Input: []byte("for i in range(10): print(i)"), Author: "ada"},
-			timeline.Text{Data: lines(640)}, timeline.Text{Data: lines(640)}, timeline.Text{Data: lines(64)},
+			timeline.Text{Data: numberedLines(640)}, timeline.Text{Data: numberedLines(640)}, timeline.Text{Data: numberedLines(64)},
 			timeline.TurnEnded{Outcome: timeline.OutcomeOK},
 		} {
 			l.Append(timeline.Event{Turn: turn + 1, Generation: 1, Body: body})
@@ -101,7 +101,7 @@ func long(b *testing.B) *timeline.Log {
 // BenchmarkLong is what a page does first with 100 000 events, and while it scrolls and searches;
 // "all" is reading all of them, to compare.
 func BenchmarkLong(b *testing.B) {
-	l := long(b)
+	l := newLongLog(b)
 	first := l.Turns(0, 0, false, 1)
 	for _, arm := range []struct {
 		name string
@@ -109,22 +109,22 @@ func BenchmarkLong(b *testing.B) {
 	}{
 		{"outline of the newest 500 turns", func() int { return len(l.Turns(0, 0, true, 500)) }},
 		{"outline of the oldest 500 turns", func() int { return len(l.Turns(0, 0, false, 500)) }},
-		{"window at the end", func() int { return len(l.Read(timeline.Span{Backward: true, Limit: 200, Bytes: 1 << 20})) }},
+		{"window at the end", func() int { return len(l.Read(timeline.ReadRange{Backward: true, MaxEvents: 200, MaxBytes: 1 << 20})) }},
 		{"window in the middle", func() int {
-			return len(l.Read(timeline.Span{After: 50_000, Limit: 200, Bytes: 1 << 20}))
+			return len(l.Read(timeline.ReadRange{After: 50_000, MaxEvents: 200, MaxBytes: 1 << 20}))
 		}},
 		{"window before the middle", func() int {
-			return len(l.Read(timeline.Span{Before: 50_000, Backward: true, Limit: 200, Bytes: 1 << 20}))
+			return len(l.Read(timeline.ReadRange{Before: 50_000, Backward: true, MaxEvents: 200, MaxBytes: 1 << 20}))
 		}},
 		{"search through 8 MiB", func() int {
-			p, err := timeline.Literal("needle")
+			p, err := timeline.LiteralPattern("needle")
 			if err != nil {
 				b.Fatal(err)
 			}
 			_, next, _ := l.Search(p, timeline.Cursor{}, 1)
 			return int(next.Seq)
 		}},
-		{"all", func() int { return len(l.Read(timeline.Span{Limit: 1e6, Bytes: 1 << 40})) }},
+		{"all", func() int { return len(l.Read(timeline.ReadRange{MaxEvents: 1e6, MaxBytes: 1 << 40})) }},
 	} {
 		b.Run(arm.name, func(b *testing.B) {
 			for b.Loop() {

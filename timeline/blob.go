@@ -17,9 +17,9 @@ type Blob struct {
 	Digest string `json:"digest,omitempty"` // with which Log.Blob has it; "" if nothing has
 }
 
-// blobBytes is the size from which data of a display has a digest. A log keeps equal data of
+// minBlobBytes is the size from which data of a display has a digest. A log keeps equal data of
 // that size once, in memory and in the file.
-const blobBytes = 4 << 10
+const minBlobBytes = 4 << 10
 
 // ErrNoBlob means that no event of the log has data with that digest, or not any more.
 var ErrNoBlob = errors.New("timeline: no event has data with that digest, or not any more")
@@ -37,11 +37,11 @@ func parseDigest(text string) (d digest, err error) {
 	return d, nil
 }
 
-// digested returns the display with the digests of its large data.
-func (d Display) digested() Display {
+// withDigests returns the display with the digests of its large data.
+func (d Display) withDigests() Display {
 	d.digests = nil
 	for mime, data := range d.Data {
-		if len(data) < blobBytes {
+		if len(data) < minBlobBytes {
 			continue
 		}
 		if d.digests == nil {
@@ -52,39 +52,39 @@ func (d Display) digested() Display {
 	return d
 }
 
-// A region is where data is in the events file.
-type region struct {
+// A fileRange is where data is in the events file.
+type fileRange struct {
 	offset int64
 	size   uint64
 }
 
 // read reads the data from the events file.
-func (r region) read(file *io.SectionReader) ([]byte, error) {
+func (r fileRange) read(file *io.SectionReader) ([]byte, error) {
 	if r.size > uint64(file.Size()) {
-		return nil, errRecord
+		return nil, errMalformedRecord
 	}
 	data := make([]byte, r.size)
 	_, err := file.ReadAt(data, r.offset)
 	return data, err
 }
 
-// together returns the event with the data that its record does not repeat, from the events file.
+// withFullData returns the event with the data that its record does not repeat, from the events file.
 // Types with more than most bytes are left out instead, without being read: events that have the
 // same large data are small in the file, and many.
-func (e Event) together(file *io.SectionReader, most int64) (Event, error) {
+func (e Event) withFullData(file *io.SectionReader, most int64) (Event, error) {
 	d, ok := e.Body.(Display)
-	if !ok || len(d.apart) == 0 {
+	if !ok || len(d.unread) == 0 {
 		return e, nil
 	}
-	apart := d.apart
-	d.apart, d.Data = nil, maps.Clone(d.Data)
+	apart := d.unread
+	d.unread, d.Data = nil, maps.Clone(d.Data)
 	for mime, at := range apart {
 		if size := int64(at.size); size > most {
-			if d.LeftOut == nil {
-				d.LeftOut = make(map[string]Blob)
+			if d.Omitted == nil {
+				d.Omitted = make(map[string]Blob)
 			}
 			delete(d.Data, mime)
-			d.LeftOut[mime] = Blob{Bytes: size, Digest: d.digests[mime].String()}
+			d.Omitted[mime] = Blob{Bytes: size, Digest: d.digests[mime].String()}
 			continue
 		}
 		data, err := at.read(file)
@@ -100,22 +100,22 @@ func (e Event) together(file *io.SectionReader, most int64) (Event, error) {
 // A storedBlob is data that events of a log have. It goes when the last of them is neither in
 // memory nor in the file. The log's lock guards its fields.
 type storedBlob struct {
-	size int64
-	data []byte // nil when no event in memory has it
-	held int    // how many of them do
-	at   region // in the events file; zero when it is not there
+	size   int64
+	data   []byte    // nil when no event in memory has it
+	refs   int       // how many of them do
+	ranges fileRange // in the events file; zero when it is not there
 }
 
 // hold notes the blobs of a display that comes into memory. It returns the display with data
 // that is already there in place of its own.
-func (l *Log) holdLocked(d Display) Display {
+func (l *Log) addBlobsLocked(d Display) Display {
 	if len(d.digests) == 0 {
 		return d
 	}
 	d.Data = maps.Clone(d.Data)
 	for mime, sum := range d.digests {
 		b := l.blobLocked(sum, int64(len(d.Data[mime])))
-		if b.held++; b.data == nil {
+		if b.refs++; b.data == nil {
 			b.data = d.Data[mime]
 		}
 		d.Data[mime] = b.data
@@ -133,26 +133,26 @@ func (l *Log) blobLocked(sum digest, size int64) *storedBlob {
 	return l.blobs[sum]
 }
 
-// releaseLocked notes that an event leaves memory.
-func (l *Log) releaseLocked(body Body) {
+// dropBlobsLocked notes that an event leaves memory.
+func (l *Log) dropBlobsLocked(body Body) {
 	d, _ := body.(Display)
 	for _, sum := range d.digests {
 		b := l.blobs[sum]
-		if b.held--; b.held > 0 {
+		if b.refs--; b.refs > 0 {
 			continue
 		}
 		b.data = nil
-		if b.at == (region{}) {
+		if b.ranges == (fileRange{}) {
 			delete(l.blobs, sum)
 		}
 	}
 }
 
-// forgetFileLocked notes that the events file is about to be replaced.
-func (l *Log) forgetFileLocked() {
+// forgetFileBlobsLocked notes that the events file is about to be replaced.
+func (l *Log) forgetFileBlobsLocked() {
 	for sum, b := range l.blobs {
-		b.at = region{}
-		if b.held == 0 {
+		b.ranges = fileRange{}
+		if b.refs == 0 {
 			delete(l.blobs, sum)
 		}
 	}
@@ -172,16 +172,16 @@ func (l *Log) Blob(name string, offset int64, limit int) (piece []byte, size int
 			l.mu.Unlock()
 			return nil, 0, ErrNoBlob
 		}
-		data, at := b.data, b.at
+		data, at := b.data, b.ranges
 		l.mu.Unlock()
 		from := min(max(offset, 0), b.size)
 		to := min(from+int64(max(limit, 0)), b.size)
 		if data != nil {
 			return data[from:to:to], b.size, nil
 		}
-		piece, err = readAt(filepath.Join(l.opts.Dir, EventsName), at, from, to)
+		piece, err = readRanges(filepath.Join(l.opts.Dir, EventsName), at, from, to)
 		l.mu.Lock()
-		same := l.blobs[sum] == b && b.at == at
+		same := l.blobs[sum] == b && b.ranges == at
 		l.mu.Unlock()
 		if same {
 			if err != nil {
@@ -193,8 +193,8 @@ func (l *Log) Blob(name string, offset int64, limit int) (piece []byte, size int
 	return nil, 0, ErrNoBlob
 }
 
-// readAt reads the bytes from one place of data to another.
-func readAt(path string, at region, from, to int64) ([]byte, error) {
+// readRanges reads the bytes from one place of data to another.
+func readRanges(path string, at fileRange, from, to int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

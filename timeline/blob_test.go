@@ -15,12 +15,12 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-func sumOf(data []byte) string {
+func hexDigest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }
 
-func shows(data ...[]byte) timeline.Event {
+func displayEvent(data ...[]byte) timeline.Event {
 	d := timeline.Display{Data: make(map[string][]byte)}
 	for i, one := range data {
 		d.Data["x/"+string(rune('a'+i))] = one
@@ -28,8 +28,8 @@ func shows(data ...[]byte) timeline.Event {
 	return timeline.Event{Turn: 1, Body: d}
 }
 
-// wholeBlob reads data in pieces.
-func wholeBlob(t *testing.T, l *timeline.Log, sum string) []byte {
+// readBlob reads data in pieces.
+func readBlob(t *testing.T, l *timeline.Log, sum string) []byte {
 	t.Helper()
 	var all []byte
 	for {
@@ -46,7 +46,7 @@ func wholeBlob(t *testing.T, l *timeline.Log, sum string) []byte {
 	}
 }
 
-func random(seed uint64, n int) []byte {
+func randomBytes(seed uint64, n int) []byte {
 	r := rand.New(rand.NewPCG(seed, 1))
 	data := make([]byte, n)
 	for i := range data {
@@ -65,19 +65,19 @@ func TestBlob_DataThatAReaderLeavesOutIsHadByItsDigestAsLongAsAnEventNamesIt(t *
 			}
 			l := newLog(t, &o)
 			for i := range uint64(30) {
-				large, small := random(i, 4096+int(i)*100), random(i, 4095)
-				l.Append(shows(large, small))
-				l.Append(shows(large))
-				l.Append(text([]byte("x\n")))
+				large, small := randomBytes(i, 4096+int(i)*100), randomBytes(i, 4095)
+				l.Append(displayEvent(large, small))
+				l.Append(displayEvent(large))
+				l.Append(textEvent([]byte("x\n")))
 				if i%7 == 0 {
 					l.Sync()
 				}
 			}
 			l.Sync()
 			named := 0
-			for _, e := range l.Read(timeline.Span{Limit: 1000, Bytes: 1 << 30, Part: 1}) {
+			for _, e := range l.Read(timeline.ReadRange{MaxEvents: 1000, MaxBytes: 1 << 30, MaxTypeBytes: 1}) {
 				d, _ := e.Body.(timeline.Display)
-				for mime, b := range d.LeftOut {
+				for mime, b := range d.Omitted {
 					if (b.Digest == "") != (b.Bytes < 4096) {
 						t.Errorf("%s: got %+v", mime, b)
 					}
@@ -85,15 +85,15 @@ func TestBlob_DataThatAReaderLeavesOutIsHadByItsDigestAsLongAsAnEventNamesIt(t *
 						continue
 					}
 					named++
-					if data := wholeBlob(t, l, b.Digest); sumOf(data) != b.Digest || int64(len(data)) != b.Bytes {
-						t.Errorf("event %d: got %d bytes of %s", e.Seq, len(data), sumOf(data))
+					if data := readBlob(t, l, b.Digest); hexDigest(data) != b.Digest || int64(len(data)) != b.Bytes {
+						t.Errorf("event %d: got %d bytes of %s", e.Seq, len(data), hexDigest(data))
 					}
 				}
 			}
 			if named == 0 {
 				t.Error("no event names data")
 			}
-			_, _, err := l.Blob(sumOf(random(0, 4096)), 0, 1)
+			_, _, err := l.Blob(hexDigest(randomBytes(0, 4096)), 0, 1)
 			if lost := o.FileBytes > 0; lost != errors.Is(err, timeline.ErrNoBlob) {
 				t.Errorf("the first data: got %v", err)
 			}
@@ -107,9 +107,9 @@ func TestBlob_DataThatAReaderLeavesOutIsHadByItsDigestAsLongAsAnEventNamesIt(t *
 func TestBlob_EqualDataIsKeptOnce(t *testing.T) {
 	dir := t.TempDir()
 	l := newLog(t, &timeline.Options{Dir: dir, MemoryBytes: 8 << 20})
-	data := random(1, 300_000)
+	data := randomBytes(1, 300_000)
 	for range 50 {
-		l.Append(shows(bytes.Clone(data), bytes.Clone(data)))
+		l.Append(displayEvent(bytes.Clone(data), bytes.Clone(data)))
 	}
 	l.Sync()
 	info, err := os.Stat(filepath.Join(dir, timeline.EventsName))
@@ -117,7 +117,7 @@ func TestBlob_EqualDataIsKeptOnce(t *testing.T) {
 		t.Errorf("the file has %d bytes, %v", info.Size(), err)
 	}
 	var first []byte
-	for _, e := range l.Since(40) { // in memory, all are the same bytes
+	for _, e := range l.EventsSince(40) { // in memory, all are the same bytes
 		for _, one := range e.Body.(timeline.Display).Data {
 			if first == nil {
 				first = one
@@ -141,8 +141,8 @@ func TestBlob_EqualDataIsKeptOnce(t *testing.T) {
 	}
 }
 
-// allocated returns how many bytes something allocates. It cannot be used in parallel tests.
-func allocated(do func()) uint64 {
+// allocatedBytes returns how many bytes something allocates. It cannot be used in parallel tests.
+func allocatedBytes(do func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	do()
@@ -154,7 +154,7 @@ func allocated(do func()) uint64 {
 func TestBlob_ReadersTakeOnlyWhatTheyReturnOfEqualData(t *testing.T) {
 	l := newLog(t, &timeline.Options{Dir: t.TempDir()})
 	const size, storm = 1 << 20, 600
-	picture := random(1, size)
+	picture := randomBytes(1, size)
 	for i := range storm {
 		l.Append(timeline.Event{Turn: 1, Body: timeline.Display{Data: map[string][]byte{"image/png": picture}, ID: "a", Update: i > 0}})
 	}
@@ -166,17 +166,17 @@ func TestBlob_ReadersTakeOnlyWhatTheyReturnOfEqualData(t *testing.T) {
 	}{
 		"a window": {func() []timeline.Event { return l.Window(0, 64<<10, 64<<10) }, 12, 24 * size},
 		"forward, by reference": {func() []timeline.Event {
-			return l.Read(timeline.Span{After: 100, Limit: 400, Bytes: 1 << 20, Part: 1 << 10})
+			return l.Read(timeline.ReadRange{After: 100, MaxEvents: 400, MaxBytes: 1 << 20, MaxTypeBytes: 1 << 10})
 		}, 400, 8 * size},
 		"backward, by reference": {func() []timeline.Event {
-			return l.Read(timeline.Span{Before: 500, Backward: true, Limit: 400, Bytes: 1 << 20, Part: 1 << 10})
+			return l.Read(timeline.ReadRange{Before: 500, Backward: true, MaxEvents: 400, MaxBytes: 1 << 20, MaxTypeBytes: 1 << 10})
 		}, 400, 8 * size},
 		"backward, with data": {func() []timeline.Event {
-			return l.Read(timeline.Span{Before: 500, Backward: true, Limit: 400, Bytes: 2 * size, Part: size})
+			return l.Read(timeline.ReadRange{Before: 500, Backward: true, MaxEvents: 400, MaxBytes: 2 * size, MaxTypeBytes: size})
 		}, 2, 8 * size},
 	} {
 		var events []timeline.Event
-		took := allocated(func() { events = test.read() })
+		took := allocatedBytes(func() { events = test.read() })
 		if len(events) > test.events || test.events > 100 && len(events) < test.events {
 			t.Errorf("%s: got %d events", name, len(events))
 		}
@@ -185,7 +185,7 @@ func TestBlob_ReadersTakeOnlyWhatTheyReturnOfEqualData(t *testing.T) {
 		}
 		for _, e := range events {
 			d, ok := e.Body.(timeline.Display)
-			if b := d.LeftOut["image/png"]; ok && len(d.Data["image/png"]) != size && (b.Bytes != size || b.Digest != sumOf(picture)) {
+			if b := d.Omitted["image/png"]; ok && len(d.Data["image/png"]) != size && (b.Bytes != size || b.Digest != hexDigest(picture)) {
 				t.Errorf("%s: event %d has %d bytes, and %+v is left out", name, e.Seq, len(d.Data["image/png"]), b)
 			}
 		}
@@ -194,18 +194,18 @@ func TestBlob_ReadersTakeOnlyWhatTheyReturnOfEqualData(t *testing.T) {
 
 func TestBlob_OneThatIsNotThereIsAnError(t *testing.T) {
 	l, other := newLog(t, nil), newLog(t, nil)
-	data := random(1, 5000)
-	other.Append(shows(data))
-	if _, _, err := l.Blob(sumOf(data), 0, 10); !errors.Is(err, timeline.ErrNoBlob) {
+	data := randomBytes(1, 5000)
+	other.Append(displayEvent(data))
+	if _, _, err := l.Blob(hexDigest(data), 0, 10); !errors.Is(err, timeline.ErrNoBlob) {
 		t.Errorf("data of another log: got %v", err)
 	}
-	for _, bad := range []string{"", "../../etc/passwd", strings.ToUpper(sumOf(data)), sumOf(data) + "0", sumOf(data)[:63], strings.Repeat("z", 64), "sha256:" + sumOf(data)} {
+	for _, bad := range []string{"", "../../etc/passwd", strings.ToUpper(hexDigest(data)), hexDigest(data) + "0", hexDigest(data)[:63], strings.Repeat("z", 64), "sha256:" + hexDigest(data)} {
 		if _, _, err := other.Blob(bad, 0, 10); err == nil || errors.Is(err, timeline.ErrNoBlob) {
 			t.Errorf("%q: got %v", bad, err)
 		}
 	}
 	for _, at := range []int64{-1, 5000, 1 << 40} {
-		if piece, size, err := other.Blob(sumOf(data), at, 10); err != nil || size != 5000 || at > 0 && len(piece) > 0 {
+		if piece, size, err := other.Blob(hexDigest(data), at, 10); err != nil || size != 5000 || at > 0 && len(piece) > 0 {
 			t.Errorf("at %d: got %d bytes of %d, %v", at, len(piece), size, err)
 		}
 	}
@@ -213,16 +213,16 @@ func TestBlob_OneThatIsNotThereIsAnError(t *testing.T) {
 
 func TestBlob_HasNoSecret(t *testing.T) {
 	l := newLog(t, nil)
-	if err := l.Hide("correct horse"); err != nil {
+	if err := l.AddSecret("correct horse"); err != nil {
 		t.Fatal(err)
 	}
 	data := append(bytes.Repeat([]byte("a"), 5000), "correct horse"...)
-	l.Append(shows(data))
-	if _, _, err := l.Blob(sumOf(data), 0, 10); !errors.Is(err, timeline.ErrNoBlob) {
+	l.Append(displayEvent(data))
+	if _, _, err := l.Blob(hexDigest(data), 0, 10); !errors.Is(err, timeline.ErrNoBlob) {
 		t.Errorf("data with a secret: got %v", err)
 	}
-	e := l.Read(timeline.Span{Limit: 1, Bytes: 1})[0]
-	if got := wholeBlob(t, l, e.Body.(timeline.Display).LeftOut["x/a"].Digest); bytes.Contains(got, []byte("horse")) {
+	e := l.Read(timeline.ReadRange{MaxEvents: 1, MaxBytes: 1})[0]
+	if got := readBlob(t, l, e.Body.(timeline.Display).Omitted["x/a"].Digest); bytes.Contains(got, []byte("horse")) {
 		t.Error("the secret is shown")
 	}
 }

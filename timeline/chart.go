@@ -11,8 +11,8 @@ import (
 // The JSON of charts is large and deep. A model needs one line of it, which says what is shown
 // and how much of it.
 
-// maxChart bounds, in bytes, the JSON that is read for a description.
-const maxChart = 16 << 20
+// maxChartBytes bounds, in bytes, the JSON that is read for a description.
+const maxChartBytes = 16 << 20
 
 // describeChart returns a line about the chart in a bundle, or "".
 func describeChart(data map[string][]byte) string {
@@ -32,8 +32,8 @@ func describeChart(data map[string][]byte) string {
 			continue
 		}
 		var parsed map[string]any
-		if len(spec) > maxChart || json.Unmarshal(spec, &parsed) != nil {
-			return library + " chart, " + ByteCount(int64(len(spec)))
+		if len(spec) > maxChartBytes || json.Unmarshal(spec, &parsed) != nil {
+			return library + " chart, " + FormatBytes(int64(len(spec)))
 		}
 		return library + " chart: " + say(parsed)
 	}
@@ -44,9 +44,9 @@ func describeChart(data map[string][]byte) string {
 func describePlotly(figure map[string]any) string {
 	var kinds []string
 	points := 0
-	for _, t := range list(figure, "data") {
+	for _, t := range jsonList(figure, "data") {
 		trace, _ := t.(map[string]any)
-		kind := text(trace, "type")
+		kind := jsonText(trace, "type")
 		if kind == "" {
 			kind = "scatter" // plotly's default
 		}
@@ -55,10 +55,10 @@ func describePlotly(figure map[string]any) string {
 		}
 		points += traceLength(trace)
 	}
-	layout := object(figure, "layout")
+	layout := jsonObject(figure, "layout")
 	parts := chartParts(kinds, points, "point", titleOf(layout["title"]))
-	parts = append(parts, axis("x", titleOf(object(layout, "xaxis")["title"])), axis("y", titleOf(object(layout, "yaxis")["title"])))
-	return join(parts)
+	parts = append(parts, axisTitle("x", titleOf(jsonObject(layout, "xaxis")["title"])), axisTitle("y", titleOf(jsonObject(layout, "yaxis")["title"])))
+	return joinWords(parts)
 }
 
 // traceLength is the number of points of a trace: of its longest array.
@@ -77,7 +77,7 @@ func traceLength(trace map[string]any) int {
 
 // typedLength is the length of an array that is written as {"dtype": "f8", "bdata": base64}.
 func typedLength(v map[string]any) int {
-	data, dtype := text(v, "bdata"), text(v, "dtype")
+	data, dtype := jsonText(v, "bdata"), jsonText(v, "dtype")
 	size := 0
 	if len(dtype) > 0 {
 		size = int(dtype[len(dtype)-1] - '0')
@@ -93,21 +93,21 @@ func describeVega(spec map[string]any) string {
 	var kinds []string
 	collectMarks(spec, &kinds, 0)
 	rows := 0
-	for _, set := range object(spec, "datasets") {
+	for _, set := range jsonObject(spec, "datasets") {
 		values, _ := set.([]any)
 		rows += len(values)
 	}
-	rows += len(list(object(spec, "data"), "values"))
-	encoding := object(spec, "encoding")
+	rows += len(jsonList(jsonObject(spec, "data"), "values"))
+	encoding := jsonObject(spec, "encoding")
 	parts := chartParts(kinds, rows, "row", titleOf(spec["title"]))
-	return join(append(parts, axis("x", channel(encoding, "x")), axis("y", channel(encoding, "y"))))
+	return joinWords(append(parts, axisTitle("x", vegaChannel(encoding, "x")), axisTitle("y", vegaChannel(encoding, "y"))))
 }
 
 // collectMarks finds the marks of a chart and of those inside it.
 func collectMarks(spec map[string]any, kinds *[]string, depth int) {
-	mark := text(spec, "mark")
+	mark := jsonText(spec, "mark")
 	if mark == "" {
-		mark = text(object(spec, "mark"), "type")
+		mark = jsonText(jsonObject(spec, "mark"), "type")
 	}
 	if mark != "" && !slices.Contains(*kinds, mark) && len(*kinds) < 8 {
 		*kinds = append(*kinds, mark)
@@ -116,24 +116,24 @@ func collectMarks(spec map[string]any, kinds *[]string, depth int) {
 		return
 	}
 	for _, name := range []string{"layer", "hconcat", "vconcat", "concat"} {
-		for _, inner := range list(spec, name) {
+		for _, inner := range jsonList(spec, name) {
 			if inner, ok := inner.(map[string]any); ok {
 				collectMarks(inner, kinds, depth+1)
 			}
 		}
 	}
-	if inner := object(spec, "spec"); inner != nil {
+	if inner := jsonObject(spec, "spec"); inner != nil {
 		collectMarks(inner, kinds, depth+1)
 	}
 }
 
-// channel names what an encoding shows: its title, or else its field.
-func channel(encoding map[string]any, name string) string {
-	c := object(encoding, name)
+// vegaChannel names what an encoding shows: its title, or else its field.
+func vegaChannel(encoding map[string]any, name string) string {
+	c := jsonObject(encoding, name)
 	if title := titleOf(c["title"]); title != "" {
 		return title
 	}
-	return text(c, "field")
+	return jsonText(c, "field")
 }
 
 // describeBokeh describes a document of Bokeh, whose models are in one list or nested.
@@ -146,39 +146,39 @@ func describeBokeh(spec map[string]any) string {
 		}
 	}
 	var root map[string]any
-	if roots := list(object(spec, "doc"), "roots"); len(roots) > 0 {
+	if roots := jsonList(jsonObject(spec, "doc"), "roots"); len(roots) > 0 {
 		root, _ = roots[0].(map[string]any)
 	}
-	shown := object(root, "attributes")
-	parts := chartParts(kinds, 0, "point", text(object(object(shown, "title"), "attributes"), "text"))
+	shown := jsonObject(root, "attributes")
+	parts := chartParts(kinds, 0, "point", jsonText(jsonObject(jsonObject(shown, "title"), "attributes"), "text"))
 	for _, side := range [][2]string{{"x", "below"}, {"y", "left"}} {
-		for _, one := range list(shown, side[1]) {
+		for _, one := range jsonList(shown, side[1]) {
 			a, _ := one.(map[string]any)
-			parts = append(parts, axis(side[0], text(object(a, "attributes"), "axis_label")))
+			parts = append(parts, axisTitle(side[0], jsonText(jsonObject(a, "attributes"), "axis_label")))
 		}
 	}
-	return join(parts)
+	return joinWords(parts)
 }
 
 func chartParts(kinds []string, n int, unit, title string) []string {
 	parts := []string{strings.Join(kinds, " + ")}
 	if n > 0 {
-		parts = append(parts, count(n, unit))
+		parts = append(parts, countNoun(n, unit))
 	}
 	if title != "" {
-		parts = append(parts, fmt.Sprintf("%q", short(title)))
+		parts = append(parts, fmt.Sprintf("%q", shortenTitle(title)))
 	}
 	return parts
 }
 
-func axis(name, title string) string {
+func axisTitle(name, title string) string {
 	if title == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s %q", name, short(title))
+	return fmt.Sprintf("%s %q", name, shortenTitle(title))
 }
 
-func join(parts []string) string {
+func joinWords(parts []string) string {
 	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
 	if len(parts) == 0 {
 		return "empty"
@@ -192,19 +192,22 @@ func titleOf(v any) string {
 	case string:
 		return v
 	case map[string]any:
-		return text(v, "text")
+		return jsonText(v, "text")
 	}
 	return ""
 }
 
-func text(v map[string]any, name string) string { s, _ := v[name].(string); return s }
+func jsonText(v map[string]any, name string) string { s, _ := v[name].(string); return s }
 
-func list(v map[string]any, name string) []any { l, _ := v[name].([]any); return l }
+func jsonList(v map[string]any, name string) []any { l, _ := v[name].([]any); return l }
 
-func object(v map[string]any, name string) map[string]any { o, _ := v[name].(map[string]any); return o }
+func jsonObject(v map[string]any, name string) map[string]any {
+	o, _ := v[name].(map[string]any)
+	return o
+}
 
-// short bounds a title.
-func short(title string) string {
+// shortenTitle bounds a title.
+func shortenTitle(title string) string {
 	if r := []rune(title); len(r) > 80 {
 		return string(r[:80]) + "…"
 	}

@@ -16,11 +16,11 @@ const (
 	mimePNG      = "image/png"
 )
 
-// maxMarkdown bounds, in bytes, the markdown that is shown as it is written.
-const maxMarkdown = 4 << 10
+// maxMarkdownBytes bounds, in bytes, the markdown that is shown as it is written.
+const maxMarkdownBytes = 4 << 10
 
-// pictureTypes are the types of bitmaps, the preferred one first.
-var pictureTypes = []string{mimePNG, "image/jpeg", "image/gif", "image/webp"}
+// imageTypes are the types of bitmaps, the preferred one first.
+var imageTypes = []string{mimePNG, "image/jpeg", "image/gif", "image/webp"}
 
 // An Image is the bitmap of a Display, for a reader that shows pictures.
 type Image struct {
@@ -29,14 +29,14 @@ type Image struct {
 	Title string
 }
 
-// NewPicture returns a Display with one type, a picture. id may be empty.
-func NewPicture(mime string, data []byte, id, title string) Display {
+// NewImageDisplay returns a Display with one type, a picture. id may be empty.
+func NewImageDisplay(mime string, data []byte, id, title string) Display {
 	return Display{Data: map[string][]byte{mime: data}, ID: id, Title: title}
 }
 
-// Picture returns the bitmap that a model or a terminal may show, if there is one.
-func (d Display) Picture() (mime string, data []byte, ok bool) {
-	for _, mime := range pictureTypes {
+// ImageData returns the bitmap that a model or a terminal may show, if there is one.
+func (d Display) ImageData() (mime string, data []byte, ok bool) {
+	for _, mime := range imageTypes {
 		if data, ok := d.Data[mime]; ok {
 			return mime, data, true
 		}
@@ -44,13 +44,13 @@ func (d Display) Picture() (mime string, data []byte, ok bool) {
 	return "", nil, false
 }
 
-// Bytes is the size of all types.
-func (d Display) Bytes() int64 {
+// TotalBytes is the size of all types.
+func (d Display) TotalBytes() int64 {
 	n := int64(0)
 	for _, data := range d.Data {
 		n += int64(len(data))
 	}
-	for _, at := range d.apart {
+	for _, at := range d.unread {
 		n += int64(at.size)
 	}
 	return n
@@ -58,17 +58,17 @@ func (d Display) Bytes() int64 {
 
 // sizeOf is the size of one type, which may be apart.
 func (d Display) sizeOf(mime string) (n int64, has bool) {
-	if at, ok := d.apart[mime]; ok {
+	if at, ok := d.unread[mime]; ok {
 		return int64(at.size), true
 	}
 	data, ok := d.Data[mime]
 	return int64(len(data)), ok
 }
 
-// Trimmed leaves out types until the rest has at most this many bytes: the largest first, and
+// Truncated leaves out types until the rest has at most this many bytes: the largest first, and
 // text/plain last.
-func (d Display) Trimmed(most int64) Display {
-	rest := d.Bytes()
+func (d Display) Truncated(most int64) Display {
+	rest := d.TotalBytes()
 	if rest <= most {
 		return d
 	}
@@ -86,12 +86,12 @@ func (d Display) Trimmed(most int64) Display {
 		rest -= int64(len(d.Data[mime]))
 		drop[mime] = true
 	}
-	return d.without(func(mime string, _ []byte) bool { return drop[mime] })
+	return d.withoutTypes(func(mime string, _ []byte) bool { return drop[mime] })
 }
 
-// without leaves out the types that drop names.
-func (d Display) without(drop func(mime string, data []byte) bool) Display {
-	data, leftOut := make(map[string][]byte, len(d.Data)), maps.Clone(d.LeftOut)
+// withoutTypes leaves out the types that drop names.
+func (d Display) withoutTypes(drop func(mime string, data []byte) bool) Display {
+	data, leftOut := make(map[string][]byte, len(d.Data)), maps.Clone(d.Omitted)
 	for mime, b := range d.Data {
 		if !drop(mime, b) {
 			data[mime] = b
@@ -107,7 +107,7 @@ func (d Display) without(drop func(mime string, data []byte) bool) Display {
 		leftOut[mime] = left
 	}
 	if len(data) < len(d.Data) {
-		d.Data, d.LeftOut = data, leftOut
+		d.Data, d.Omitted = data, leftOut
 	}
 	return d
 }
@@ -118,7 +118,7 @@ func (d Display) without(drop func(mime string, data []byte) bool) Display {
 // A chart is a line in brackets that describes it, from its JSON. Short markdown is shown as it
 // is written, else text/plain; HTML never is.
 func (d Display) Text() string {
-	if _, _, ok := d.Picture(); ok {
+	if _, _, ok := d.ImageData(); ok {
 		return ""
 	}
 	if chart := describeChart(d.Data); chart != "" {
@@ -128,20 +128,20 @@ func (d Display) Text() string {
 	switch markdown := d.Data[mimeMarkdown]; {
 	case d.Result && (hasPlain || d.Title == ""): // it was echoed
 		return ""
-	case len(markdown) > 0 && len(markdown) <= maxMarkdown:
+	case len(markdown) > 0 && len(markdown) <= maxMarkdownBytes:
 		return strings.TrimRight(string(markdown), "\n")
 	case hasPlain:
 		return strings.TrimRight(string(plain), "\n")
-	case len(d.Data) == 0 && len(d.LeftOut) == 0:
+	case len(d.Data) == 0 && len(d.Omitted) == 0:
 		return ""
 	}
-	return "[" + oneLine(d.what()+"; repl view shows it") + "]"
+	return "[" + oneLine(d.describeTypes()+"; repl view shows it") + "]"
 }
 
-// what names a display that has no text of its own: "text/html, 12 KB".
-func (d Display) what() string {
+// describeTypes names a display that has no text of its own: "text/html, 12 KB".
+func (d Display) describeTypes() string {
 	sizes := make(map[string]int64)
-	for mime, b := range d.LeftOut {
+	for mime, b := range d.Omitted {
 		sizes[mime] = b.Bytes
 	}
 	for mime, data := range d.Data {
@@ -153,7 +153,7 @@ func (d Display) what() string {
 			parts = append(parts, "…")
 			break
 		}
-		parts = append(parts, mime+", "+ByteCount(sizes[mime]))
+		parts = append(parts, mime+", "+FormatBytes(sizes[mime]))
 	}
 	what := strings.Join(parts, "; ")
 	if d.Title != "" {
@@ -162,21 +162,21 @@ func (d Display) what() string {
 	return what
 }
 
-// image returns the picture with its title, or nil.
-func (d Display) image() *Image {
-	mime, data, ok := d.Picture()
+// titledImage returns the picture with its title, or nil.
+func (d Display) titledImage() *Image {
+	mime, data, ok := d.ImageData()
 	if !ok {
 		return nil
 	}
 	return &Image{MIME: mime, Data: data, Title: d.Title}
 }
 
-// label names the display in one line.
-func (d Display) label() string {
-	if i := d.image(); i != nil {
+// labelText names the display in one line.
+func (d Display) labelText() string {
+	if i := d.titledImage(); i != nil {
 		return imageLabel(i)
 	}
-	return "display: " + d.what()
+	return "display: " + d.describeTypes()
 }
 
 func imageLabel(i *Image) string {
@@ -187,5 +187,5 @@ func imageLabel(i *Image) string {
 	if c, _, err := image.DecodeConfig(bytes.NewReader(i.Data)); err == nil {
 		what += fmt.Sprintf(", %d x %d", c.Width, c.Height)
 	}
-	return fmt.Sprintf("image: %s, %s", what, ByteCount(int64(len(i.Data))))
+	return fmt.Sprintf("image: %s, %s", what, FormatBytes(int64(len(i.Data))))
 }

@@ -8,8 +8,8 @@ import (
 
 func TestJSON_ADisplayIsTheSameAgain(t *testing.T) {
 	for _, b := range []Body{
-		Display{Data: map[string][]byte{"text/html": []byte("<b>"), "image/png": {0x89, 0xff}, "application/json": []byte(`{"a":[1]}`), "x/empty": {}}, Meta: []byte(`{"a":{}}`), ID: "i", Update: true, Result: true, Title: "t", LeftOut: map[string]Blob{"a/b": {Bytes: 5, Digest: "d"}}},
-		Display{}, Clear{true}, Clear{}, Screen{true}, Screen{}, WaitEnded{7},
+		Display{Data: map[string][]byte{"text/html": []byte("<b>"), "image/png": {0x89, 0xff}, "application/json": []byte(`{"a":[1]}`), "x/empty": {}}, Meta: []byte(`{"a":{}}`), ID: "i", Update: true, Result: true, Title: "t", Omitted: map[string]Blob{"a/b": {Bytes: 5, Digest: "d"}}},
+		Display{}, OutputCleared{true}, OutputCleared{}, FullScreenChanged{true}, FullScreenChanged{}, InputRequestEnded{7},
 		Text{Kind: TextResult, Data: []byte("1")}, Text{Stream: Stderr, Kind: TextTraceback, Data: []byte{0xff}},
 	} {
 		text, err := json.Marshal(Event{Seq: 1, Silent: true, Body: b})
@@ -32,12 +32,12 @@ func TestDisplay_TrimmedLeavesOutTheLargestFirstAndTextLast(t *testing.T) {
 		90: nil, 89: {"text/html": {Bytes: 30}}, 60: {"text/html": {Bytes: 30}}, 59: {"text/html": {Bytes: 30}, "image/png": {Bytes: 10}},
 		0: {"text/html": {Bytes: 30}, "image/png": {Bytes: 10}, "text/plain": {Bytes: 50}},
 	} {
-		got := d.Trimmed(most)
-		if got.Bytes() > most || !reflect.DeepEqual(got.LeftOut, want) || len(got.Data)+len(want) != 3 {
-			t.Errorf("%d: left out %v", most, got.LeftOut)
+		got := d.Truncated(most)
+		if got.TotalBytes() > most || !reflect.DeepEqual(got.Omitted, want) || len(got.Data)+len(want) != 3 {
+			t.Errorf("%d: left out %v", most, got.Omitted)
 		}
 	}
-	if d.Bytes() != 90 || d.LeftOut != nil {
+	if d.TotalBytes() != 90 || d.Omitted != nil {
 		t.Error("the display itself was changed")
 	}
 }

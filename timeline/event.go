@@ -15,12 +15,12 @@ type Seq uint64
 
 // An Event is one entry of a timeline. It is immutable once appended.
 type Event struct {
-	Seq        Seq
-	At         time.Time
-	Generation uint64 // which worker of the session; 0 before the first
-	Turn       uint64 // the turn it belongs to, or the last one when Between
-	Between    bool   // it arrived while no turn was active
-	Silent     bool   // its turn is silent: a tool asked for it; see Unseen
+	Seq          Seq
+	At           time.Time
+	Generation   uint64 // which worker of the session; 0 before the first
+	Turn         uint64 // the turn it belongs to, or the last one when Between
+	BetweenTurns bool   // it arrived while no turn was active
+	Silent       bool   // its turn is silent: a tool asked for it; see Unseen
 	// Line is the line of the output file in which the event begins, from 1. Readers fill it
 	// in. It is 0 while unknown, and without a file.
 	Line int
@@ -57,19 +57,19 @@ const (
 	OutcomeEnded       Outcome = "ended" // its worker ended
 )
 
-// WaitKind says what kind of input a wait asks for.
-type WaitKind string
+// InputKind says what kind of input a wait asks for.
+type InputKind string
 
 const (
-	WaitLine     WaitKind = "line"     // a line of input
-	WaitSecret   WaitKind = "secret"   // a line that must not be shown or logged
-	WaitContinue WaitKind = "continue" // more code: what came so far is incomplete
-	WaitDebugger WaitKind = "debugger" // a command for a debugger
-	// WaitPermission waits for a person's decision about what code may touch. No input
+	InputKindLine     InputKind = "line"     // a line of input
+	InputKindSecret   InputKind = "secret"   // a line that must not be shown or logged
+	InputKindContinue InputKind = "continue" // more code: what came so far is incomplete
+	InputKindDebugger InputKind = "debugger" // a command for a debugger
+	// InputKindPermission waits for a person's decision about what code may touch. No input
 	// answers it.
-	WaitPermission WaitKind = "permission"
-	// WaitForm waits until a person fills in what a server of tools asks, or declines it.
-	WaitForm WaitKind = "form"
+	InputKindPermission InputKind = "permission"
+	// InputKindForm waits until a person fills in what a server of tools asks, or declines it.
+	InputKindForm InputKind = "form"
 )
 
 type (
@@ -89,50 +89,50 @@ type (
 		Update bool              // replaces the last one of ID, if there is one
 		Result bool              // it is the turn's value, whose echo is text of kind TextResult before it
 		Title  string
-		// LeftOut names the types that a reader has left out of Data.
-		LeftOut map[string]Blob
+		// Omitted names the types that a reader has left out of Data.
+		Omitted map[string]Blob
 
-		digests map[string]digest // of the larger ones in Data; a log makes them
-		apart   map[string]region // large data that is in the events file and was not read yet
+		digests map[string]digest    // of the larger ones in Data; a log makes them
+		unread  map[string]fileRange // large data that is in the events file and was not read yet
 	}
 
-	// Clear takes back what the turn has shown. Readers that keep a record ignore it.
-	Clear struct {
+	// OutputCleared takes back what the turn has shown. Readers that keep a record ignore it.
+	OutputCleared struct {
 		Wait bool // only when the next output of the turn comes
 	}
 
 	// TurnStarted opens a turn.
 	TurnStarted struct {
-		Input  []byte // the first MaxInputBytes of it
-		Bytes  int    // how long the whole input was
-		Author string // who submitted it; "" when unknown
+		Input      []byte // the first MaxInputBytes of it
+		InputBytes int    // how long the whole input was
+		Author     string // who submitted it; "" when unknown
 	}
 
 	// TurnEnded closes a turn.
 	TurnEnded struct {
 		Outcome Outcome
 		Name    string // the language's name of the error, when there was one
-		Message string // of the error; of OutcomeEnded, why the worker ended, as GenerationEnded.Why
-		Code    int    // of OutcomeEnded, as in GenerationEnded: the exit status of the worker; -1 when there is none
-		Signal  string // of OutcomeEnded, as in GenerationEnded: what killed the worker, "SIGKILL"
+		Message string // of the error; of OutcomeEnded, why the worker ended, as WorkerExited.FullReason
+		Code    int    // of OutcomeEnded, as in WorkerExited: the exit status of the worker; -1 when there is none
+		Signal  string // of OutcomeEnded, as in WorkerExited: what killed the worker, "SIGKILL"
 		Prompt  string
 		Elapsed time.Duration
 	}
 
-	// Wait says that something asks for standard input, or of a person. Its
+	// InputRequested says that something asks for standard input, or of a person. Its
 	// event's Seq is the wait's public id.
-	Wait struct {
-		Prompt     string
-		Kind       WaitKind
-		Terminal   bool   // seen at the terminal, not asked by the runtime
-		Reader     string // Terminal: the reading program
-		Permission uint64 // WaitPermission: the number of the permission
-		Asks       Denied // WaitPermission: what is refused without it
+	InputRequested struct {
+		Prompt       string
+		Kind         InputKind
+		Terminal     bool         // seen at the terminal, not asked by the runtime
+		Reader       string       // Terminal: the reading program
+		PermissionID uint64       // InputKindPermission: the number of the permission
+		Denied       AccessDenied // InputKindPermission: what is refused without it
 	}
 
-	// WaitEnded says that the wait with this id is over.
-	WaitEnded struct {
-		Wait Seq
+	// InputRequestEnded says that the wait with this id is over.
+	InputRequestEnded struct {
+		Request Seq
 	}
 
 	// InputLine marks where a line of input was handed over. Text is empty when Secret.
@@ -156,9 +156,9 @@ type (
 		Message  string
 	}
 
-	// Screen says that a program has taken the keys of a person's terminal, or given them
+	// FullScreenChanged says that a program has taken the keys of a person's terminal, or given them
 	// back. Its text between the two draws on the whole screen.
-	Screen struct {
+	FullScreenChanged struct {
 		On bool
 	}
 
@@ -166,7 +166,7 @@ type (
 	// start. It is over when Done equals Total, or when its generation ends. Done
 	// never shrinks.
 	Preparation struct {
-		What        string // it is for: "numpy, pandas"; "" means a part of the worker
+		Name        string // it is for: "numpy, pandas"; "" means a part of the worker
 		Message     string // one printable line; may be empty
 		Done, Total int64  // in a unit of its own; Total is 0 while it is not known
 	}
@@ -189,25 +189,25 @@ type (
 		Message string
 	}
 
-	// Denied says what was refused to code, by its sandbox or, for a Call, because no person
+	// AccessDenied says what was refused to code, by its sandbox or, for a Call, because no person
 	// has allowed it. One of Path, Host and Call is set.
-	Denied struct {
-		Op   string `json:"op"`             // "write", "create", "remove", "rename", "change" (a mode), "set" (a setting of git), "read", "connect" or "call"
-		Path string `json:"path,omitempty"` // the file
-		Host string `json:"host,omitempty"` // "name:port"
-		By   string `json:"by,omitempty"`   // the program's name, if it was a child
+	AccessDenied struct {
+		Op           string `json:"op"`             // "write", "create", "remove", "rename", "change" (a mode), "set" (a setting of git), "read", "connect" or "call"
+		Path         string `json:"path,omitempty"` // the file
+		Host         string `json:"host,omitempty"` // "name:port"
+		ChildProgram string `json:"by,omitempty"`   // the program's name, if it was a child
 
 		Call        string `json:"call,omitempty"`        // the function of the host, "github.search_issues"
-		With        string `json:"with,omitempty"`        // its arguments, in short; for "set" the name of the setting
+		Detail      string `json:"with,omitempty"`        // its arguments, in short; for "set" the name of the setting
 		Destructive bool   `json:"destructive,omitempty"` // only a right that names Call in full lets it go on
 
 		// Remedy is the command with which a person allows it; "" if nothing does.
-		Remedy string `json:"remedy,omitempty"`
+		Hint string `json:"remedy,omitempty"`
 	}
 
-	// Granted says that a person has given the session a right. One of Read, Write, Host and
+	// AccessGranted says that a person has given the session a right. One of Read, Write, Host and
 	// Call is set.
-	Granted struct {
+	AccessGranted struct {
 		Read   string // a file or directory that it sees from now on
 		Write  string // one that it may write
 		Host   string // a pattern of hosts that it may reach
@@ -218,32 +218,32 @@ type (
 
 	// Limit says that the session came close to one of its limits, or met it.
 	Limit struct {
-		What LimitKind
-		Used int64 // bytes, processes, or for turns nanoseconds
-		Max  int64
-		All  bool      // of all sessions together
-		Did  LimitStep // what was done about it
+		Kind        LimitKind
+		Used        int64 // bytes, processes, or for turns nanoseconds
+		Max         int64
+		AllSessions bool      // of all sessions together
+		Step        LimitStep // what was done about it
 		// Program is the one that was ended, when Did is LimitEnded.
 		Program string
 	}
 
-	// GenerationStarted says that a worker is starting.
-	GenerationStarted struct {
+	// WorkerStarted says that a worker is starting.
+	WorkerStarted struct {
 		Worker string // spec name and executable
 	}
 
-	// GenerationEnded is the death report of a worker.
-	GenerationEnded struct {
-		Reason  string // one line: "exit status 3", "killed by SIGKILL", …
-		Code    int    // its exit status; -1 when there is none
-		Signal  string // what killed it, "SIGKILL"; "" when it exited
-		Message string // what the runtime said about it, may be empty
+	// WorkerExited is the death report of a worker.
+	WorkerExited struct {
+		Reason   string // one line: "exit status 3", "killed by SIGKILL", …
+		ExitCode int    // its exit status; -1 when there is none
+		Signal   string // what killed it, "SIGKILL"; "" when it exited
+		Message  string // what the runtime said about it, may be empty
 		// Clean is true when the runtime ended itself or was asked to.
 		Clean bool
 		// Unready is true when it ended by itself before it could take an input.
-		Unready  bool
-		LastLine string // last line of the input that was running; may be empty
-		PeakRSS  int64  // bytes; 0 when unknown
+		NeverReady   bool
+		LastLine     string // last line of the input that was running; may be empty
+		PeakRSSBytes int64  // bytes; 0 when unknown
 	}
 
 	// Gap stands for events that were dropped; it is made by readers, never appended.
@@ -252,9 +252,9 @@ type (
 		Bytes    int64 // of text and displays
 	}
 
-	// Elided stands for events that were left out of a Window on purpose and are
+	// Omitted stands for events that were left out of a Window on purpose and are
 	// still on disk; it is made by Window, never appended.
-	Elided struct {
+	Omitted struct {
 		From, To  Seq
 		Bytes     int64
 		FirstLine int // lines of the output file, from 1; 0 without a file
@@ -262,71 +262,71 @@ type (
 	}
 )
 
-// Unseen reports whether an event is what a silent turn did. Readers that show a session to a
+// IsUnseen reports whether an event is what a silent turn did. Readers that show a session to a
 // person or a model skip it. They show events of the session itself that came meanwhile.
-func (e Event) Unseen() bool {
+func (e Event) IsUnseen() bool {
 	if !e.Silent {
 		return false
 	}
 	switch e.Body.(type) {
-	case Text, Display, Clear, TurnStarted, TurnEnded, Wait, WaitEnded, InputLine, Interrupt, Progress, Screen, Call:
+	case Text, Display, OutputCleared, TurnStarted, TurnEnded, InputRequested, InputRequestEnded, InputLine, Interrupt, Progress, FullScreenChanged, Call:
 		return true
 	}
 	return false
 }
 
-// Over reports whether nothing has to be made any more.
-func (p Preparation) Over() bool { return p.Total > 0 && p.Done == p.Total }
+// IsDone reports whether nothing has to be made any more.
+func (p Preparation) IsDone() bool { return p.Total > 0 && p.Done == p.Total }
 
 // Text names the thing being made, and then the tool's last message.
 func (p Preparation) Text() string {
 	switch {
-	case p.What == "" && p.Message == "":
+	case p.Name == "" && p.Message == "":
 		return "the worker"
-	case p.What == "" || p.Message == "":
-		return p.What + p.Message
+	case p.Name == "" || p.Message == "":
+		return p.Name + p.Message
 	}
-	return p.What + ": " + p.Message
+	return p.Name + ": " + p.Message
 }
 
 // String says what was refused: "write /etc/hosts (by touch)".
-func (d Denied) String() string {
+func (d AccessDenied) String() string {
 	if d.Call != "" {
-		return d.Op + " " + Unmistakable(d.Call) + "(" + Escape(d.With) + ")"
+		return d.Op + " " + QuoteName(d.Call) + "(" + EscapeInvisible(d.Detail) + ")"
 	}
 	s := d.Op + " "
-	if d.With != "" {
-		s += Unmistakable(d.With) + " in "
+	if d.Detail != "" {
+		s += QuoteName(d.Detail) + " in "
 	}
-	s += Unmistakable(d.Path + d.Host)
-	if d.By != "" {
-		s += " (by " + Unmistakable(d.By) + ")"
+	s += QuoteName(d.Path + d.Host)
+	if d.ChildProgram != "" {
+		s += " (by " + QuoteName(d.ChildProgram) + ")"
 	}
 	return s
 }
 
-// Unmistakable quotes a name that could pass for something else: one with spaces, or with
+// QuoteName quotes a name that could pass for something else: one with spaces, or with
 // characters that are not seen.
-func Unmistakable(name string) string {
+func QuoteName(name string) string {
 	quoted := strconv.Quote(name)
-	quoted = Escape(quoted[1 : len(quoted)-1])
+	quoted = EscapeInvisible(quoted[1 : len(quoted)-1])
 	if quoted == name && !strings.ContainsRune(name, ' ') {
 		return name
 	}
 	return `"` + quoted + `"`
 }
 
-// Escape returns a text in which codes stand for all that is not seen in its place: control
+// EscapeInvisible returns a text in which codes stand for all that is not seen in its place: control
 // characters, those that are invisible or blank, except spaces, those that change the direction of
 // others, bytes that are no characters, and a mark at the beginning, which changes what is before it.
-func Escape(text string) string {
+func EscapeInvisible(text string) string {
 	var b strings.Builder
 	for left := text; left != ""; {
 		r, n := utf8.DecodeRuneInString(left)
 		switch {
 		case r == utf8.RuneError && n == 1:
 			fmt.Fprintf(&b, `\x%02x`, left[0])
-		case isSeen(r) && (b.Len() > 0 || !unicode.Is(unicode.M, r)):
+		case isVisible(r) && (b.Len() > 0 || !unicode.Is(unicode.M, r)):
 			b.WriteString(left[:n])
 		default:
 			code := strconv.QuoteRuneToASCII(r)
@@ -338,23 +338,23 @@ func Escape(text string) string {
 }
 
 // blank are characters that look like spaces, and are symbols, letters or marks for Unicode.
-const blank = "\u2800\ufffc\U00013441\U00013442\U00016fe4\U0001d159"
+const blankRunes = "\u2800\ufffc\U00013441\U00013442\U00016fe4\U0001d159"
 
-func isSeen(r rune) bool {
-	return strconv.IsPrint(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) && !strings.ContainsRune(blank, r)
+func isVisible(r rune) bool {
+	return strconv.IsPrint(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) && !strings.ContainsRune(blankRunes, r)
 }
 
 // String says what was given: "write /data, always".
-func (g Granted) String() string {
-	s := "write " + Unmistakable(g.Write)
+func (g AccessGranted) String() string {
+	s := "write " + QuoteName(g.Write)
 	if g.Read != "" {
-		s = "read " + Unmistakable(g.Read)
+		s = "read " + QuoteName(g.Read)
 	}
 	if g.Host != "" {
-		s = "connect " + Unmistakable(g.Host)
+		s = "connect " + QuoteName(g.Host)
 	}
 	if g.Call != "" {
-		s = "call " + Unmistakable(g.Call)
+		s = "call " + QuoteName(g.Call)
 	}
 	if g.Always {
 		s += ", always"
@@ -362,21 +362,21 @@ func (g Granted) String() string {
 	return s
 }
 
-func (d Denied) text() string {
+func (d AccessDenied) noticeText() string {
 	s := "the sandbox refused: " + d.String()
 	if d.Call != "" {
 		s = "not allowed: " + d.String()
 	}
 	switch {
-	case d.Remedy != "":
-		s += "; a person can allow it with: " + d.Remedy
-	case d.Call == "" && d.With != "":
+	case d.Hint != "":
+		s += "; a person can allow it with: " + d.Hint
+	case d.Call == "" && d.Detail != "":
 		s += "; a person can run the same command outside of the sandbox"
 	}
 	return s
 }
 
-func (g Granted) text() string {
+func (g AccessGranted) noticeText() string {
 	who := g.Author
 	if who == "" {
 		who = "a person"
@@ -386,7 +386,7 @@ func (g Granted) text() string {
 
 // String says in a few words what was called: "called query × 40, 2 failed, 3.1 s".
 func (c Call) String() string {
-	text := "called " + Unmistakable(c.Name)
+	text := "called " + QuoteName(c.Name)
 	if c.Count > 1 {
 		text += fmt.Sprintf(" × %d", c.Count)
 	}
@@ -415,12 +415,12 @@ const MaxInputBytes = 64 << 10
 
 func (Text) isBody()              {}
 func (Display) isBody()           {}
-func (Clear) isBody()             {}
-func (Screen) isBody()            {}
+func (OutputCleared) isBody()     {}
+func (FullScreenChanged) isBody() {}
 func (TurnStarted) isBody()       {}
 func (TurnEnded) isBody()         {}
-func (Wait) isBody()              {}
-func (WaitEnded) isBody()         {}
+func (InputRequested) isBody()    {}
+func (InputRequestEnded) isBody() {}
 func (InputLine) isBody()         {}
 func (Interrupt) isBody()         {}
 func (Progress) isBody()          {}
@@ -428,9 +428,9 @@ func (Preparation) isBody()       {}
 func (Call) isBody()              {}
 func (Notice) isBody()            {}
 func (Limit) isBody()             {}
-func (Denied) isBody()            {}
-func (Granted) isBody()           {}
-func (GenerationStarted) isBody() {}
-func (GenerationEnded) isBody()   {}
+func (AccessDenied) isBody()      {}
+func (AccessGranted) isBody()     {}
+func (WorkerStarted) isBody()     {}
+func (WorkerExited) isBody()      {}
 func (Gap) isBody()               {}
-func (Elided) isBody()            {}
+func (Omitted) isBody()           {}

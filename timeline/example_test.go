@@ -18,10 +18,10 @@ func ExampleLog() {
 	known := l.Append(timeline.Event{Turn: 1, Body: timeline.Text{Data: []byte("a\n")}}).Seq
 	l.Append(timeline.Event{Turn: 1, Body: timeline.TurnEnded{Outcome: timeline.OutcomeOK}})
 
-	for _, e := range l.Since(known) {
+	for _, e := range l.EventsSince(known) {
 		fmt.Println(e.Seq, e.Type())
 	}
-	fmt.Print(timeline.Render(l.Since(0), nil).Text())
+	fmt.Print(timeline.Render(l.EventsSince(0), nil).Text())
 	// Output:
 	// 3 turn_ended
 	// a

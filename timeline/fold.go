@@ -8,63 +8,63 @@ import (
 	"strings"
 )
 
-// maxPeriod bounds the lines of a repeated group.
-const maxPeriod = 4
+// maxPeriodLines bounds the lines of a repeated group.
+const maxPeriodLines = 4
 
-// minGroups is the number of equal groups from which on they are collapsed.
-const minGroups = 4
+// minRepeatedGroups is the number of equal groups from which on they are collapsed.
+const minRepeatedGroups = 4
 
-// foldPeriods replaces groups of two to maxPeriod lines that repeat by the first one
+// foldPeriods replaces groups of two to maxPeriodLines lines that repeat by the first one
 // and a note.
-func (r *renderer) foldPeriods(rows []row) []row {
-	var out []row
+func (r *renderer) foldPeriods(rows []renderRow) []renderRow {
+	var out []renderRow
 	for i := 0; i < len(rows); {
-		lines, times := r.period(rows[i:])
-		if times < minGroups {
+		lines, times := r.findPeriod(rows[i:])
+		if times < minRepeatedGroups {
 			out = append(out, rows[i])
 			i++
 			continue
 		}
 		end := i + lines*times
 		out = append(out, rows[i:i+lines]...)
-		out = append(out, row{
-			kind:   noteRow,
-			times:  1,
-			cut:    fmt.Sprintf("… these %d lines %d times in all", lines, times),
-			elided: sum(rows[i+lines : end]),
+		out = append(out, renderRow{
+			kind:        noteRow,
+			repeats:     1,
+			replacement: fmt.Sprintf("… these %d lines %d times in all", lines, times),
+			omitted:     sumOmissions(rows[i+lines : end]),
 		})
 		i = end
 	}
 	return out
 }
 
-// period finds the shortest group that stands at least minGroups times at the start of
+// findPeriod finds the shortest group that stands at least minRepeatedGroups times at the start of
 // rows. It returns the group's length and the number of times, or 0 and 0.
-func (r *renderer) period(rows []row) (lines, times int) {
-	for lines = 2; lines <= min(maxPeriod, len(rows)/minGroups); lines++ {
+func (r *renderer) findPeriod(rows []renderRow) (lines, times int) {
+	for lines = 2; lines <= min(maxPeriodLines, len(rows)/minRepeatedGroups); lines++ {
 		n := lines // rows that equal those one group before, and the first group
-		for n < len(rows) && r.same(&rows[n-lines], &rows[n]) {
+		for n < len(rows) && r.equalRows(&rows[n-lines], &rows[n]) {
 			n++
 		}
-		if times = n / lines; times >= minGroups {
+		if times = n / lines; times >= minRepeatedGroups {
 			return lines, times
 		}
 	}
 	return 0, 0
 }
 
-func (r *renderer) same(a, b *row) bool {
-	return a.kind == textRow && b.kind == textRow && a.stream == b.stream && a.times == b.times &&
+func (r *renderer) equalRows(a, b *renderRow) bool {
+	return a.kind == textRow && b.kind == textRow && a.stream == b.stream && a.repeats == b.repeats &&
 		string(r.rowText(a)) == string(r.rowText(b))
 }
 
-// sum returns the elision of rows.
-func sum(rows []row) (e elision) {
+// sumOmissions returns the elision of rows.
+func sumOmissions(rows []renderRow) (e omission) {
 	for i := len(rows) - 1; i >= 0; i-- {
 		if rows[i].kind == noteRow {
-			e.extend(rows[i].elided)
+			e.prepend(rows[i].omitted)
 		} else {
-			e.extend(rows[i].lines())
+			e.prepend(rows[i].asOmission())
 		}
 	}
 	return e
@@ -73,13 +73,13 @@ func sum(rows []row) (e elision) {
 // The code below knows how CPython prints a stack. It only decides which lines a reader
 // is spared. Nothing else depends on it, and the output file has every line.
 const (
-	tracebackHead = "Traceback (most recent call last):"
-	faultHead     = "(most recent call first):"
-	workerFrame   = `  File "<turnstone_worker/`
+	tracebackHead     = "Traceback (most recent call last):"
+	faultHead         = "(most recent call first):"
+	workerFramePrefix = `  File "<turnstone_worker/`
 )
 
 var (
-	callEnd = []byte("):") // the end of both heads
+	stackHeadEnd = []byte("):") // the end of both heads
 
 	framePath = regexp.MustCompile(`^  File "([^"]+)", line \d+`)
 
@@ -89,27 +89,27 @@ var (
 
 // foldFrames replaces the inner frames of libraries in a traceback by a note. From the
 // stack of a fault it also drops the worker's own frames at the bottom.
-func (r *renderer) foldFrames(rows []row) []row {
-	var out []row
+func (r *renderer) foldFrames(rows []renderRow) []renderRow {
+	var out []renderRow
 	for i := 0; i < len(rows); {
 		text := ""
-		if line := r.rowText(&rows[i]); rows[i].kind == textRow && bytes.HasSuffix(line, callEnd) {
+		if line := r.rowText(&rows[i]); rows[i].kind == textRow && bytes.HasSuffix(line, stackHeadEnd) {
 			text = string(line)
 		}
 		before, isTraceback := strings.CutSuffix(text, tracebackHead)
 		switch {
 		case isTraceback && strings.Trim(before, " |") == "":
 			out = append(out, rows[i])
-			frames, end := r.frames(rows, i+1, before)
+			frames, end := r.readFrames(rows, i+1, before)
 			out = append(out, foldLibraries(frames, before)...)
 			i = end
 		case strings.HasSuffix(text, faultHead):
 			end := i + 1
-			for end < len(rows) && r.continues(&rows[i], &rows[end], `  File "`) {
+			for end < len(rows) && r.isContinuation(&rows[i], &rows[end], `  File "`) {
 				end++
 			}
 			stack := rows[i:end]
-			if ours := slices.IndexFunc(stack, func(w row) bool { return strings.HasPrefix(string(r.rowText(&w)), workerFrame) }); ours >= 0 {
+			if ours := slices.IndexFunc(stack, func(w renderRow) bool { return strings.HasPrefix(string(r.rowText(&w)), workerFramePrefix) }); ours >= 0 {
 				stack = stack[:ours]
 			}
 			if len(stack) > 1 || end == i+1 {
@@ -124,35 +124,35 @@ func (r *renderer) foldFrames(rows []row) []row {
 	return out
 }
 
-// continues reports whether a row is text of the same stream, and begins so.
-func (r *renderer) continues(first, w *row, prefix string) bool {
+// isContinuation reports whether a row is text of the same stream, and begins so.
+func (r *renderer) isContinuation(first, w *renderRow, prefix string) bool {
 	return w.kind == textRow && w.stream == first.stream && strings.HasPrefix(string(r.rowText(w)), prefix)
 }
 
-// A frame is the rows of one frame of a traceback.
-type frame struct {
-	rows    []row
+// A traceFrame is the rows of one frame of a traceback.
+type traceFrame struct {
+	rows    []renderRow
 	library string // its file within a library; "" for none
 }
 
-// frames returns the frames of the traceback that begins at row i, and where it ends.
-func (r *renderer) frames(rows []row, i int, prefix string) (frames []frame, end int) {
+// readFrames returns the frames of the traceback that begins at row i, and where it ends.
+func (r *renderer) readFrames(rows []renderRow, i int, prefix string) (frames []traceFrame, end int) {
 	head := &rows[i-1]
-	for i < len(rows) && r.continues(head, &rows[i], prefix) {
+	for i < len(rows) && r.isContinuation(head, &rows[i], prefix) {
 		path := framePath.FindStringSubmatch(strings.TrimPrefix(string(r.rowText(&rows[i])), prefix))
 		if path == nil {
 			break
 		}
 		start := i
-		for i++; i < len(rows) && (r.continues(head, &rows[i], prefix+"    ") || r.continues(head, &rows[i], prefix+"  [Previous line repeated ")); i++ {
+		for i++; i < len(rows) && (r.isContinuation(head, &rows[i], prefix+"    ") || r.isContinuation(head, &rows[i], prefix+"  [Previous line repeated ")); i++ {
 		}
-		frames = append(frames, frame{rows[start:i], within(path[1])})
+		frames = append(frames, traceFrame{rows[start:i], pathInLibrary(path[1])})
 	}
 	return frames, i
 }
 
-// within returns the path of a file within its library; "" if it is in none.
-func within(path string) string {
+// pathInLibrary returns the path of a file within its library; "" if it is in none.
+func pathInLibrary(path string) string {
 	if strings.Contains(path, `\`) {
 		path = strings.ReplaceAll(path, `\`, "/")
 	}
@@ -169,7 +169,7 @@ func within(path string) string {
 
 // foldLibraries keeps the first of each run of library frames, which user code called,
 // and the last frame of all, which raised the error.
-func foldLibraries(frames []frame, prefix string) (out []row) {
+func foldLibraries(frames []traceFrame, prefix string) (out []renderRow) {
 	for i := 0; i < len(frames); {
 		out = append(out, frames[i].rows...)
 		entered := frames[i].library != ""
@@ -184,35 +184,35 @@ func foldLibraries(frames []frame, prefix string) (out []row) {
 		if end == i {
 			continue
 		}
-		var folded []row
+		var folded []renderRow
 		var files []string
 		for _, f := range frames[i:end] {
 			folded = append(folded, f.rows...)
 			files = append(files, f.library)
 		}
-		out = append(out, row{
-			kind:   noteRow,
-			stream: folded[0].stream,
-			times:  1,
-			cut:    fmt.Sprintf("%s  … %s in %s …", prefix, count(end-i, "frame"), places(files)),
-			elided: sum(folded),
-			lost:   true,
+		out = append(out, renderRow{
+			kind:        noteRow,
+			stream:      folded[0].stream,
+			repeats:     1,
+			replacement: fmt.Sprintf("%s  … %s in %s …", prefix, countNoun(end-i, "frame"), libraryNames(files)),
+			omitted:     sumOmissions(folded),
+			isLossy:     true,
 		})
 		i = end
 	}
 	return out
 }
 
-// places names one or two files, or the packages of more files.
-func places(files []string) string {
+// libraryNames names one or two files, or the packages of more files.
+func libraryNames(files []string) string {
 	const most = 3
-	names := distinct(files)
+	names := uniqueNames(files)
 	if len(names) > 2 {
 		for i, name := range names {
 			names[i], _, _ = strings.Cut(name, "/")
 			names[i] = strings.TrimSuffix(names[i], ".py")
 		}
-		names = distinct(names)
+		names = uniqueNames(names)
 	}
 	if len(names) > most {
 		return strings.Join(names[:most], ", ") + " and others"
@@ -220,8 +220,8 @@ func places(files []string) string {
 	return strings.Join(names, ", ")
 }
 
-// distinct returns every name once, in order.
-func distinct(names []string) (out []string) {
+// uniqueNames returns every name once, in order.
+func uniqueNames(names []string) (out []string) {
 	for _, name := range names {
 		if !slices.Contains(out, name) {
 			out = append(out, name)

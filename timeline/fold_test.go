@@ -8,8 +8,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// folded returns what a model reads of a turn that printed this.
-func folded(printed string, frames bool) timeline.Rendering {
+// renderFolded returns what a model reads of a turn that printed this.
+func renderFolded(printed string, frames bool) timeline.Rendering {
 	return timeline.Render([]timeline.Event{
 		{Turn: 1, Body: timeline.TurnStarted{}},
 		{Turn: 1, Line: 1, Body: timeline.Text{Stream: timeline.Stderr, Data: []byte(printed)}},
@@ -55,10 +55,10 @@ func TestRender_FramesOfLibrariesAreFolded(t *testing.T) {
 			"\nThread 0x2 (most recent call first):\n  <no Python frame>\n",
 		},
 	} {
-		if got := folded(test.printed, true).Text(); got != test.want {
+		if got := renderFolded(test.printed, true).Text(); got != test.want {
 			t.Errorf("%s: got\n%s\nwant\n%s", test.name, got, test.want)
 		}
-		if got := folded(test.printed, false).Text(); got != test.printed {
+		if got := renderFolded(test.printed, false).Text(); got != test.printed {
 			t.Errorf("%s: not asked for, and got\n%s", test.name, got)
 		}
 	}
@@ -76,8 +76,8 @@ func TestRender_GroupsThatRepeatAreFolded(t *testing.T) {
 			if times >= 4 && lines <= 4 {
 				want = "before\n" + group + fmt.Sprintf("… these %d lines %d times in all\n", lines, times) + "line 0\nafter\n"
 			}
-			got := folded(printed, false)
-			if got.Text() != want || got.Elided {
+			got := renderFolded(printed, false)
+			if got.Text() != want || got.Omitted {
 				t.Errorf("%d lines, %d times: got %q, want %q", lines, times, got.Text(), want)
 			}
 		}
@@ -92,7 +92,7 @@ func TestRender_AFoldedGroupIsCountedWhereItIsLeftOut(t *testing.T) {
 		}
 		return s
 	}
-	got := folded(one(30)+strings.Repeat("a\nb\n", 1000)+one(100), false).Text()
+	got := renderFolded(one(30)+strings.Repeat("a\nb\n", 1000)+one(100), false).Text()
 	kept := strings.Count(got, "xxx\n")
 	if want := fmt.Sprintf("… %d,%03d lines (", (2130-kept)/1000, (2130-kept)%1000); !strings.Contains(got, want) {
 		t.Errorf("got %q, want %q in it", got, want)

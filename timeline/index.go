@@ -2,25 +2,25 @@ package timeline
 
 import "sort"
 
-// A place is the position of an event: among all events, in the printed text, and in the
+// A eventPosition is the position of an event: among all events, in the printed text, and in the
 // files. The place after the last event is the place of the next one.
-type place struct {
-	seq   Seq
-	bytes int64 // of text and displays before it
-	cost  int64 // of the events before it, see cost
+type eventPosition struct {
+	seq         Seq
+	bytesBefore int64 // of text and displays before it
+	costBefore  int64 // of the events before it, see cost
 
-	offset     int64 // of its record in the events file
-	structural int64 // offset of the newest structural record before it, or -1
+	offset         int64 // of its record in the events file
+	lastStructural int64 // offset of the newest structural record before it, or -1
 }
 
-// after returns the place after event e, whose record has this size.
-func (p place) after(e Event, size int64) place {
-	if structural(e.Body) {
-		p.structural = p.offset
+// afterEvent returns the place after event e, whose record has this size.
+func (p eventPosition) afterEvent(e Event, size int64) eventPosition {
+	if isStructural(e.Body) {
+		p.lastStructural = p.offset
 	}
 	p.seq++
-	p.bytes += contentBytes(e.Body)
-	p.cost += cost(e.Body)
+	p.bytesBefore += contentBytes(e.Body)
+	p.costBefore += windowCost(e.Body)
 	p.offset += size
 	return p
 }
@@ -31,13 +31,13 @@ const indexStride = 64 << 10
 
 // An index has places of events in the events file, in order. It only grows, so a copy
 // of the slice stays valid while the writer goes on.
-type index []place
+type index []eventPosition
 
-// seek returns the last place for which after(place) is false.
-func (x index) seek(after func(place) bool) (place, bool) {
+// findLast returns the last place for which after(place) is false.
+func (x index) findLast(after func(eventPosition) bool) (eventPosition, bool) {
 	i := sort.Search(len(x), func(i int) bool { return after(x[i]) })
 	if i == 0 {
-		return place{}, false
+		return eventPosition{}, false
 	}
 	return x[i-1], true
 }
@@ -51,17 +51,17 @@ type lineMark struct {
 // maxMarks bounds a trail.
 const maxMarks = 256
 
-// A trail remembers roughly how many bytes came before events that are lost: in no file
+// A byteEstimate remembers roughly how many bytes came before events that are lost: in no file
 // and no longer in memory. So a Gap can state its size. A trail is bounded: the longer it
 // gets, the coarser it becomes.
-type trail struct {
-	marks  []place
-	stride int64 // bytes between two marks
+type byteEstimate struct {
+	marks       []eventPosition
+	strideBytes int64 // bytes between two marks
 }
 
-// add notes the place of an event that is about to be lost.
-func (t *trail) add(p place) {
-	if n := len(t.marks); n > 0 && p.bytes-t.marks[n-1].bytes < t.stride {
+// addPosition notes the place of an event that is about to be lost.
+func (t *byteEstimate) addPosition(p eventPosition) {
+	if n := len(t.marks); n > 0 && p.bytesBefore-t.marks[n-1].bytesBefore < t.strideBytes {
 		return
 	}
 	if len(t.marks) == maxMarks {
@@ -69,15 +69,15 @@ func (t *trail) add(p place) {
 			t.marks[i] = t.marks[2*i]
 		}
 		t.marks = t.marks[:maxMarks/2]
-		t.stride = 2 * max(t.stride, 1<<10)
+		t.strideBytes = 2 * max(t.strideBytes, 1<<10)
 	}
 	t.marks = append(t.marks, p)
 }
 
 // bytesBefore returns a lower bound of the bytes that came before seq.
-func (t *trail) bytesBefore(seq Seq) int64 {
-	p, _ := index(t.marks).seek(func(p place) bool { return p.seq > seq })
-	return p.bytes
+func (t *byteEstimate) bytesBefore(seq Seq) int64 {
+	p, _ := index(t.marks).findLast(func(p eventPosition) bool { return p.seq > seq })
+	return p.bytesBefore
 }
 
 // The cost of an event beyond its bytes, in memory and in a Window.
@@ -92,7 +92,7 @@ func contentBytes(b Body) int64 {
 	case Text:
 		return int64(len(b.Data))
 	case Display:
-		return b.Bytes()
+		return b.TotalBytes()
 	}
 	return 0
 }
@@ -104,7 +104,7 @@ func payloadBytes(body Body) int64 {
 	case Text:
 		n = len(b.Data)
 	case Display:
-		n = int(b.Bytes()) + len(b.Meta) + len(b.ID) + len(b.Title)
+		n = int(b.TotalBytes()) + len(b.Meta) + len(b.ID) + len(b.Title)
 		for mime := range b.Data {
 			n += len(mime)
 		}
@@ -112,11 +112,11 @@ func payloadBytes(body Body) int64 {
 		n = len(b.Input) + len(b.Author)
 	case TurnEnded:
 		n = len(b.Outcome) + len(b.Name) + len(b.Message) + len(b.Prompt)
-	case Wait:
-		n = len(b.Prompt) + len(b.Kind) + len(b.Reader) + b.Asks.bytes()
-	case Denied:
-		n = b.bytes()
-	case Granted:
+	case InputRequested:
+		n = len(b.Prompt) + len(b.Kind) + len(b.Reader) + b.Denied.textBytes()
+	case AccessDenied:
+		n = b.textBytes()
+	case AccessGranted:
 		n = len(b.Read) + len(b.Write) + len(b.Host) + len(b.Call) + len(b.Author)
 	case InputLine:
 		n = len(b.Prompt) + len(b.Text) + len(b.Author)
@@ -125,33 +125,33 @@ func payloadBytes(body Body) int64 {
 	case Progress:
 		n = len(b.Message)
 	case Preparation:
-		n = len(b.What) + len(b.Message)
+		n = len(b.Name) + len(b.Message)
 	case Call:
 		n = len(b.Name)
 	case Notice:
 		n = len(b.Message)
 	case Limit:
 		n = len(b.Program)
-	case GenerationStarted:
+	case WorkerStarted:
 		n = len(b.Worker)
-	case GenerationEnded:
+	case WorkerExited:
 		n = len(b.Reason) + len(b.Message) + len(b.LastLine)
 	}
 	return int64(n)
 }
 
-func (d Denied) bytes() int {
-	return len(d.Op) + len(d.Path) + len(d.Host) + len(d.By) + len(d.Remedy) + len(d.Call) + len(d.With)
+func (d AccessDenied) textBytes() int {
+	return len(d.Op) + len(d.Path) + len(d.Host) + len(d.ChildProgram) + len(d.Hint) + len(d.Call) + len(d.Detail)
 }
 
 // memoryBytes returns the memory that an event uses.
 func memoryBytes(b Body) int64 { return memoryOverheadBytes + payloadBytes(b) }
 
-// cost returns the part of a Window's budget that an event uses. A picture counts less
+// windowCost returns the part of a Window's budget that an event uses. A picture counts less
 // than its bytes, so that it is shown whole beside long text. Of another display only the text
 // is shown. An input and the message of an error count nothing: the one is not shown, and the other is in
 // the output, so a long one must not use up the budget.
-func cost(b Body) int64 {
+func windowCost(b Body) int64 {
 	switch b := b.(type) {
 	case Display:
 		return windowOverheadBytes + displayCost(b)
@@ -162,7 +162,7 @@ func cost(b Body) int64 {
 }
 
 func displayCost(d Display) int64 {
-	for _, mime := range pictureTypes {
+	for _, mime := range imageTypes {
 		if n, ok := d.sizeOf(mime); ok {
 			return 2048 + n/64
 		}
@@ -172,5 +172,5 @@ func displayCost(d Display) int64 {
 	}
 	plain, _ := d.sizeOf(mimePlain)
 	markdown, _ := d.sizeOf(mimeMarkdown)
-	return max(plain, min(markdown, maxMarkdown))
+	return max(plain, min(markdown, maxMarkdownBytes))
 }

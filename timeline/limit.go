@@ -28,26 +28,26 @@ const (
 // String describes the limit in one line.
 func (l Limit) String() string {
 	whose, limit := "", "the limit of this session"
-	if l.All {
+	if l.AllSessions {
 		whose, limit = " by all sessions together", "the limit of all sessions together"
 	}
 	switch {
-	case l.What == LimitTurn:
-		return "interrupted: this turn's limit of " + spoken(time.Duration(l.Max))
-	case l.What == LimitMemory && l.Did == LimitEnded:
+	case l.Kind == LimitTurn:
+		return "interrupted: this turn's limit of " + humanDuration(time.Duration(l.Max))
+	case l.Kind == LimitMemory && l.Step == LimitEnded:
 		return fmt.Sprintf("memory: %d of %d MiB used%s; %s was ended", l.Used>>20, l.Max>>20, whose, l.Program)
-	case l.What == LimitMemory && l.Did == LimitRefused:
+	case l.Kind == LimitMemory && l.Step == LimitRefused:
 		return fmt.Sprintf("memory: %s is %d MiB; this turn used up to %d", limit, l.Max>>20, l.Used>>20)
-	case l.What == LimitMemory:
+	case l.Kind == LimitMemory:
 		return fmt.Sprintf("memory: %d of %d MiB used%s", l.Used>>20, l.Max>>20, whose)
-	case l.Did == LimitEnded:
-		return fmt.Sprintf("%s: %d of %d%s; the newest were ended", l.What, l.Used, l.Max, whose)
+	case l.Step == LimitEnded:
+		return fmt.Sprintf("%s: %d of %d%s; the newest were ended", l.Kind, l.Used, l.Max, whose)
 	}
-	return fmt.Sprintf("%s: %d of %d%s; no more can be started", l.What, l.Used, l.Max, whose)
+	return fmt.Sprintf("%s: %d of %d%s; no more can be started", l.Kind, l.Used, l.Max, whose)
 }
 
-// spoken writes a time as people do: "10 min", "1.5 s".
-func spoken(d time.Duration) string {
+// humanDuration writes a time as people do: "10 min", "1.5 s".
+func humanDuration(d time.Duration) string {
 	switch {
 	case d >= time.Hour && d%time.Hour == 0:
 		return fmt.Sprintf("%d h", d/time.Hour)

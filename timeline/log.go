@@ -26,13 +26,13 @@ type Options struct {
 
 const (
 	// The writer is woken at once when spillBytes are waiting to be written, and
-	// after spillDelay when there are fewer.
-	spillBytes = 256 << 10
-	spillDelay = 100 * time.Millisecond
+	// after flushDelay when there are fewer.
+	flushBytes = 256 << 10
+	flushDelay = 100 * time.Millisecond
 
-	// maxStall bounds how long Append waits for a writer that lags by MemoryBytes,
+	// writerTimeout bounds how long Append waits for a writer that lags by MemoryBytes,
 	// before it gives up the files. It also bounds the waits of Sync and Close.
-	maxStall = 2 * time.Second
+	writerTimeout = 2 * time.Second
 )
 
 // A Log is the ordered, bounded record of one session. All methods may be called
@@ -40,37 +40,37 @@ const (
 type Log struct {
 	opts Options
 
-	timer *time.Timer   // wakes the writer when nothing else has
-	ended chan struct{} // closed when the writer has ended; nil without files
+	timer      *time.Timer   // wakes the writer when nothing else has
+	writerDone chan struct{} // closed when the writer has ended; nil without files
 
-	mu       sync.Mutex
-	memory   []entry                // guarded by mu; the newest events, in order, without holes
-	store    []entry                // guarded by mu; memory is its end
-	bytes    int64                  // guarded by mu; of memory
-	end      place                  // guarded by mu; where the next event will stand
-	lost     trail                  // guarded by mu; events that are lost
-	more     chan struct{}          // guarded by mu; closed by the next event; nil if nobody waits for it
-	closed   bool                   // guarded by mu
-	kick     chan struct{}          // guarded by mu; capacity 1; wakes the writer, closed by Close, then nil
-	files    fileState              // guarded by mu
-	oldest   place                  // guarded by mu; of the first event in the events file
-	disk     place                  // guarded by mu; after the last event there
-	index    index                  // guarded by mu
-	marks    []lineMark             // guarded by mu
-	lines    int                    // guarded by mu; in output.txt
-	backlog  int64                  // guarded by mu; bytes of memory that the writer has not written
-	due      Seq                    // guarded by mu; events up to here are written without waiting for more
-	armed    bool                   // guarded by mu; timer runs
-	progress chan struct{}          // guarded by mu; closed when the writer has made progress; nil if nobody waits for it
-	veil     *veil                  // guarded by mu; nil until there is a secret to hide
-	outline  outline                // guarded by mu
-	blobs    map[digest]*storedBlob // guarded by mu; of the events in memory and in the file
+	mu             sync.Mutex
+	memory         []entry                // guarded by mu; the newest events, in order, without holes
+	buffer         []entry                // guarded by mu; memory is its end
+	usedBytes      int64                  // guarded by mu; of memory
+	end            eventPosition          // guarded by mu; where the next event will stand
+	lostEstimate   byteEstimate           // guarded by mu; events that are lost
+	moreEvents     chan struct{}          // guarded by mu; closed by the next event; nil if nobody waits for it
+	closed         bool                   // guarded by mu
+	wakeup         chan struct{}          // guarded by mu; capacity 1; wakes the writer, closed by Close, then nil
+	files          fileState              // guarded by mu
+	diskStart      eventPosition          // guarded by mu; of the first event in the events file
+	diskEnd        eventPosition          // guarded by mu; after the last event there
+	index          index                  // guarded by mu
+	lineMarks      []lineMark             // guarded by mu
+	outputLines    int                    // guarded by mu; in output.txt
+	backlog        int64                  // guarded by mu; bytes of memory that the writer has not written
+	dueSeq         Seq                    // guarded by mu; events up to here are written without waiting for more
+	timerRunning   bool                   // guarded by mu; timer runs
+	writerProgress chan struct{}          // guarded by mu; closed when the writer has made progress; nil if nobody waits for it
+	redactor       *redactor              // guarded by mu; nil until there is a secret to hide
+	turnIndex      turnIndex              // guarded by mu
+	blobs          map[digest]*storedBlob // guarded by mu; of the events in memory and in the file
 }
 
 // An entry is an event with its place.
 type entry struct {
 	Event
-	at place
+	position eventPosition
 }
 
 type fileState uint8
@@ -101,21 +101,21 @@ func newLog(opts *Options, create createFunc) (*Log, error) {
 	if o.FileBytes == 0 {
 		o.FileBytes = 256 << 20
 	}
-	origin := place{seq: 1, structural: -1}
-	l := &Log{opts: o, end: origin, oldest: origin, disk: origin}
+	origin := eventPosition{seq: 1, lastStructural: -1}
+	l := &Log{opts: o, end: origin, diskStart: origin, diskEnd: origin}
 	if o.Dir == "" {
 		return l, nil
 	}
-	s, err := newSpool(o.Dir, o.FileBytes, create)
+	s, err := newFileWriter(o.Dir, o.FileBytes, create)
 	if err != nil {
 		return nil, err
 	}
 	l.files = filesOpen
-	l.kick = make(chan struct{}, 1)
-	l.timer = time.NewTimer(spillDelay)
+	l.wakeup = make(chan struct{}, 1)
+	l.timer = time.NewTimer(flushDelay)
 	l.timer.Stop()
-	l.ended = make(chan struct{})
-	go l.spill(l.kick, s)
+	l.writerDone = make(chan struct{})
+	go l.runWriter(l.wakeup, s)
 	return l, nil
 }
 
@@ -128,42 +128,42 @@ func newLog(opts *Options, create createFunc) (*Log, error) {
 // What Hide was told becomes "[secret]" first. The end of a Text that may begin a
 // secret is held back until it is known; if nothing else is left, Seq is 0.
 func (l *Log) Append(e Event) Event {
-	e.Body = admit(e.Body)
+	e.Body = sanitizeBody(e.Body)
 	if d, ok := e.Body.(Display); ok {
-		e.Body = d.digested() // without the lock, since it takes time
+		e.Body = d.withDigests() // without the lock, since it takes time
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !structural(e.Body) { // other events are small, and appending them must not wait
+	if !isStructural(e.Body) { // other events are small, and appending them must not wait
 		l.waitForRoomLocked(memoryBytes(e.Body))
 	}
-	if l.veil == nil {
+	if l.redactor == nil {
 		return l.appendLocked(e)
 	}
 	t, isText := e.Body.(Text)
 	if !isText {
 		if endsText(e.Body) {
-			l.showLocked(l.veil.release)
+			l.appendPendingLocked(l.redactor.flush)
 		}
-		e.Body = l.veil.hideIn(e.Body)
+		e.Body = l.redactor.redactBody(e.Body)
 		return l.appendLocked(e)
 	}
-	if last, ok := l.veil.last.Body.(Text); ok && (last.Stream != t.Stream || last.Kind != t.Kind) {
-		l.showLocked(l.veil.release)
+	if last, ok := l.redactor.lastEvent.Body.(Text); ok && (last.Stream != t.Stream || last.Kind != t.Kind) {
+		l.appendPendingLocked(l.redactor.flush)
 	}
-	if t.Data = l.veil.take(e); len(t.Data) == 0 {
+	if t.Data = l.redactor.write(e); len(t.Data) == 0 {
 		return e
 	}
 	e.Body = t
 	return l.appendLocked(e)
 }
 
-// showLocked appends the part of the held-back text that get returns.
-func (l *Log) showLocked(get func() []byte) {
-	if l.veil == nil || len(l.veil.tail) == 0 {
+// appendPendingLocked appends the part of the held-back text that get returns.
+func (l *Log) appendPendingLocked(get func() []byte) {
+	if l.redactor == nil || len(l.redactor.pendingTail) == 0 {
 		return
 	}
-	e := l.veil.last
+	e := l.redactor.lastEvent
 	if t := e.Body.(Text); !l.closed {
 		if t.Data = get(); len(t.Data) > 0 {
 			e.Body = t
@@ -172,31 +172,31 @@ func (l *Log) showLocked(get func() []byte) {
 	}
 }
 
-// Hide replaces a secret by "[secret]" in everything that is appended from now on. It
+// AddSecret replaces a secret by "[secret]" in everything that is appended from now on. It
 // finds each line of the secret, even in pieces, and also in the forms in which texts
 // usually reappear: in quotes, JSON, URLs, HTML and base64. A Log only hides lines of
 // 6 bytes to 4 KiB, 16 KiB in all; an error means that some are not hidden.
-func (l *Log) Hide(secret string) error {
+func (l *Log) AddSecret(secret string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.veil == nil {
-		l.veil = &veil{}
+	if l.redactor == nil {
+		l.redactor = &redactor{}
 	}
-	return l.veil.add(secret)
+	return l.redactor.addSecret(secret)
 }
 
-// Hidden returns a text with its secrets hidden, as it would be in the log.
-func (l *Log) Hidden(text string) string {
+// Redact returns a text with its secrets hidden, as it would be in the log.
+func (l *Log) Redact(text string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.veil == nil {
+	if l.redactor == nil {
 		return text
 	}
-	return l.veil.hide(text)
+	return l.redactor.redact(text)
 }
 
-// admit removes from a body what must not be in a log.
-func admit(body Body) Body {
+// sanitizeBody removes from a body what must not be in a log.
+func sanitizeBody(body Body) Body {
 	switch b := body.(type) {
 	case InputLine:
 		if b.Secret {
@@ -205,11 +205,11 @@ func admit(body Body) Body {
 		return b
 	case TurnStarted:
 		if len(b.Input) > MaxInputBytes {
-			b.Bytes = max(b.Bytes, len(b.Input))
+			b.InputBytes = max(b.InputBytes, len(b.Input))
 			b.Input = slices.Clone(b.Input[:MaxInputBytes])
 		}
 		return b
-	case nil, Gap, Elided:
+	case nil, Gap, Omitted:
 		panic(fmt.Sprintf("timeline: %T cannot be appended: only readers make it", body))
 	}
 	return body
@@ -221,28 +221,28 @@ func (l *Log) appendLocked(e Event) Event {
 		e.At = time.Now()
 	}
 	if d, ok := e.Body.(Display); ok {
-		e.Body = l.holdLocked(d)
+		e.Body = l.addBlobsLocked(d)
 	}
 	size := memoryBytes(e.Body)
 	l.growLocked()
 	l.memory = append(l.memory, entry{e, l.end})
-	l.bytes += size
-	l.end = l.end.after(e, 0)
-	l.outline.add(e)
+	l.usedBytes += size
+	l.end = l.end.afterEvent(e, 0)
+	l.turnIndex.addEvent(e)
 	if l.writingLocked() {
 		l.backlog += size
 		switch {
-		case l.backlog >= l.spillBytes():
-			l.kickWriter()
-		case !l.armed:
-			l.armed = true
-			l.timer.Reset(spillDelay)
+		case l.backlog >= l.flushThreshold():
+			l.wakeWriter()
+		case !l.timerRunning:
+			l.timerRunning = true
+			l.timer.Reset(flushDelay)
 		}
 	}
 	l.evictLocked()
-	if l.more != nil {
-		close(l.more)
-		l.more = nil
+	if l.moreEvents != nil {
+		close(l.moreEvents)
+		l.moreEvents = nil
 	}
 	return e
 }
@@ -250,22 +250,22 @@ func (l *Log) appendLocked(e Event) Event {
 // writingLocked reports whether events still go to the files.
 func (l *Log) writingLocked() bool { return l.files == filesOpen && !l.closed }
 
-func (l *Log) spillBytes() int64 { return min(spillBytes, l.opts.MemoryBytes/4) }
+func (l *Log) flushThreshold() int64 { return min(flushBytes, l.opts.MemoryBytes/4) }
 
 // evictLocked drops the oldest events beyond the bound, except those that the
 // writer has yet to write.
 func (l *Log) evictLocked() {
 	n := 0
-	for ; l.bytes > l.opts.MemoryBytes && n < len(l.memory)-1; n++ {
+	for ; l.usedBytes > l.opts.MemoryBytes && n < len(l.memory)-1; n++ {
 		e := &l.memory[n]
-		if e.Seq >= l.disk.seq {
+		if e.Seq >= l.diskEnd.seq {
 			if l.writingLocked() {
 				break
 			}
-			l.lost.add(e.at)
+			l.lostEstimate.addPosition(e.position)
 		}
-		l.bytes -= memoryBytes(e.Body)
-		l.releaseLocked(e.Body)
+		l.usedBytes -= memoryBytes(e.Body)
+		l.dropBlobsLocked(e.Body)
 		*e = entry{}
 	}
 	l.memory = l.memory[n:]
@@ -278,14 +278,14 @@ func (l *Log) growLocked() {
 	if n < cap(l.memory) {
 		return
 	}
-	if store := l.store[:cap(l.store)]; len(store)-n >= n && n > 0 {
+	if store := l.buffer[:cap(l.buffer)]; len(store)-n >= n && n > 0 {
 		copy(store, l.memory)
 		clear(store[n:])
 		l.memory = store[:n]
 		return
 	}
 	l.memory = slices.Grow(l.memory, max(n, 8))
-	l.store = l.memory
+	l.buffer = l.memory
 }
 
 // waitForRoomLocked waits until there is room for size bytes beside the events that are
@@ -294,10 +294,10 @@ func (l *Log) waitForRoomLocked(size int64) {
 	var patience *time.Timer
 	for l.writingLocked() && l.backlog > 0 && l.backlog+size > l.opts.MemoryBytes {
 		if patience == nil {
-			patience = time.NewTimer(maxStall)
+			patience = time.NewTimer(writerTimeout)
 			defer patience.Stop()
 		}
-		progress := waiter(&l.progress)
+		progress := waitChannel(&l.writerProgress)
 		l.mu.Unlock()
 		expired := false
 		select {
@@ -307,63 +307,63 @@ func (l *Log) waitForRoomLocked(size int64) {
 		}
 		l.mu.Lock()
 		if expired && l.writingLocked() {
-			l.filesOffLocked(fmt.Errorf("writing them has made no room for %v", maxStall))
+			l.disableFilesLocked(fmt.Errorf("writing them has made no room for %v", writerTimeout))
 		}
 	}
 }
 
-// waiter returns the channel in *c, and makes it for the first that waits.
-func waiter(c *chan struct{}) <-chan struct{} {
+// waitChannel returns the channel in *c, and makes it for the first that waits.
+func waitChannel(c *chan struct{}) <-chan struct{} {
 	if *c == nil {
 		*c = make(chan struct{})
 	}
 	return *c
 }
 
-// filesOffLocked gives up the files, with one notice.
-func (l *Log) filesOffLocked(why error) {
+// disableFilesLocked gives up the files, with one notice.
+func (l *Log) disableFilesLocked(why error) {
 	l.files = filesOff
 	l.clearBacklogLocked()
 	e := Event{Body: Notice{Message: fmt.Sprintf("output is no longer saved to files: %v", why)}}
 	if n := len(l.memory); n > 0 {
 		last := l.memory[n-1]
-		e.Generation, e.Turn, e.Between = last.Generation, last.Turn, last.Between
+		e.Generation, e.Turn, e.BetweenTurns = last.Generation, last.Turn, last.BetweenTurns
 	}
 	l.appendLocked(e)
 }
 
 // clearBacklogLocked leaves nothing for the writer to do.
 func (l *Log) clearBacklogLocked() {
-	l.backlog, l.armed = 0, false
+	l.backlog, l.timerRunning = 0, false
 	l.timer.Stop()
 	l.writerProgressLocked()
 }
 
 // writerProgressLocked wakes everything that waits for the writer.
 func (l *Log) writerProgressLocked() {
-	if l.progress != nil {
-		close(l.progress)
-		l.progress = nil
+	if l.writerProgress != nil {
+		close(l.writerProgress)
+		l.writerProgress = nil
 	}
 }
 
-func (l *Log) kickWriter() {
+func (l *Log) wakeWriter() {
 	select {
-	case l.kick <- struct{}{}:
+	case l.wakeup <- struct{}{}:
 	default:
 	}
 }
 
-// Last returns the Seq of the newest event, 0 if there is none.
-func (l *Log) Last() Seq {
+// LastSeq returns the Seq of the newest event, 0 if there is none.
+func (l *Log) LastSeq() Seq {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.end.seq - 1
 }
 
-// Behind returns a channel that is closed once there is an event behind the cursor. It is nil
+// NotifyAfter returns a channel that is closed once there is an event behind the cursor. It is nil
 // if none will come, because the log is closed.
-func (l *Log) Behind(after Seq) <-chan struct{} {
+func (l *Log) NotifyAfter(after Seq) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -374,29 +374,29 @@ func (l *Log) Behind(after Seq) <-chan struct{} {
 	case l.closed:
 		return nil
 	}
-	return waiter(&l.more)
+	return waitChannel(&l.moreEvents)
 }
 
-// peek appends the text that is held back, for a reader that looks now.
-func (l *Log) peek() {
+// appendPending appends the text that is held back, for a reader that looks now.
+func (l *Log) appendPending() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.veil != nil {
-		l.showLocked(l.veil.peek)
+	if l.redactor != nil {
+		l.appendPendingLocked(l.redactor.takePending)
 	}
 }
 
-// Since returns the events after the cursor that are in memory. If older ones are
+// EventsSince returns the events after the cursor that are in memory. If older ones are
 // missing, the first event is a Gap, even if they are on disk.
-func (l *Log) Since(after Seq) []Event {
-	l.peek()
-	v := l.view(after, 0)
+func (l *Log) EventsSince(after Seq) []Event {
+	l.appendPending()
+	v := l.takeSnapshot(after, 0)
 	v.forgetDisk()
-	return v.events()
+	return v.allEvents()
 }
 
-// followBatch bounds the events that a follower takes from memory at a time.
-const followBatch = 256
+// maxFollowBatch bounds the events that a follower takes from memory at a time.
+const maxFollowBatch = 256
 
 // Follow yields the events after the cursor, first past ones and then new ones as they
 // come, each once and in order. It ends when ctx ends, or after the last event of a
@@ -408,18 +408,18 @@ const followBatch = 256
 func (l *Log) Follow(ctx context.Context, after Seq) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		for ctx.Err() == nil {
-			v := l.view(after, followBatch)
-			if v.empty() {
-				if v.more == nil {
+			v := l.takeSnapshot(after, maxFollowBatch)
+			if v.isEmpty() {
+				if v.moreEvents == nil {
 					return
 				}
 				select {
-				case <-v.more:
+				case <-v.moreEvents:
 				case <-ctx.Done():
 				}
 				continue
 			}
-			for e := range v.walk(after + 1) {
+			for e := range v.entriesFrom(after + 1) {
 				if ctx.Err() != nil || !yield(e.Event) {
 					return
 				}
@@ -430,18 +430,18 @@ func (l *Log) Follow(ctx context.Context, after Seq) iter.Seq[Event] {
 }
 
 // Sync waits until the files have everything appended so far, at most 2 s.
-func (l *Log) Sync() { l.sync(maxStall) }
+func (l *Log) Sync() { l.syncWithin(writerTimeout) }
 
-func (l *Log) sync(patience time.Duration) {
+func (l *Log) syncWithin(patience time.Duration) {
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	last := l.end.seq - 1
-	for l.writingLocked() && l.disk.seq <= last {
-		l.due = max(l.due, last)
-		l.kickWriter()
-		progress := waiter(&l.progress)
+	for l.writingLocked() && l.diskEnd.seq <= last {
+		l.dueSeq = max(l.dueSeq, last)
+		l.wakeWriter()
+		progress := waitChannel(&l.writerProgress)
 		l.mu.Unlock()
 		select {
 		case <-progress:
@@ -474,28 +474,28 @@ func (l *Log) outputPathLocked() string {
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if !l.closed {
-		if l.veil != nil {
-			l.showLocked(l.veil.release)
+		if l.redactor != nil {
+			l.appendPendingLocked(l.redactor.flush)
 		}
 		l.closed = true
-		l.due = l.end.seq - 1
-		if l.more != nil {
-			close(l.more)
-			l.more = nil
+		l.dueSeq = l.end.seq - 1
+		if l.moreEvents != nil {
+			close(l.moreEvents)
+			l.moreEvents = nil
 		}
-		if l.kick != nil {
-			close(l.kick)
-			l.kick = nil
+		if l.wakeup != nil {
+			close(l.wakeup)
+			l.wakeup = nil
 		}
 	}
 	l.mu.Unlock()
-	if l.ended == nil {
+	if l.writerDone == nil {
 		return nil
 	}
-	timeout := time.NewTimer(maxStall)
+	timeout := time.NewTimer(writerTimeout)
 	defer timeout.Stop()
 	select {
-	case <-l.ended:
+	case <-l.writerDone:
 		return nil
 	case <-timeout.C:
 		return errors.New("timeline: the writer did not end: the disk does not answer")

@@ -32,8 +32,8 @@ func newLog(t testing.TB, o *timeline.Options) *timeline.Log {
 	return l
 }
 
-// logs calls f with a log in memory and with one that has files.
-func logs(t *testing.T, o timeline.Options, f func(t *testing.T, l *timeline.Log)) {
+// eachLogKind calls f with a log in memory and with one that has files.
+func eachLogKind(t *testing.T, o timeline.Options, f func(t *testing.T, l *timeline.Log)) {
 	t.Run("memory", func(t *testing.T) { f(t, newLog(t, &o)) })
 	t.Run("files", func(t *testing.T) {
 		o.Dir = t.TempDir()
@@ -41,8 +41,8 @@ func logs(t *testing.T, o timeline.Options, f func(t *testing.T, l *timeline.Log
 	})
 }
 
-// content returns all text of the events, and their gaps.
-func content(events []timeline.Event) (data []byte, gaps []timeline.Gap) {
+// textAndGaps returns all text of the events, and their gaps.
+func textAndGaps(events []timeline.Event) (data []byte, gaps []timeline.Gap) {
 	for _, e := range events {
 		switch b := e.Body.(type) {
 		case timeline.Text:
@@ -54,8 +54,8 @@ func content(events []timeline.Event) (data []byte, gaps []timeline.Gap) {
 	return data, gaps
 }
 
-// upTo reads a follower up to a Seq.
-func upTo(t testing.TB, l *timeline.Log, after, last timeline.Seq) []timeline.Event {
+// readUpTo reads a follower up to a Seq.
+func readUpTo(t testing.TB, l *timeline.Log, after, last timeline.Seq) []timeline.Event {
 	t.Helper()
 	var events []timeline.Event
 	for e := range l.Follow(t.Context(), after) {
@@ -68,8 +68,8 @@ func upTo(t testing.TB, l *timeline.Log, after, last timeline.Seq) []timeline.Ev
 	return nil
 }
 
-// contiguous returns an error unless every event after the cursor is there once, or in a gap.
-func contiguous(events []timeline.Event, after, last timeline.Seq) error {
+// seqError returns an error unless every event after the cursor is there once, or in a gap.
+func seqError(events []timeline.Event, after, last timeline.Seq) error {
 	for _, e := range events {
 		first := e.Seq
 		if g, ok := e.Body.(timeline.Gap); ok {
@@ -89,25 +89,25 @@ func contiguous(events []timeline.Event, after, last timeline.Seq) error {
 	return nil
 }
 
-func checkContiguous(t testing.TB, events []timeline.Event, after, last timeline.Seq) {
+func wantContiguous(t testing.TB, events []timeline.Event, after, last timeline.Seq) {
 	t.Helper()
-	if err := contiguous(events, after, last); err != nil {
+	if err := seqError(events, after, last); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestLog_AppendNumbersAndStampsEvents(t *testing.T) {
-	logs(t, timeline.Options{}, func(t *testing.T, l *timeline.Log) {
-		a := l.Append(text([]byte("a")))
+	eachLogKind(t, timeline.Options{}, func(t *testing.T, l *timeline.Log) {
+		a := l.Append(textEvent([]byte("a")))
 		at := time.Unix(1, 0)
-		b := l.Append(timeline.Event{At: at, Generation: 2, Turn: 3, Between: true, Body: timeline.Notice{Message: "b"}})
-		if a.Seq != 1 || b.Seq != 2 || l.Last() != 2 {
-			t.Errorf("got %d, %d, last %d, want 1, 2, 2", a.Seq, b.Seq, l.Last())
+		b := l.Append(timeline.Event{At: at, Generation: 2, Turn: 3, BetweenTurns: true, Body: timeline.Notice{Message: "b"}})
+		if a.Seq != 1 || b.Seq != 2 || l.LastSeq() != 2 {
+			t.Errorf("got %d, %d, last %d, want 1, 2, 2", a.Seq, b.Seq, l.LastSeq())
 		}
 		if a.At.IsZero() || !b.At.Equal(at) {
 			t.Errorf("got times %v and %v", a.At, b.At)
 		}
-		since := l.Since(1)
+		since := l.EventsSince(1)
 		if len(since) != 1 || since[0].Seq != b.Seq || since[0].Body != b.Body {
 			t.Errorf("got %v, want %v", since, b)
 		}
@@ -115,7 +115,7 @@ func TestLog_AppendNumbersAndStampsEvents(t *testing.T) {
 }
 
 func TestLog_AppendOfWhatOnlyReadersMakePanics(t *testing.T) {
-	for _, b := range []timeline.Body{nil, timeline.Gap{}, timeline.Elided{}} {
+	for _, b := range []timeline.Body{nil, timeline.Gap{}, timeline.Omitted{}} {
 		func() {
 			defer func() {
 				if recover() == nil {
@@ -131,21 +131,21 @@ func TestLog_OverflowInMemoryDropsOldestAndReportsTheGap(t *testing.T) {
 	l := newLog(t, &timeline.Options{MemoryBytes: 64 << 10})
 	const events, size = 1000, 1000
 	for range events {
-		l.Append(text(bytes.Repeat([]byte("x"), size)))
+		l.Append(textEvent(bytes.Repeat([]byte("x"), size)))
 	}
-	got := l.Since(0)
-	checkContiguous(t, got, 0, events)
-	data, gaps := content(got)
+	got := l.EventsSince(0)
+	wantContiguous(t, got, 0, events)
+	data, gaps := textAndGaps(got)
 	if len(gaps) != 1 || gaps[0].From != 1 || gaps[0].Bytes+int64(len(data)) != events*size {
 		t.Errorf("got %d bytes and %+v, want %d in all", len(data), gaps, events*size)
 	}
 	if len(data) < 40_000 || len(data) > 64<<10 {
 		t.Errorf("got %d bytes in memory", len(data))
 	}
-	checkContiguous(t, upTo(t, l, 0, events), 0, events)
+	wantContiguous(t, readUpTo(t, l, 0, events), 0, events)
 
 	// A cursor inside the lost part: the size is known roughly.
-	_, gaps = content(l.Since(500))
+	_, gaps = textAndGaps(l.EventsSince(500))
 	if want := gaps[0].To - 500; gaps[0].From != 501 || gaps[0].Bytes < int64(want)*size || gaps[0].Bytes > int64(want)*size*11/10 {
 		t.Errorf("got %+v, want about %d bytes", gaps[0], want*size)
 	}
@@ -153,10 +153,10 @@ func TestLog_OverflowInMemoryDropsOldestAndReportsTheGap(t *testing.T) {
 
 func TestLog_NewestEventIsKeptWhateverItsSize(t *testing.T) {
 	l := newLog(t, &timeline.Options{MemoryBytes: 1 << 10})
-	l.Append(text([]byte("a")))
-	l.Append(timeline.Event{Body: timeline.NewPicture("image/png", make([]byte, 1<<20), "", "")})
-	checkContiguous(t, l.Since(0), 0, 2)
-	if n := len(l.Since(1)); n != 1 {
+	l.Append(textEvent([]byte("a")))
+	l.Append(timeline.Event{Body: timeline.NewImageDisplay("image/png", make([]byte, 1<<20), "", "")})
+	wantContiguous(t, l.EventsSince(0), 0, 2)
+	if n := len(l.EventsSince(1)); n != 1 {
 		t.Errorf("got %d events after the first, want the picture", n)
 	}
 }
@@ -168,17 +168,17 @@ func TestLog_WithFilesFollowReplaysEverything(t *testing.T) {
 	for i := range events {
 		data := fmt.Appendf(nil, "line %d %s\n", i, strings.Repeat("x", i%300))
 		want = append(want, data...)
-		l.Append(text(data))
+		l.Append(textEvent(data))
 	}
 	for _, after := range []timeline.Seq{0, 1, 2500, events - 1} {
-		got := upTo(t, l, after, events)
-		checkContiguous(t, got, after, events)
-		data, gaps := content(got)
+		got := readUpTo(t, l, after, events)
+		wantContiguous(t, got, after, events)
+		data, gaps := textAndGaps(got)
 		if len(gaps) > 0 || !bytes.HasSuffix(want, data) || after == 0 && len(data) != len(want) {
 			t.Errorf("after %d: got %d bytes, gaps %v", after, len(data), gaps)
 		}
 	}
-	if _, gaps := content(l.Since(0)); len(gaps) != 1 {
+	if _, gaps := textAndGaps(l.EventsSince(0)); len(gaps) != 1 {
 		t.Errorf("got gaps %v from memory, want one", gaps)
 	}
 }
@@ -189,30 +189,30 @@ func TestLog_EveryBodySurvivesTheEventsFile(t *testing.T) {
 		timeline.Text{Data: []byte("2"), Kind: timeline.TextResult},
 		timeline.Text{Stream: timeline.Stderr, Data: []byte("E"), Kind: timeline.TextTraceback},
 		timeline.Display{Data: map[string][]byte{"image/png": {1, 0xff}, "text/plain": []byte("p")}, Meta: []byte(`{"a":1}`), ID: "fig", Update: true, Result: true, Title: "t"},
-		timeline.Clear{Wait: true},
-		timeline.TurnStarted{Input: []byte("1+1"), Bytes: 3, Author: "ada"},
+		timeline.OutputCleared{Wait: true},
+		timeline.TurnStarted{Input: []byte("1+1"), InputBytes: 3, Author: "ada"},
 		timeline.TurnEnded{Outcome: "error", Name: "ValueError", Message: "m", Prompt: ">>> ", Elapsed: -5},
-		timeline.Wait{Prompt: "p", Kind: "line", Terminal: true, Reader: "cat"},
-		timeline.Wait{Kind: timeline.WaitPermission, Permission: 3, Asks: timeline.Denied{Op: "write", Path: "/p", By: "sh"}},
-		timeline.Denied{Op: "connect", Host: "h:1", By: "curl"},
-		timeline.Granted{Write: "/p", Host: "h", Always: true, Author: "ada"}, timeline.Granted{Read: "/r"},
-		timeline.WaitEnded{Wait: 7},
+		timeline.InputRequested{Prompt: "p", Kind: "line", Terminal: true, Reader: "cat"},
+		timeline.InputRequested{Kind: timeline.InputKindPermission, PermissionID: 3, Denied: timeline.AccessDenied{Op: "write", Path: "/p", ChildProgram: "sh"}},
+		timeline.AccessDenied{Op: "connect", Host: "h:1", ChildProgram: "curl"},
+		timeline.AccessGranted{Write: "/p", Host: "h", Always: true, Author: "ada"}, timeline.AccessGranted{Read: "/r"},
+		timeline.InputRequestEnded{Request: 7},
 		timeline.InputLine{Prompt: "p", Text: "t", Author: "ada"},
 		timeline.Interrupt{Level: 2, Author: "ada"},
 		timeline.Progress{Progress: 0.5, Total: -1e300, Message: "m"},
-		timeline.Preparation{What: "w", Message: "m", Done: -5, Total: 1 << 40},
+		timeline.Preparation{Name: "w", Message: "m", Done: -5, Total: 1 << 40},
 		timeline.Notice{Message: "n"},
-		timeline.GenerationStarted{Worker: "python"},
-		timeline.GenerationEnded{Reason: "r", Code: -1, Signal: "SIGKILL", Message: "m", Clean: true, LastLine: "l", PeakRSS: 1 << 40},
+		timeline.WorkerStarted{Worker: "python"},
+		timeline.WorkerExited{Reason: "r", ExitCode: -1, Signal: "SIGKILL", Message: "m", Clean: true, LastLine: "l", PeakRSSBytes: 1 << 40},
 	}
 	l := newLog(t, &timeline.Options{MemoryBytes: 1, Dir: t.TempDir()})
 	var want []timeline.Event
 	for i, b := range bodies {
-		want = append(want, l.Append(timeline.Event{Generation: uint64(i), Turn: 1 << 60, Between: i%2 == 0, Body: b}))
+		want = append(want, l.Append(timeline.Event{Generation: uint64(i), Turn: 1 << 60, BetweenTurns: i%2 == 0, Body: b}))
 	}
-	l.Append(text([]byte("kept in memory\n")))
+	l.Append(textEvent([]byte("kept in memory\n")))
 	l.Sync()
-	for i, e := range upTo(t, l, 0, l.Last())[:len(want)] {
+	for i, e := range readUpTo(t, l, 0, l.LastSeq())[:len(want)] {
 		if e.Line == 0 {
 			t.Errorf("%T has no line", e.Body)
 		}
@@ -231,7 +231,7 @@ func TestLog_SecretIsNowhere(t *testing.T) {
 	l := newLog(t, &timeline.Options{Dir: dir})
 	l.Append(timeline.Event{Body: timeline.InputLine{Prompt: "Password: ", Text: "hunter2", Secret: true}})
 	l.Sync()
-	if s := fmt.Sprint(l.Since(0)); strings.Contains(s, "hunter2") {
+	if s := fmt.Sprint(l.EventsSince(0)); strings.Contains(s, "hunter2") {
 		t.Errorf("memory has it: %s", s)
 	}
 	for _, name := range []string{"events", "output.txt"} {
@@ -258,7 +258,7 @@ func TestLog_FullFilesBeginAnewAndHaveTheNewest(t *testing.T) {
 	const limit, events = 64 << 10, 450
 	l := newLog(t, &timeline.Options{Dir: dir, FileBytes: limit, MemoryBytes: 16 << 10})
 	for i := range events {
-		l.Append(text(fmt.Appendf(nil, "%04d %s\n", i, strings.Repeat("x", 494))))
+		l.Append(textEvent(fmt.Appendf(nil, "%04d %s\n", i, strings.Repeat("x", 494))))
 		l.Sync()
 		if n := l.LineCount(); n > limit/500 {
 			t.Fatalf("got %d lines in a file of %d bytes", n, limit)
@@ -269,9 +269,9 @@ func TestLog_FullFilesBeginAnewAndHaveTheNewest(t *testing.T) {
 			t.Errorf("%s: %d bytes, %v", name, info.Size(), err)
 		}
 	}
-	got := upTo(t, l, 0, events)
-	checkContiguous(t, got, 0, events)
-	data, gaps := content(got)
+	got := readUpTo(t, l, 0, events)
+	wantContiguous(t, got, 0, events)
+	data, gaps := textAndGaps(got)
 	if len(gaps) != 1 || gaps[0].From != 1 || gaps[0].Bytes+int64(len(data)) != events*500 || len(data) < 16<<10 {
 		t.Errorf("got %d bytes and gaps %+v, want the newest and %d in all", len(data), gaps, events*500)
 	}
@@ -307,7 +307,7 @@ func TestLog_FollowersLoseNothingTwiceWhileFilesBeginAnew(t *testing.T) {
 	l := newLog(t, &timeline.Options{Dir: t.TempDir(), FileBytes: 64 << 10, MemoryBytes: 16 << 10})
 	go func() {
 		for i := range events {
-			l.Append(text(fmt.Appendf(nil, "%04d %s\n", i, strings.Repeat("x", 494))))
+			l.Append(textEvent(fmt.Appendf(nil, "%04d %s\n", i, strings.Repeat("x", 494))))
 		}
 	}()
 	var followers sync.WaitGroup
@@ -336,11 +336,11 @@ func TestLog_FollowersLoseNothingTwiceWhileFilesBeginAnew(t *testing.T) {
 
 func TestLog_AnEventLargerThanTheFilesEndsThem(t *testing.T) {
 	l := newLog(t, &timeline.Options{Dir: t.TempDir(), FileBytes: 10_000})
-	l.Append(text([]byte("before\n")))
-	l.Append(timeline.Event{Body: timeline.NewPicture("image/png", make([]byte, 20_000), "", "")})
-	l.Append(text([]byte("after\n")))
+	l.Append(textEvent([]byte("before\n")))
+	l.Append(timeline.Event{Body: timeline.NewImageDisplay("image/png", make([]byte, 20_000), "", "")})
+	l.Append(textEvent([]byte("after\n")))
 	l.Sync()
-	checkContiguous(t, upTo(t, l, 0, 3), 0, 3)
+	wantContiguous(t, readUpTo(t, l, 0, 3), 0, 3)
 	n := l.LineCount()
 	last, err := l.Lines(n, n)
 	if err != nil || len(last) != 1 || !strings.HasPrefix(last[0], "[gap: this file has reached its limit") {
@@ -352,14 +352,14 @@ func TestLog_AnEventLargerThanTheFilesEndsThem(t *testing.T) {
 }
 
 func TestLog_FollowIsSnapshotThenLive(t *testing.T) {
-	logs(t, timeline.Options{}, func(t *testing.T, l *timeline.Log) {
-		l.Append(text([]byte("past")))
+	eachLogKind(t, timeline.Options{}, func(t *testing.T, l *timeline.Log) {
+		l.Append(textEvent([]byte("past")))
 		next, stop := iter.Pull(l.Follow(t.Context(), 0))
 		defer stop()
 		if e, ok := next(); !ok || e.Seq != 1 {
 			t.Fatalf("got %v, %v", e, ok)
 		}
-		go l.Append(text([]byte("live")))
+		go l.Append(textEvent([]byte("live")))
 		if e, ok := next(); !ok || e.Seq != 2 {
 			t.Fatalf("got %v, %v", e, ok)
 		}
@@ -367,7 +367,7 @@ func TestLog_FollowIsSnapshotThenLive(t *testing.T) {
 }
 
 func TestLog_FollowEndsWithItsContextAndWithTheLog(t *testing.T) {
-	logs(t, timeline.Options{}, func(t *testing.T, l *timeline.Log) {
+	eachLogKind(t, timeline.Options{}, func(t *testing.T, l *timeline.Log) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan int)
 		follow := func(ctx context.Context) {
@@ -381,41 +381,41 @@ func TestLog_FollowEndsWithItsContextAndWithTheLog(t *testing.T) {
 		cancel()
 		<-ended
 		go follow(t.Context())
-		l.Append(text([]byte("a")))
+		l.Append(textEvent([]byte("a")))
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
 		if n := <-ended; n != 1 {
 			t.Errorf("got %d events, want 1", n)
 		}
-		l.Append(text([]byte("b"))) // does no harm
-		checkContiguous(t, l.Since(0), 0, 2)
+		l.Append(textEvent([]byte("b"))) // does no harm
+		wantContiguous(t, l.EventsSince(0), 0, 2)
 	})
 }
 
 func TestLog_SlowReaderGetsAGapAndNeverBlocksAppend(t *testing.T) {
 	l := newLog(t, &timeline.Options{MemoryBytes: 64 << 10})
-	l.Append(text([]byte("first")))
+	l.Append(textEvent([]byte("first")))
 	next, stop := iter.Pull(l.Follow(t.Context(), 0))
 	defer stop()
 	first, _ := next()
 	for range 10_000 {
-		l.Append(text(bytes.Repeat([]byte("x"), 100)))
+		l.Append(textEvent(bytes.Repeat([]byte("x"), 100)))
 	}
 	events := []timeline.Event{first}
-	for events[len(events)-1].Seq < l.Last() {
+	for events[len(events)-1].Seq < l.LastSeq() {
 		e, _ := next()
 		events = append(events, e)
 	}
-	checkContiguous(t, events, 0, l.Last())
-	if _, gaps := content(events); len(gaps) != 1 {
+	wantContiguous(t, events, 0, l.LastSeq())
+	if _, gaps := textAndGaps(events); len(gaps) != 1 {
 		t.Errorf("got gaps %v, want one", gaps)
 	}
 }
 
 func TestLog_ManyAppendersAndFollowersAgree(t *testing.T) {
 	const appenders, each, followers = 8, 2000, 6
-	logs(t, timeline.Options{MemoryBytes: 64 << 10}, func(t *testing.T, l *timeline.Log) {
+	eachLogKind(t, timeline.Options{MemoryBytes: 64 << 10}, func(t *testing.T, l *timeline.Log) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		var all sync.WaitGroup
@@ -429,7 +429,7 @@ func TestLog_ManyAppendersAndFollowersAgree(t *testing.T) {
 						break
 					}
 				}
-				if err := contiguous(events, after, appenders*each); err != nil {
+				if err := seqError(events, after, appenders*each); err != nil {
 					t.Error(err)
 				}
 			})
@@ -447,7 +447,7 @@ func TestLog_ManyAppendersAndFollowersAgree(t *testing.T) {
 		}
 		// On disk is everything, in every appender's own order.
 		next := make([]int, appenders)
-		for _, e := range upTo(t, l, 0, l.Last()) {
+		for _, e := range readUpTo(t, l, 0, l.LastSeq()) {
 			if want := fmt.Sprintf("%d\n", next[e.Turn]); string(e.Body.(timeline.Text).Data) != want {
 				t.Fatalf("appender %d: got %q, want %q", e.Turn, e.Body.(timeline.Text).Data, want)
 			}
@@ -490,9 +490,9 @@ func TestLog_GrepReadsLongLinesToTheirEnd(t *testing.T) {
 func TestLog_LinesAndGrepReadTheOutputAsRendered(t *testing.T) {
 	l := newLog(t, &timeline.Options{Dir: t.TempDir()})
 	for i := range 20_000 {
-		l.Append(text(fmt.Appendf(nil, "50%%\r\x1b[31mline %d\x1b[0m\n", i+1)))
+		l.Append(textEvent(fmt.Appendf(nil, "50%%\r\x1b[31mline %d\x1b[0m\n", i+1)))
 	}
-	l.Append(text([]byte("unfinished")))
+	l.Append(textEvent([]byte("unfinished")))
 	for _, c := range []struct{ from, to, want int }{{1, 1, 1}, {15_000, 15_002, 3}, {19_999, 30_000, 2}, {30_000, 30_001, 0}} {
 		got, err := l.Lines(c.from, c.to)
 		if err != nil || len(got) != c.want {
@@ -526,9 +526,9 @@ func TestLog_LinesAndGrepReadTheOutputAsRendered(t *testing.T) {
 func TestLog_VeryLongLineStaysOneLine(t *testing.T) {
 	l := newLog(t, &timeline.Options{Dir: t.TempDir()})
 	for range 100 {
-		l.Append(text(bytes.Repeat([]byte("é"), 4000)))
+		l.Append(textEvent(bytes.Repeat([]byte("é"), 4000)))
 	}
-	l.Append(text([]byte("\nnext\n")))
+	l.Append(textEvent([]byte("\nnext\n")))
 	got, err := l.Lines(1, 5)
 	if err != nil || len(got) != 2 || got[1] != "next" || len(got[0]) != 64<<10 {
 		t.Errorf("got %d lines, %v", len(got), err)

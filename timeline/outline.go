@@ -10,9 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// A Summary says in short what a turn was. The start-up of each generation has one, too, as
+// A TurnSummary says in short what a turn was. The start-up of each generation has one, too, as
 // turn 0. Events between two turns belong to the one before.
-type Summary struct {
+type TurnSummary struct {
 	Turn       uint64        `json:"turn"`
 	Generation uint64        `json:"generation,omitempty"`
 	First      Seq           `json:"first"` // its first event
@@ -24,31 +24,31 @@ type Summary struct {
 	Lines      int           `json:"lines,omitempty"`      // newlines in its text
 	Bytes      int64         `json:"bytes,omitempty"`      // of text and pictures
 	Displays   int           `json:"displays,omitempty"`   // pictures and other results that are shown; updates count once
-	Silent     bool          `json:"silent,omitempty"`     // a tool asked for it, see Event.Unseen
+	Silent     bool          `json:"silent,omitempty"`     // a tool asked for it, see Event.IsUnseen
 	Outcome    Outcome       `json:"outcome,omitempty"`    // "" while it runs
 	Error      string        `json:"error,omitempty"`      // the name of the error that ended it
 	Elapsed    time.Duration `json:"-"`                    // elapsed_ms in JSON
 }
 
-type plainSummary Summary
+type summaryFields TurnSummary
 
-type wireSummary struct {
-	plainSummary
+type summaryJSON struct {
+	summaryFields
 	ElapsedMS int64 `json:"elapsed_ms,omitempty"`
 }
 
 // MarshalJSON writes Elapsed as whole milliseconds.
-func (s Summary) MarshalJSON() ([]byte, error) {
-	return json.Marshal(wireSummary{plainSummary(s), s.Elapsed.Milliseconds()})
+func (s TurnSummary) MarshalJSON() ([]byte, error) {
+	return json.Marshal(summaryJSON{summaryFields(s), s.Elapsed.Milliseconds()})
 }
 
 // UnmarshalJSON reverses MarshalJSON.
-func (s *Summary) UnmarshalJSON(b []byte) error {
-	var w wireSummary
+func (s *TurnSummary) UnmarshalJSON(b []byte) error {
+	var w summaryJSON
 	if err := json.Unmarshal(b, &w); err != nil {
 		return err
 	}
-	*s = Summary(w.plainSummary)
+	*s = TurnSummary(w.summaryFields)
 	s.Elapsed = time.Duration(w.ElapsedMS) * time.Millisecond
 	return nil
 }
@@ -65,12 +65,12 @@ const (
 	maxCodeBytes = 160
 )
 
-// An outline has a summary of each turn, in order: the newest in memory, and of the others
+// An turnIndex has a summary of each turn, in order: the newest in memory, and of the others
 // the places where they begin.
-type outline struct {
-	rows    []Summary
-	anchors []anchor
-	dropped uint64 // the highest number among them
+type turnIndex struct {
+	summaries       []TurnSummary
+	anchors         []anchor
+	lastDroppedTurn uint64 // the highest number among them
 }
 
 // An anchor is where every anchorStride-th of the summaries that have left memory begins.
@@ -79,40 +79,40 @@ type anchor struct {
 	turn uint64 // the highest number before it
 }
 
-// add adds an event to the last summary, or begins the next.
-func (o *outline) add(e Event) {
-	n := len(o.rows)
-	if n == 0 || !e.Between && (o.rows[n-1].Turn != e.Turn || o.rows[n-1].Generation != e.Generation) {
+// addEvent adds an event to the last summary, or begins the next.
+func (o *turnIndex) addEvent(e Event) {
+	n := len(o.summaries)
+	if n == 0 || !e.BetweenTurns && (o.summaries[n-1].Turn != e.Turn || o.summaries[n-1].Generation != e.Generation) {
 		if n == maxSummaries {
-			o.drop(n / 2)
+			o.dropOldest(n / 2)
 		}
-		o.rows = append(o.rows, Summary{Turn: e.Turn, Generation: e.Generation, First: e.Seq, At: e.At})
-		n = len(o.rows)
+		o.summaries = append(o.summaries, TurnSummary{Turn: e.Turn, Generation: e.Generation, First: e.Seq, At: e.At})
+		n = len(o.summaries)
 	}
-	o.rows[n-1].add(e)
+	o.summaries[n-1].addEvent(e)
 }
 
-// drop forgets the oldest n summaries. n is a multiple of anchorStride.
-func (o *outline) drop(n int) {
-	last := o.dropped
-	for i, s := range o.rows[:n] {
+// dropOldest forgets the oldest n summaries. n is a multiple of anchorStride.
+func (o *turnIndex) dropOldest(n int) {
+	last := o.lastDroppedTurn
+	for i, s := range o.summaries[:n] {
 		if i%anchorStride == 0 {
 			o.anchors = append(o.anchors, anchor{s.First, last})
 		}
 		last = max(last, s.Turn)
 	}
-	o.dropped = last
-	o.rows = o.rows[:copy(o.rows, o.rows[n:])]
+	o.lastDroppedTurn = last
+	o.summaries = o.summaries[:copy(o.summaries, o.summaries[n:])]
 }
 
-// forget drops the anchors of turns that are lost: those before the oldest event on disk.
-func (o *outline) forget(oldest Seq) {
+// forgetBefore drops the anchors of turns that are lost: those before the oldest event on disk.
+func (o *turnIndex) forgetBefore(oldest Seq) {
 	if i := sort.Search(len(o.anchors), func(i int) bool { return o.anchors[i].seq > oldest }); i > 1 {
 		o.anchors = slices.Clone(o.anchors[i-1:])
 	}
 }
 
-func (s *Summary) add(e Event) {
+func (s *TurnSummary) addEvent(e Event) {
 	s.Last = e.Seq
 	s.Silent = s.Silent || e.Silent
 	switch b := e.Body.(type) {
@@ -123,11 +123,11 @@ func (s *Summary) add(e Event) {
 		if !b.Update {
 			s.Displays++
 		}
-		s.Bytes += b.Bytes()
+		s.Bytes += b.TotalBytes()
 	case TurnStarted:
 		s.Author, s.Code, s.CodeLines = b.Author, firstLine(b.Input), countLines(b.Input)
 	case TurnEnded:
-		s.Outcome, s.Elapsed, s.Error = b.Outcome, b.Elapsed, cutText(b.Name, maxCodeBytes)
+		s.Outcome, s.Elapsed, s.Error = b.Outcome, b.Elapsed, truncateText(b.Name, maxCodeBytes)
 	}
 }
 
@@ -135,14 +135,14 @@ func (s *Summary) add(e Event) {
 func firstLine(code []byte) string {
 	for line := range bytes.Lines(code) {
 		if line = bytes.TrimSpace(line); len(line) > 0 {
-			return cutText(string(line[:min(len(line), maxCodeBytes+utf8.UTFMax)]), maxCodeBytes)
+			return truncateText(string(line[:min(len(line), maxCodeBytes+utf8.UTFMax)]), maxCodeBytes)
 		}
 	}
 	return ""
 }
 
-// cutText returns at most n bytes of a text, whole characters only.
-func cutText(text string, n int) string {
+// truncateText returns at most n bytes of a text, whole characters only.
+func truncateText(text string, n int) string {
 	if len(text) > n {
 		text = text[:runeStart([]byte(text), n)]
 	}
@@ -163,49 +163,49 @@ func countLines(text []byte) int {
 //
 // For the newest 8192 turns at least it reads no events. Older ones are made from the events
 // file again, 128 at a time; a turn whose events are lost has none.
-func (l *Log) Turns(after, before Seq, backward bool, limit int) []Summary {
-	l.peek()
+func (l *Log) Turns(after, before Seq, backward bool, limit int) []TurnSummary {
+	l.appendPending()
 	l.mu.Lock()
 	if before == 0 {
 		before = l.end.seq
 	}
-	rows := selectSummaries(l.outline.rows, after, before, backward, limit)
-	spans := l.outline.spansLocked(after, before)
+	rows := selectSummaries(l.turnIndex.summaries, after, before, backward, limit)
+	spans := l.turnIndex.spansLocked(after, before)
 	l.mu.Unlock()
 	if backward {
 		for i := len(spans) - 1; i >= 0 && len(rows) < limit; i-- {
-			made := l.summarize(spans[i])
+			made := l.readSummaries(spans[i])
 			rows = append(selectSummaries(made, after, before, true, limit-len(rows)), rows...)
 		}
-		return l.hidden(rows)
+		return l.redactSummaries(rows)
 	}
-	var older []Summary
+	var older []TurnSummary
 	for i := 0; i < len(spans) && len(older) < limit; i++ {
-		made := l.summarize(spans[i])
+		made := l.readSummaries(spans[i])
 		older = append(older, selectSummaries(made, after, before, false, limit-len(older))...)
 	}
-	return l.hidden(append(older, rows[:min(len(rows), limit-len(older))]...))
+	return l.redactSummaries(append(older, rows[:min(len(rows), limit-len(older))]...))
 }
 
-// TurnFrom returns the summary of the first turn with this number or a higher one.
-func (l *Log) TurnFrom(turn uint64) (Summary, bool) {
+// FirstTurnFrom returns the summary of the first turn with this number or a higher one.
+func (l *Log) FirstTurnFrom(turn uint64) (TurnSummary, bool) {
 	l.mu.Lock()
-	found, ok := firstFrom(l.outline.rows, turn)
+	found, ok := firstTurnFrom(l.turnIndex.summaries, turn)
 	var spans []turnSpan
-	if turn <= l.outline.dropped {
-		spans = l.outline.spansLocked(l.outline.seqBefore(turn), l.end.seq)
+	if turn <= l.turnIndex.lastDroppedTurn {
+		spans = l.turnIndex.spansLocked(l.turnIndex.seqBefore(turn), l.end.seq)
 	}
 	l.mu.Unlock()
 	for _, span := range spans {
-		if made, ok := firstFrom(l.summarize(span), turn); ok {
+		if made, ok := firstTurnFrom(l.readSummaries(span), turn); ok {
 			return made, true
 		}
 	}
 	return found, ok
 }
 
-// firstFrom returns the first summary of a turn with this number or a higher one.
-func firstFrom(rows []Summary, turn uint64) (first Summary, ok bool) {
+// firstTurnFrom returns the first summary of a turn with this number or a higher one.
+func firstTurnFrom(rows []TurnSummary, turn uint64) (first TurnSummary, ok bool) {
 	for _, s := range slices.Backward(rows) {
 		if s.Turn >= turn {
 			first, ok = s, true
@@ -217,7 +217,7 @@ func firstFrom(rows []Summary, turn uint64) (first Summary, ok bool) {
 }
 
 // seqBefore returns a cursor before the first turn with this number or a higher one.
-func (o *outline) seqBefore(turn uint64) Seq {
+func (o *turnIndex) seqBefore(turn uint64) Seq {
 	i := sort.Search(len(o.anchors), func(i int) bool { return o.anchors[i].turn >= turn })
 	if i == 0 {
 		return 0
@@ -226,7 +226,7 @@ func (o *outline) seqBefore(turn uint64) Seq {
 }
 
 // selectSummaries returns a copy of those that have events between two cursors.
-func selectSummaries(rows []Summary, after, before Seq, backward bool, limit int) []Summary {
+func selectSummaries(rows []TurnSummary, after, before Seq, backward bool, limit int) []TurnSummary {
 	from := sort.Search(len(rows), func(i int) bool { return rows[i].Last > after })
 	to := sort.Search(len(rows), func(i int) bool { return rows[i].First >= before })
 	if to <= from || limit <= 0 {
@@ -243,14 +243,14 @@ func selectSummaries(rows []Summary, after, before Seq, backward bool, limit int
 type turnSpan struct{ from, to Seq }
 
 // spansLocked returns the spans that have events between two cursors.
-func (o *outline) spansLocked(after, before Seq) []turnSpan {
+func (o *turnIndex) spansLocked(after, before Seq) []turnSpan {
 	var spans []turnSpan
 	for i, a := range o.anchors {
 		end := before
 		if i+1 < len(o.anchors) {
 			end = o.anchors[i+1].seq
-		} else if len(o.rows) > 0 {
-			end = o.rows[0].First
+		} else if len(o.summaries) > 0 {
+			end = o.summaries[0].First
 		}
 		if a.seq < before && end > after+1 {
 			spans = append(spans, turnSpan{a.seq, end})
@@ -259,26 +259,26 @@ func (o *outline) spansLocked(after, before Seq) []turnSpan {
 	return spans
 }
 
-// summarize makes the summaries of a span from its events, as far as there are any.
-func (l *Log) summarize(s turnSpan) []Summary {
-	v := l.view(s.from-1, 0)
-	v.apart = true
-	var o outline
-	for e := range v.walk(s.from) {
+// readSummaries makes the summaries of a span from its events, as far as there are any.
+func (l *Log) readSummaries(s turnSpan) []TurnSummary {
+	v := l.takeSnapshot(s.from-1, 0)
+	v.skipUnread = true
+	var o turnIndex
+	for e := range v.entriesFrom(s.from) {
 		if e.Seq >= s.to {
 			break
 		}
 		if _, lost := e.Body.(Gap); !lost {
-			o.add(e.Event)
+			o.addEvent(e.Event)
 		}
 	}
-	return o.rows
+	return o.summaries
 }
 
-// hidden hides the secrets that were not known yet when the events were appended.
-func (l *Log) hidden(rows []Summary) []Summary {
+// redactSummaries hides the secrets that were not known yet when the events were appended.
+func (l *Log) redactSummaries(rows []TurnSummary) []TurnSummary {
 	for i := range rows {
-		rows[i].Code, rows[i].Error = l.Hidden(rows[i].Code), l.Hidden(rows[i].Error)
+		rows[i].Code, rows[i].Error = l.Redact(rows[i].Code), l.Redact(rows[i].Error)
 	}
 	return rows
 }

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	maxReadBytes = 1 << 20  // about the most that Lines and Grep return
-	maxCutBytes  = 64 << 10 // the most of one line
+	maxReadBytes         = 1 << 20  // about the most that Lines and Grep return
+	maxReturnedLineBytes = 64 << 10 // the most of one line
 )
 
 // A Line is a line of the output file.
@@ -32,7 +32,7 @@ var ErrNoOutput = errors.New("timeline: no output file: the log is in memory onl
 func (l *Log) LineCount() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.lines
+	return l.outputLines
 }
 
 // Lines returns the lines from..to of the output file, as far as they exist. They are
@@ -43,7 +43,7 @@ func (l *Log) Lines(from, to int) ([]string, error) {
 	}
 	var lines []string
 	left := maxReadBytes
-	err := l.scan(from, func(n int, text []byte, _ *longLine) bool {
+	err := l.scanOutput(from, func(n int, text []byte, _ *longLine) bool {
 		if n > to || left < len(text) {
 			return false
 		}
@@ -60,13 +60,13 @@ func (l *Log) Lines(from, to int) ([]string, error) {
 func (l *Log) Grep(re *regexp.Regexp, max int) ([]Line, error) {
 	var lines []Line
 	left := maxReadBytes
-	err := l.scan(1, func(n int, text []byte, rest *longLine) bool {
+	err := l.scanOutput(1, func(n int, text []byte, rest *longLine) bool {
 		if len(lines) >= max || left <= 0 {
 			return false
 		}
 		if rest != nil {
 			var found bool
-			if text, found = rest.around(re); !found {
+			if text, found = rest.excerpt(re); !found {
 				return true
 			}
 		} else if !re.Match(text) {
@@ -80,8 +80,8 @@ func (l *Log) Grep(re *regexp.Regexp, max int) ([]Line, error) {
 }
 
 const (
-	aroundBytes = 4 << 10 // about how much of a long line is shown
-	beforeBytes = 200     // of them, before the match
+	excerptBytes       = 4 << 10 // about how much of a long line is shown
+	excerptBytesBefore = 200     // of them, before the match
 )
 
 // A longLine is a line that is too long to be returned whole. It is read rune by rune.
@@ -96,7 +96,7 @@ type longLine struct {
 
 // ReadRune implements io.RuneReader.
 func (r *longLine) ReadRune() (rune, int, error) {
-	for !utf8.FullRune(r.head) && r.next() { // the rest of it is in the file
+	for !utf8.FullRune(r.head) && r.readByte() { // the rest of it is in the file
 	}
 	if len(r.head) == 0 {
 		return 0, 0, io.EOF
@@ -106,8 +106,8 @@ func (r *longLine) ReadRune() (rune, int, error) {
 	return c, n, nil
 }
 
-// next reads one more byte of the line into head.
-func (r *longLine) next() bool {
+// readByte reads one more byte of the line into head.
+func (r *longLine) readByte() bool {
 	if r.ended || r.err != nil {
 		return false
 	}
@@ -124,14 +124,14 @@ func (r *longLine) next() bool {
 	return true
 }
 
-// around returns the text around the first match. The line has not been read before.
-func (r *longLine) around(re *regexp.Regexp) (text []byte, found bool) {
+// excerpt returns the text around the first match. The line has not been read before.
+func (r *longLine) excerpt(re *regexp.Regexp) (text []byte, found bool) {
 	at := re.FindReaderIndex(r)
 	if at == nil {
 		return nil, false
 	}
-	from := max(0, at[0]-beforeBytes)
-	text = make([]byte, aroundBytes)
+	from := max(0, at[0]-excerptBytesBefore)
+	text = make([]byte, excerptBytes)
 	n, err := r.random.ReadAt(text, r.offset+int64(from))
 	if err != nil && err != io.EOF {
 		r.err = err
@@ -146,8 +146,8 @@ func (r *longLine) around(re *regexp.Regexp) (text []byte, found bool) {
 	return text, true
 }
 
-// skip reads to the end of the line.
-func (r *longLine) skip() error {
+// skipRest reads to the end of the line.
+func (r *longLine) skipRest() error {
 	for !r.ended && r.err == nil {
 		_, err := r.file.ReadSlice('\n')
 		if err == nil {
@@ -159,13 +159,13 @@ func (r *longLine) skip() error {
 	return r.err
 }
 
-// scan calls line for each finished line of the output file, starting with number from.
-// text has at most maxCutBytes; a longer line also comes as rest. Both are valid only
+// scanOutput calls line for each finished line of the output file, starting with number from.
+// text has at most maxReturnedLineBytes; a longer line also comes as rest. Both are valid only
 // during the call.
-func (l *Log) scan(from int, line func(number int, text []byte, rest *longLine) bool) error {
+func (l *Log) scanOutput(from int, line func(number int, text []byte, rest *longLine) bool) error {
 	l.Sync()
 	l.mu.Lock()
-	path, last, marks := l.outputPathLocked(), l.lines, l.marks
+	path, last, marks := l.outputPathLocked(), l.outputLines, l.lineMarks
 	l.mu.Unlock()
 	if path == "" {
 		return ErrNoOutput
@@ -185,10 +185,10 @@ func (l *Log) scan(from int, line func(number int, text []byte, rest *longLine) 
 	if _, err := f.Seek(start.offset, io.SeekStart); err != nil {
 		return fmt.Errorf("timeline: output file: %w", err)
 	}
-	position := &position{r: f, at: start.offset}
-	r := bufio.NewReaderSize(position, maxCutBytes+1)
+	position := &countingReader{r: f, bytesRead: start.offset}
+	r := bufio.NewReaderSize(position, maxReturnedLineBytes+1)
 	for n := start.line; n <= last; n++ {
-		offset := position.at - int64(r.Buffered())
+		offset := position.bytesRead - int64(r.Buffered())
 		text, err := r.ReadSlice('\n')
 		var rest *longLine
 		switch err {
@@ -197,7 +197,7 @@ func (l *Log) scan(from int, line func(number int, text []byte, rest *longLine) 
 		case bufio.ErrBufferFull:
 			text = append([]byte(nil), text...)
 			rest = &longLine{head: text, file: r, random: f, offset: offset}
-			text, err = text[:maxCutBytes:maxCutBytes], nil
+			text, err = text[:maxReturnedLineBytes:maxReturnedLineBytes], nil
 		}
 		if err != nil {
 			return fmt.Errorf("timeline: output file: line %d: %w", n, err)
@@ -206,7 +206,7 @@ func (l *Log) scan(from int, line func(number int, text []byte, rest *longLine) 
 			return nil
 		}
 		if rest != nil {
-			if err := rest.skip(); err != nil {
+			if err := rest.skipRest(); err != nil {
 				return fmt.Errorf("timeline: output file: line %d: %w", n, err)
 			}
 		}
@@ -214,14 +214,14 @@ func (l *Log) scan(from int, line func(number int, text []byte, rest *longLine) 
 	return nil
 }
 
-// A position counts the bytes of a file that were read.
-type position struct {
-	r  io.Reader
-	at int64
+// A countingReader counts the bytes of a file that were read.
+type countingReader struct {
+	r         io.Reader
+	bytesRead int64
 }
 
-func (p *position) Read(b []byte) (int, error) {
+func (p *countingReader) Read(b []byte) (int, error) {
 	n, err := p.r.Read(b)
-	p.at += int64(n)
+	p.bytesRead += int64(n)
 	return n, err
 }

@@ -7,24 +7,24 @@ import (
 )
 
 const (
-	pngSignature = "\x89PNG\r\n\x1a\n"
-	pngFrame     = 12 // bytes of a chunk besides its data: length, kind, checksum
+	pngSignature     = "\x89PNG\r\n\x1a\n"
+	pngChunkOverhead = 12 // bytes of a chunk besides its data: length, kind, checksum
 )
 
-// MendPNG returns a PNG without the chunks that say more about the picture, such as its colour
+// RepairPNG returns a PNG without the chunks that say more about the picture, such as its colour
 // profile, and whose checksum is wrong. Browsers show such a picture, and strict readers refuse
 // it. Other data is returned as it is. (PNG specification, third edition, 5.4 and 13.2.)
-func MendPNG(data []byte) []byte {
+func RepairPNG(data []byte) []byte {
 	if !bytes.HasPrefix(data, []byte(pngSignature)) {
 		return data
 	}
 	var mended []byte // nil while nothing is wrong
-	for at := len(pngSignature); len(data)-at >= pngFrame; {
+	for at := len(pngSignature); len(data)-at >= pngChunkOverhead; {
 		length := int64(binary.BigEndian.Uint32(data[at:]))
-		if length > int64(len(data)-at-pngFrame) {
+		if length > int64(len(data)-at-pngChunkOverhead) {
 			break // cut off, which is not ours to mend
 		}
-		chunk := data[at : at+pngFrame+int(length)]
+		chunk := data[at : at+pngChunkOverhead+int(length)]
 		kind, sum := chunk[4:8], binary.BigEndian.Uint32(chunk[len(chunk)-4:])
 		ancillary := kind[0]&0x20 != 0
 		switch wrong := ancillary && crc32.ChecksumIEEE(chunk[4:len(chunk)-4]) != sum; {

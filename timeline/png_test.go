@@ -11,8 +11,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// chunk returns a chunk of a PNG, whose checksum is wrong by off.
-func chunk(kind, data string, off uint32) []byte {
+// pngChunk returns a chunk of a PNG, whose checksum is wrong by off.
+func pngChunk(kind, data string, off uint32) []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(len(data)))
 	b = append(b, kind+data...)
 	return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b[4:])+off)
@@ -29,7 +29,7 @@ func TestMendPNG_DropsOnlyWhatAPictureDoesNotNeed(t *testing.T) {
 	with := func(chunks ...[]byte) []byte {
 		return bytes.Join([][]byte{plain[:head], bytes.Join(chunks, nil), plain[head:]}, nil)
 	}
-	good, bad := chunk("gAMA", "\x00\x00\xb1\x8f", 0), chunk("iCCP", "profile", 1)
+	good, bad := pngChunk("gAMA", "\x00\x00\xb1\x8f", 0), pngChunk("iCCP", "profile", 1)
 	for name, one := range map[string]struct{ data, want []byte }{
 		"nothing wrong":    {with(good), with(good)},
 		"a wrong profile":  {with(good, bad, good), with(good, good)},
@@ -38,17 +38,17 @@ func TestMendPNG_DropsOnlyWhatAPictureDoesNotNeed(t *testing.T) {
 		"empty":            {nil, nil},
 		"cut off":          {with(bad)[:head+20], with(bad)[:head+20]},
 	} {
-		got := timeline.MendPNG(one.data)
+		got := timeline.RepairPNG(one.data)
 		if !bytes.Equal(got, one.want) {
 			t.Errorf("%s: got %q", name, got)
 		}
 	}
-	if _, err := png.Decode(bytes.NewReader(timeline.MendPNG(with(bad)))); err != nil {
+	if _, err := png.Decode(bytes.NewReader(timeline.RepairPNG(with(bad)))); err != nil {
 		t.Errorf("what was mended cannot be read: %v", err)
 	}
 	critical := bytes.Clone(plain)
 	critical[head-1]++
-	if !bytes.Equal(timeline.MendPNG(critical), critical) {
+	if !bytes.Equal(timeline.RepairPNG(critical), critical) {
 		t.Error("a header that is wrong was taken out")
 	}
 }

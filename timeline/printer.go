@@ -24,51 +24,51 @@ const (
 	maxColumn = 1000 // how far a cursor movement may go to the right
 )
 
-// A printer turns the bytes of both streams into lines, like a terminal that can rewrite
+// A lineScreen turns the bytes of both streams into lines, like a terminal that can rewrite
 // only its last line. It decodes UTF-8, applies \r, \b, erase-in-line and horizontal
 // cursor movements, drops other escape sequences, and shows meaningless bytes as \xNN.
 //
 // The result does not depend on how the bytes are cut into chunks. Every newline byte
 // finishes exactly one line, so lines can be counted in the raw bytes. Memory is bounded
 // by maxLineBytes as long as the caller takes out.
-type printer struct {
-	out   []byte // final text, which the caller takes
-	line  []byte // the rest of the unfinished line, in cells: see shown
-	at    int    // byte offset of the cursor in line
-	lines int    // number of finished lines
+type lineScreen struct {
+	out           []byte // final text, which the caller takes
+	line          []byte // the rest of the unfinished line, in cells: see shown
+	cursor        int    // byte offset of the cursor in line
+	finishedLines int    // number of finished lines
 
-	continued bool // out holds the beginning of the unfinished line
-	rewritten bool // something in it was overwritten or erased
+	lineContinued bool // out holds the beginning of the unfinished line
+	lineRewritten bool // something in it was overwritten or erased
 
 	streams [2]decoder // by Stream
 }
 
 // A decoder holds the unfinished characters and sequences of one stream.
 type decoder struct {
-	state  escapeState
-	params []byte // of a control sequence
-	length int    // of the sequence so far, in bytes
-	rune   [utf8.UTFMax]byte
-	held   int // bytes of rune, always the beginning of a character
+	state     escapeState
+	params    []byte // of a control sequence
+	length    int    // of the sequence so far, in bytes
+	rune      [utf8.UTFMax]byte
+	runeBytes int // bytes of rune, always the beginning of a character
 }
 
 type escapeState uint8
 
 const (
-	ground         escapeState = iota // text
-	escaped                           // after ESC
-	escapedCharset                    // after ESC and an intermediate byte
-	control                           // after ESC [
-	str                               // after ESC ], P, X, ^ or _
-	strEscaped                        // ESC within such a string
+	stateText         escapeState = iota // text
+	stateEscape                          // after ESC
+	stateCharset                         // after ESC and an intermediate byte
+	stateControl                         // after ESC [
+	stateString                          // after ESC ], P, X, ^ or _
+	stateStringEscape                    // ESC within such a string
 )
 
-// Plain returns text as a terminal would show it in the end, as Render has it.
-func Plain(text string) string {
-	var p printer
+// TerminalText returns text as a terminal would show it in the end, as Render has it.
+func TerminalText(text string) string {
+	var p lineScreen
 	p.write(Stdout, []byte(text))
 	p.flush()
-	return string(p.out) + string(shown(nil, p.line))
+	return string(p.out) + string(appendVisible(nil, p.line))
 }
 
 // A meaningless byte is one cell of the line, like every character: the cursor moves
@@ -80,8 +80,8 @@ const (
 	cellBytes   = 3
 )
 
-// shown appends a line in the form for readers.
-func shown(out, line []byte) []byte {
+// appendVisible appends a line in the form for readers.
+func appendVisible(out, line []byte) []byte {
 	if bytes.IndexByte(line, byteCell) < 0 && bytes.IndexByte(line, controlCell) < 0 {
 		return append(out, line...)
 	}
@@ -116,112 +116,112 @@ func lastCell(line []byte) int {
 	return n
 }
 
-// Lines splits a session's text into lines, as Render and the output file show them. The
+// LineSplitter splits a session's text into lines, as Render and the output file show them. The
 // zero value is ready. It holds at most 64 KiB of the unfinished line.
-type Lines struct{ p printer }
+type LineSplitter struct{ screen lineScreen }
 
 // Add adds text and returns the lines that it finishes.
-func (l *Lines) Add(t Text) []string {
-	before := l.p.lines
-	l.p.write(t.Stream, t.Data)
-	if l.p.lines == before {
-		l.p.out = l.p.out[:0] // the beginning of a line that is too long
+func (l *LineSplitter) Add(t Text) []string {
+	before := l.screen.finishedLines
+	l.screen.write(t.Stream, t.Data)
+	if l.screen.finishedLines == before {
+		l.screen.out = l.screen.out[:0] // the beginning of a line that is too long
 		return nil
 	}
-	lines := strings.Split(string(l.p.out), "\n")
-	l.p.out = l.p.out[:0]
-	return lines[:l.p.lines-before]
+	lines := strings.Split(string(l.screen.out), "\n")
+	l.screen.out = l.screen.out[:0]
+	return lines[:l.screen.finishedLines-before]
 }
 
-// Open returns the unfinished line.
-func (l *Lines) Open() string { return string(l.p.line) }
+// OpenLine returns the unfinished line.
+func (l *LineSplitter) OpenLine() string { return string(l.screen.line) }
 
-// open reports whether the last line has text and is unfinished.
-func (p *printer) open() bool { return len(p.line) > 0 || p.continued }
+// hasOpenLine reports whether the last line has text and is unfinished.
+func (p *lineScreen) hasOpenLine() bool { return len(p.line) > 0 || p.lineContinued }
 
 // write prints bytes of one stream.
-func (p *printer) write(s Stream, data []byte) {
+func (p *lineScreen) write(s Stream, data []byte) {
 	d := &p.streams[s&1]
 	for len(data) > 0 {
 		switch {
-		case d.state != ground:
-			data = p.escape(d, data)
-		case d.held > 0:
-			data = p.resume(d, data)
+		case d.state != stateText:
+			data = p.consumeEscape(d, data)
+		case d.runeBytes > 0:
+			data = p.resumeRune(d, data)
 		default:
-			data = p.text(d, data)
+			data = p.printText(d, data)
 		}
 	}
 }
 
 // flush shows incomplete characters and drops unfinished escape sequences.
-func (p *printer) flush() {
+func (p *lineScreen) flush() {
 	for i := range p.streams {
 		d := &p.streams[i]
-		d.state = ground
-		p.showBytes(d.rune[:d.held])
-		d.held = 0
+		d.state = stateText
+		p.showBytes(d.rune[:d.runeBytes])
+		d.runeBytes = 0
 	}
 }
 
 // endLine finishes the last line.
-func (p *printer) endLine() {
+func (p *lineScreen) endLine() {
 	line := p.line
-	if p.rewritten {
+	if p.lineRewritten {
 		line = bytes.TrimRight(line, " ") // the padding after a shorter text
 	}
-	p.out = append(shown(p.out, line), '\n')
-	p.line, p.at = p.line[:0], 0
-	p.continued, p.rewritten = false, false
-	p.lines++
+	p.out = append(appendVisible(p.out, line), '\n')
+	p.line, p.cursor = p.line[:0], 0
+	p.lineContinued, p.lineRewritten = false, false
+	p.finishedLines++
 }
 
 // breakLine finishes the last line if it has text.
-func (p *printer) breakLine() {
-	if p.open() {
+func (p *lineScreen) breakLine() {
+	if p.hasOpenLine() {
 		p.endLine()
 	}
 }
 
-// text prints the beginning of data, up to something that changes d's state.
-func (p *printer) text(d *decoder, data []byte) []byte {
+// printText prints the beginning of data, up to something that changes d's state.
+func (p *lineScreen) printText(d *decoder, data []byte) []byte {
 	if n := plainPrefix(data); n > 0 {
-		p.plain(data[:n])
+		p.copyPlain(data[:n])
 		return data[n:]
 	}
 	switch c := data[0]; {
 	case c == '\r':
-		p.at = 0
+		p.cursor = 0
 	case c == '\b':
-		p.back(1)
+		p.moveLeft(1)
 	case c == 0x1b:
-		d.state, d.length = escaped, 0
+		d.state, d.length = stateEscape, 0
 	case c >= utf8.RuneSelf:
-		return p.characters(d, data)
+		return p.printRunes(d, data)
 	default:
 		p.showBytes(data[:1])
 	}
 	return data[1:]
 }
 
-// plain prints text that plainPrefix has approved. Whole lines need no editing.
-func (p *printer) plain(data []byte) {
+// copyPlain prints text that plainPrefix has approved. Whole lines need no editing.
+func (p *lineScreen) copyPlain(data []byte) {
 	last := bytes.LastIndexByte(data, '\n')
 	if last < 0 {
-		p.put(data)
+		p.putText(data)
 		return
 	}
 	rest := data[last+1:]
 	data = data[:last+1]
-	if p.open() || p.rewritten {
+	if p.hasOpenLine() || p.lineRewritten {
 		first := bytes.IndexByte(data, '\n')
-		p.put(data[:first])
+		p.putText(data[:first])
 		p.endLine()
 		data = data[first+1:]
 	}
 	p.out = append(p.out, data...)
-	p.lines += bytes.Count(data, newline)
-	p.put(rest)
+	p.finishedLines += bytes.Count(data, newline)
+	p.putText(rest)
 }
 
 var newline = []byte{'\n'}
@@ -254,9 +254,9 @@ func plainPrefix(data []byte) int {
 	}
 }
 
-// characters prints the characters beyond ASCII at the beginning. It holds back an
+// printRunes prints the characters beyond ASCII at the beginning. It holds back an
 // incomplete one.
-func (p *printer) characters(d *decoder, data []byte) []byte {
+func (p *lineScreen) printRunes(d *decoder, data []byte) []byte {
 	n := 0
 	for n < len(data) && data[n] >= utf8.RuneSelf {
 		r, size := utf8.DecodeRune(data[n:])
@@ -266,26 +266,26 @@ func (p *printer) characters(d *decoder, data []byte) []byte {
 		n += size
 	}
 	if n > 0 {
-		p.put(data[:n])
+		p.putText(data[:n])
 		return data[n:]
 	}
 	if !utf8.FullRune(data) {
-		d.held = copy(d.rune[:], data)
+		d.runeBytes = copy(d.rune[:], data)
 		return nil
 	}
 	return data[p.showFirst(data):]
 }
 
-// resume completes the character that d holds.
-func (p *printer) resume(d *decoder, data []byte) []byte {
-	held := d.held
+// resumeRune completes the character that d holds.
+func (p *lineScreen) resumeRune(d *decoder, data []byte) []byte {
+	held := d.runeBytes
 	n := held + copy(d.rune[held:], data)
 	char := d.rune[:n]
 	if !utf8.FullRune(char) {
-		d.held = n
+		d.runeBytes = n
 		return nil
 	}
-	d.held = 0
+	d.runeBytes = 0
 	if r, size := utf8.DecodeRune(char); r == utf8.RuneError && size == 1 {
 		p.showBytes(char[:held]) // the rest may begin something else
 		return data
@@ -295,7 +295,7 @@ func (p *printer) resume(d *decoder, data []byte) []byte {
 
 // showFirst prints the first character, visibly if it is a control character or
 // invalid, and returns its length.
-func (p *printer) showFirst(data []byte) int {
+func (p *lineScreen) showFirst(data []byte) int {
 	r, size := utf8.DecodeRune(data)
 	switch {
 	case r == utf8.RuneError && size == 1:
@@ -303,7 +303,7 @@ func (p *printer) showFirst(data []byte) int {
 	case isControl(r):
 		p.putCell(controlCell, byte(r))
 	default:
-		p.put(data[:size])
+		p.putText(data[:size])
 	}
 	return size
 }
@@ -312,22 +312,22 @@ func (p *printer) showFirst(data []byte) int {
 func isControl(r rune) bool { return r >= 0x80 && r < 0xa0 }
 
 // showBytes prints bytes as \xNN.
-func (p *printer) showBytes(data []byte) {
+func (p *lineScreen) showBytes(data []byte) {
 	for _, c := range data {
 		p.putCell(byteCell, c)
 	}
 }
 
-func (p *printer) putCell(kind, c byte) {
+func (p *lineScreen) putCell(kind, c byte) {
 	const hex = "0123456789abcdef"
-	p.put([]byte{kind, hex[c>>4], hex[c&15]})
+	p.putText([]byte{kind, hex[c>>4], hex[c&15]})
 }
 
-// put writes characters at the cursor, over those already there.
-func (p *printer) put(text []byte) {
+// putText writes characters at the cursor, over those already there.
+func (p *lineScreen) putText(text []byte) {
 	for len(text) > 0 {
-		if p.at < len(p.line) {
-			text = p.overwrite(text)
+		if p.cursor < len(p.line) {
+			text = p.overwriteCells(text)
 			continue
 		}
 		n := min(len(text), max(0, maxLineBytes-len(p.line)))
@@ -335,21 +335,21 @@ func (p *printer) put(text []byte) {
 			n--
 		}
 		if n == 0 { // the line is full
-			p.out = shown(p.out, p.line)
-			p.line, p.at, p.continued = p.line[:0], 0, true
+			p.out = appendVisible(p.out, p.line)
+			p.line, p.cursor, p.lineContinued = p.line[:0], 0, true
 			continue
 		}
 		p.line = append(p.line, text[:n]...)
-		p.at = len(p.line)
+		p.cursor = len(p.line)
 		text = text[n:]
 	}
 }
 
-// overwrite replaces as many characters as it writes and returns those that go
+// overwriteCells replaces as many characters as it writes and returns those that go
 // beyond the end of the line.
-func (p *printer) overwrite(text []byte) []byte {
-	p.rewritten = true
-	old := p.line[p.at:]
+func (p *lineScreen) overwriteCells(text []byte) []byte {
+	p.lineRewritten = true
+	old := p.line[p.cursor:]
 	i, j := 0, 0
 	for i < len(text) && j < len(old) {
 		i, j = i+firstCell(text[i:]), j+firstCell(old[j:])
@@ -357,96 +357,96 @@ func (p *printer) overwrite(text []byte) []byte {
 	if i == j {
 		copy(old, text[:i])
 	} else {
-		p.line = slices.Replace(p.line, p.at, p.at+j, text[:i]...)
+		p.line = slices.Replace(p.line, p.cursor, p.cursor+j, text[:i]...)
 	}
-	p.at += i
+	p.cursor += i
 	return text[i:]
 }
 
-// back moves the cursor to the left.
-func (p *printer) back(columns int) {
-	for ; columns > 0 && p.at > 0; columns-- {
-		p.at -= lastCell(p.line[:p.at])
+// moveLeft moves the cursor to the left.
+func (p *lineScreen) moveLeft(columns int) {
+	for ; columns > 0 && p.cursor > 0; columns-- {
+		p.cursor -= lastCell(p.line[:p.cursor])
 	}
 }
 
-// forward moves the cursor to the right, beyond the end of the line too.
-func (p *printer) forward(columns int) {
-	for ; columns > 0 && p.at < len(p.line); columns-- {
-		p.at += firstCell(p.line[p.at:])
+// moveRight moves the cursor to the right, beyond the end of the line too.
+func (p *lineScreen) moveRight(columns int) {
+	for ; columns > 0 && p.cursor < len(p.line); columns-- {
+		p.cursor += firstCell(p.line[p.cursor:])
 	}
 	if columns > 0 {
-		p.put(bytes.Repeat([]byte{' '}, columns))
+		p.putText(bytes.Repeat([]byte{' '}, columns))
 	}
 }
 
-// escape consumes bytes of an escape sequence until it ends.
-func (p *printer) escape(d *decoder, data []byte) []byte {
+// consumeEscape consumes bytes of an escape sequence until it ends.
+func (p *lineScreen) consumeEscape(d *decoder, data []byte) []byte {
 	for i, c := range data {
 		d.length++
 		if c == '\n' || c == 0x18 || c == 0x1a { // CAN and SUB cancel
-			d.state = ground
+			d.state = stateText
 			return data[i:]
 		}
 		switch d.state {
-		case escaped:
+		case stateEscape:
 			switch {
 			case c == '[':
-				d.state, d.params = control, d.params[:0]
+				d.state, d.params = stateControl, d.params[:0]
 			case c == ']' || c == 'P' || c == 'X' || c == '^' || c == '_':
-				d.state = str
+				d.state = stateString
 			case c >= 0x20 && c <= 0x2f:
-				d.state = escapedCharset
+				d.state = stateCharset
 			default:
-				return d.end(data, i, c >= ' ' && c <= '~')
+				return d.endSequence(data, i, c >= ' ' && c <= '~')
 			}
-		case escapedCharset:
+		case stateCharset:
 			if c < 0x20 || c > 0x2f || d.length > maxControlBytes {
-				return d.end(data, i, c >= ' ' && c <= '~')
+				return d.endSequence(data, i, c >= ' ' && c <= '~')
 			}
-		case control:
+		case stateControl:
 			switch {
 			case c >= 0x20 && c <= 0x3f && d.length <= maxControlBytes:
 				d.params = append(d.params, c)
 			case c >= 0x40 && c <= 0x7e:
-				p.control(c, d.params)
-				return d.end(data, i, true)
+				p.applyControl(c, d.params)
+				return d.endSequence(data, i, true)
 			default:
-				return d.end(data, i, false)
+				return d.endSequence(data, i, false)
 			}
-		case str:
+		case stateString:
 			switch {
 			case c == 0x07:
-				return d.end(data, i, true)
+				return d.endSequence(data, i, true)
 			case c == 0x1b:
-				d.state = strEscaped
+				d.state = stateStringEscape
 			case d.length > maxStringBytes:
-				return d.end(data, i, false)
+				return d.endSequence(data, i, false)
 			}
-		case strEscaped:
+		case stateStringEscape:
 			if c != '\\' {
-				d.state, d.length = escaped, 0
+				d.state, d.length = stateEscape, 0
 				return data[i:]
 			}
-			return d.end(data, i, true)
-		case ground:
+			return d.endSequence(data, i, true)
+		case stateText:
 			panic("timeline: escape outside of a sequence")
 		}
 	}
 	return nil
 }
 
-// end ends a sequence at data[i], which belongs to it or is text again.
-func (d *decoder) end(data []byte, i int, belongs bool) []byte {
-	d.state = ground
+// endSequence ends a sequence at data[i], which belongs to it or is text again.
+func (d *decoder) endSequence(data []byte, i int, belongs bool) []byte {
+	d.state = stateText
 	if belongs {
 		i++
 	}
 	return data[i:]
 }
 
-// control applies the control sequences that change the last line only.
-func (p *printer) control(final byte, params []byte) {
+// applyControl applies the control sequences that change the last line only.
+func (p *lineScreen) applyControl(final byte, params []byte) {
 	first, _, _ := bytes.Cut(params, []byte{';'})
 	n, err := strconv.Atoi(string(first))
 	if err != nil && len(params) > 0 {
@@ -455,30 +455,30 @@ func (p *printer) control(final byte, params []byte) {
 	n = min(n, maxColumn)
 	switch final {
 	case 'C':
-		p.forward(max(n, 1))
+		p.moveRight(max(n, 1))
 	case 'D':
-		p.back(max(n, 1))
+		p.moveLeft(max(n, 1))
 	case 'G':
-		p.at = 0
-		p.forward(n - 1)
+		p.cursor = 0
+		p.moveRight(n - 1)
 	case 'K':
-		p.erase(n)
+		p.eraseCells(n)
 	}
 }
 
-// erase blanks the line: 0 from the cursor on, 1 up to the cursor, 2 everything.
-func (p *printer) erase(mode int) {
+// eraseCells blanks the line: 0 from the cursor on, 1 up to the cursor, 2 everything.
+func (p *lineScreen) eraseCells(mode int) {
 	if mode == 0 || mode == 2 {
-		p.line = p.line[:p.at]
+		p.line = p.line[:p.cursor]
 	}
 	if mode == 1 || mode == 2 {
 		cells := 0
-		for i := 0; i < p.at; i += firstCell(p.line[i:]) {
+		for i := 0; i < p.cursor; i += firstCell(p.line[i:]) {
 			cells++
 		}
 		blank := bytes.Repeat([]byte{' '}, cells)
-		p.line = slices.Replace(p.line, 0, p.at, blank...)
-		p.at = len(blank)
+		p.line = slices.Replace(p.line, 0, p.cursor, blank...)
+		p.cursor = len(blank)
 	}
-	p.rewritten = true
+	p.lineRewritten = true
 }

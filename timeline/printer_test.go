@@ -8,14 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// printed returns what a printer makes of chunks.
-func printed(chunks ...string) string {
-	var p printer
+// screenText returns what a printer makes of chunks.
+func screenText(chunks ...string) string {
+	var p lineScreen
 	for _, c := range chunks {
 		p.write(Stdout, []byte(c))
 	}
 	p.flush()
-	return string(shown(p.out, p.line))
+	return string(appendVisible(p.out, p.line))
 }
 
 func TestPrinter_BytesBecomeWhatATerminalShows(t *testing.T) {
@@ -57,21 +57,21 @@ func TestPrinter_BytesBecomeWhatATerminalShows(t *testing.T) {
 		{"invalid bytes behind a replacement character", "\uFFFD\xff", "\uFFFD\\xff"},
 		{"surrogates", "\xed\xa0\x80", "\\xed\\xa0\\x80"},
 	} {
-		if got := printed(c.in); got != c.want {
+		if got := screenText(c.in); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 		var single []string
 		for i := range len(c.in) {
 			single = append(single, c.in[i:i+1])
 		}
-		if got := printed(single...); got != c.want {
+		if got := screenText(single...); got != c.want {
 			t.Errorf("%s, byte by byte: got %q, want %q", c.name, got, c.want)
 		}
 	}
 }
 
 func TestPrinter_StreamsDoNotBreakEachOthersCharacters(t *testing.T) {
-	var p printer
+	var p lineScreen
 	p.write(Stdout, []byte("\xe2\x82"))
 	p.write(Stderr, []byte("\x1b[3"))
 	p.write(Stdout, []byte("\xac"))
@@ -82,7 +82,7 @@ func TestPrinter_StreamsDoNotBreakEachOthersCharacters(t *testing.T) {
 }
 
 func TestPrinter_EndlessLineTakesBoundedMemory(t *testing.T) {
-	var p printer
+	var p lineScreen
 	var got []byte
 	for range 1000 {
 		p.write(Stdout, bytes.Repeat([]byte("€"), 1000))
@@ -94,13 +94,13 @@ func TestPrinter_EndlessLineTakesBoundedMemory(t *testing.T) {
 	}
 	p.write(Stdout, []byte("\rX\n"))
 	got = append(got, p.out...)
-	if n := bytes.Count(got, []byte("€")); n != 999_999 || p.lines != 1 || bytes.Count(got, newline) != 1 {
-		t.Errorf("got %d characters in %d lines, want all but one in 1", n, p.lines)
+	if n := bytes.Count(got, []byte("€")); n != 999_999 || p.finishedLines != 1 || bytes.Count(got, newline) != 1 {
+		t.Errorf("got %d characters in %d lines, want all but one in 1", n, p.finishedLines)
 	}
 }
 
 func TestPrinter_StrayIntroducerHidesABoundedAmount(t *testing.T) {
-	got := printed("\x1b]" + strings.Repeat("x", 2*maxStringBytes))
+	got := screenText("\x1b]" + strings.Repeat("x", 2*maxStringBytes))
 	if n := len(got); n < maxStringBytes/2 {
 		t.Errorf("got %d bytes shown of %d", n, 2*maxStringBytes)
 	}
@@ -113,7 +113,7 @@ func FuzzPrinter(f *testing.F) {
 	f.Add([]byte("a\r\x1b[2K€\b\xff\n\x1b]0;t\x07"), []byte("\x1b[31m\xc3\xa4\r\n"), uint8(3))
 	f.Add([]byte("abc\rä\r\x1b[5Cx\x1b[1K\n"), []byte("\x1b\x1b[\x1bP\x1b\\"), uint8(1))
 	f.Fuzz(func(t *testing.T, out, err []byte, size uint8) {
-		var whole, cut printer
+		var whole, cut lineScreen
 		whole.write(Stdout, out)
 		whole.write(Stderr, err)
 		for s, data := range [][]byte{out, err} {
@@ -126,8 +126,8 @@ func FuzzPrinter(f *testing.F) {
 		if !bytes.Equal(whole.out, cut.out) || !bytes.Equal(whole.line, cut.line) {
 			t.Errorf("got %q + %q in chunks, %q + %q at once", cut.out, cut.line, whole.out, whole.line)
 		}
-		if n := bytes.Count(out, newline) + bytes.Count(err, newline); whole.lines != n || bytes.Count(whole.out, newline) != n {
-			t.Errorf("got %d lines, want %d", whole.lines, n)
+		if n := bytes.Count(out, newline) + bytes.Count(err, newline); whole.finishedLines != n || bytes.Count(whole.out, newline) != n {
+			t.Errorf("got %d lines, want %d", whole.finishedLines, n)
 		}
 		if !utf8.Valid(whole.out) {
 			t.Errorf("got invalid UTF-8: %q", whole.out)
@@ -151,7 +151,7 @@ func BenchmarkPrinter(b *testing.B) {
 	for name, line := range kinds {
 		b.Run(name, func(b *testing.B) {
 			data := []byte(strings.Repeat(line, 65536/len(line)))
-			var p printer
+			var p lineScreen
 			b.SetBytes(int64(len(data)))
 			for b.Loop() {
 				p.out = p.out[:0]
@@ -167,23 +167,23 @@ func TestPlain_IsWhatATerminalShows(t *testing.T) {
 		"a\nb\rc":                        "a\nc",
 		"half \xc3":                      "half \\xc3",
 	} {
-		if got := Plain(text); got != want {
+		if got := TerminalText(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
 }
 
 func TestLines_AreThoseOfTheOutputFile(t *testing.T) {
-	var l Lines
+	var l LineSplitter
 	var got []string
 	for _, piece := range []string{"a\nb", "c\n\n", "1%\r2", "%", strings.Repeat("x", 200_000), "\nend"} {
 		got = append(got, l.Add(Text{Data: []byte(piece)})...)
-		if piece == "%" && l.Open() != "2%" {
-			t.Errorf("got %q, want the line that is not finished", l.Open())
+		if piece == "%" && l.OpenLine() != "2%" {
+			t.Errorf("got %q, want the line that is not finished", l.OpenLine())
 		}
 	}
-	if len(got) != 4 || got[0] != "a" || got[1] != "bc" || got[2] != "" || !strings.HasSuffix(got[3], "xxx") || l.Open() != "end" {
-		t.Errorf("got %d lines: %.30q, then %q", len(got), got, l.Open())
+	if len(got) != 4 || got[0] != "a" || got[1] != "bc" || got[2] != "" || !strings.HasSuffix(got[3], "xxx") || l.OpenLine() != "end" {
+		t.Errorf("got %d lines: %.30q, then %q", len(got), got, l.OpenLine())
 	}
 }
 
@@ -196,14 +196,14 @@ func TestTranscript_PiecesAreTheWholeText(t *testing.T) {
 		for chunk := range slices.Chunk([]byte(text), size) {
 			got = append(got, transcript.Add(Event{Body: Text{Data: chunk}})...)
 		}
-		got = append(got, transcript.Rest()...)
-		if want := Plain(text); string(got) != want {
+		got = append(got, transcript.Flush()...)
+		if want := TerminalText(text); string(got) != want {
 			t.Errorf("pieces of %d bytes: got %.80q… of %d bytes, want %d", size, got, len(got), len(want))
 		}
 	}
 	var transcript Transcript
 	transcript.Add(Event{Body: Text{Data: []byte("who? ")}})
-	if got := transcript.Rest(); string(got) != "who? " {
+	if got := transcript.Flush(); string(got) != "who? " {
 		t.Errorf("got %q", got)
 	}
 	if got := transcript.Add(Event{Body: Notice{Message: "next"}}); string(got) != "\n[next]\n" {

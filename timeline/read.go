@@ -7,19 +7,19 @@ import (
 	"slices"
 )
 
-// A Span is a part of a log to read: the events after the cursor After and before the event
+// A ReadRange is a part of a log to read: the events after the cursor After and before the event
 // Before, which is the end of the log when it is 0. Of these a read returns the oldest, or
 // with Backward the newest, as many as its bounds allow, but one at least.
-type Span struct {
+type ReadRange struct {
 	After, Before Seq
 	Backward      bool
-	Limit         int   // events
-	Bytes         int64 // about the most of text and data that is returned
-	Part          int64 // a picture with more bytes is left out
+	MaxEvents     int   // events
+	MaxBytes      int64 // about the most of text and data that is returned
+	MaxTypeBytes  int64 // a picture with more bytes is left out
 }
 
-// maxReadBack bounds the bytes of events that one Read takes from the file, beyond its last.
-const maxReadBack = 64 << 20
+// maxRawReadBytes bounds the bytes of events that one Read takes from the file, beyond its last.
+const maxRawReadBytes = 64 << 20
 
 // Read returns a part of the log, in order. Events that are lost are a Gap. However a log is
 // read in parts, each from where the one before ended, they are together what Follow yields:
@@ -27,9 +27,9 @@ const maxReadBack = 64 << 20
 // before the Seq of the first, or From if that is a Gap.
 //
 // It reads from the file about what it returns, and 64 KiB more.
-func (l *Log) Read(s Span) []Event {
-	l.peek()
-	r := reading{span: s, left: s.Bytes, raw: maxReadBack}
+func (l *Log) Read(s ReadRange) []Event {
+	l.appendPending()
+	r := rangeReader{readRange: s, bytesLeft: s.MaxBytes, rawBytesLeft: maxRawReadBytes}
 	if s.Backward {
 		l.readBackward(&r)
 		slices.Reverse(r.events)
@@ -40,68 +40,68 @@ func (l *Log) Read(s Span) []Event {
 	return r.events
 }
 
-// A reading is a Read under way.
-type reading struct {
-	span   Span
-	events []Event
-	left   int64 // of the bytes
-	raw    int64 // of the bytes from the file
+// A rangeReader is a Read under way.
+type rangeReader struct {
+	readRange    ReadRange
+	events       []Event
+	bytesLeft    int64 // of the bytes
+	rawBytesLeft int64 // of the bytes from the file
 }
 
-// take adds an event, and reports whether there may be more.
-func (r *reading) take(e Event) bool {
-	r.raw -= payloadBytes(e.Body)
-	e = e.LeaveOut(r.span.Part)
-	r.left -= payloadBytes(e.Body)
-	if r.left < 0 && len(r.events) > 0 {
+// addEvent adds an event, and reports whether there may be more.
+func (r *rangeReader) addEvent(e Event) bool {
+	r.rawBytesLeft -= payloadBytes(e.Body)
+	e = e.StripData(r.readRange.MaxTypeBytes)
+	r.bytesLeft -= payloadBytes(e.Body)
+	if r.bytesLeft < 0 && len(r.events) > 0 {
 		return false
 	}
 	r.events = append(r.events, e)
-	return len(r.events) < r.span.Limit && r.left > 0 && r.raw > 0
+	return len(r.events) < r.readRange.MaxEvents && r.bytesLeft > 0 && r.rawBytesLeft > 0
 }
 
-// LeaveOut returns the event without the types of a display that have more than limit bytes.
-func (e Event) LeaveOut(limit int64) Event {
+// StripData returns the event without the types of a display that have more than limit bytes.
+func (e Event) StripData(limit int64) Event {
 	if d, ok := e.Body.(Display); ok {
-		e.Body = d.without(func(_ string, data []byte) bool { return int64(len(data)) > limit })
+		e.Body = d.withoutTypes(func(_ string, data []byte) bool { return int64(len(data)) > limit })
 	}
 	return e
 }
 
-func (l *Log) readForward(r *reading) {
-	v := l.view(r.span.After, r.span.Limit)
-	if v.empty() {
+func (l *Log) readForward(r *rangeReader) {
+	v := l.takeSnapshot(r.readRange.After, r.readRange.MaxEvents)
+	if v.isEmpty() {
 		return
 	}
-	v.most = r.span.Part
-	for e := range v.walk(r.span.After + 1) {
-		if g, lost := e.Body.(Gap); lost && r.span.Before > 0 && g.From < r.span.Before && g.To >= r.span.Before {
-			g.To = r.span.Before - 1
+	v.maxTypeBytes = r.readRange.MaxTypeBytes
+	for e := range v.entriesFrom(r.readRange.After + 1) {
+		if g, lost := e.Body.(Gap); lost && r.readRange.Before > 0 && g.From < r.readRange.Before && g.To >= r.readRange.Before {
+			g.To = r.readRange.Before - 1
 			e.Seq, e.Body = g.To, g
 		}
-		if r.span.Before > 0 && e.Seq >= r.span.Before || !r.take(e.Event) {
+		if r.readRange.Before > 0 && e.Seq >= r.readRange.Before || !r.addEvent(e.Event) {
 			return
 		}
 	}
 }
 
-func (l *Log) readBackward(r *reading) {
-	low, pos := r.span.After+1, l.Last()+1
-	if r.span.Before > 0 {
-		pos = min(pos, r.span.Before)
+func (l *Log) readBackward(r *rangeReader) {
+	low, pos := r.readRange.After+1, l.LastSeq()+1
+	if r.readRange.Before > 0 {
+		pos = min(pos, r.readRange.Before)
 	}
-	v := l.viewBefore(r.span.After, pos, r.span.Limit)
-	v.most = r.span.Part
-	for e := range v.walkBack(low, pos) {
-		if !r.take(e.Event) {
+	v := l.snapshotBefore(r.readRange.After, pos, r.readRange.MaxEvents)
+	v.maxTypeBytes = r.readRange.MaxTypeBytes
+	for e := range v.entriesBackward(low, pos) {
+		if !r.addEvent(e.Event) {
 			return
 		}
 	}
 }
 
-// walkBack yields the events from low to the one before pos, the newest first, with a Gap for
+// entriesBackward yields the events from low to the one before pos, the newest first, with a Gap for
 // missing ones.
-func (v *view) walkBack(low, pos Seq) iter.Seq[entry] {
+func (v *logSnapshot) entriesBackward(low, pos Seq) iter.Seq[entry] {
 	return func(yield func(entry) bool) {
 		for low < pos {
 			next, going := v.stepBack(low, pos, yield)
@@ -115,16 +115,16 @@ func (v *view) walkBack(low, pos Seq) iter.Seq[entry] {
 
 // stepBack yields some of the last events before pos. It returns where they begin, and whether
 // more are wanted.
-func (v *view) stepBack(low, pos Seq, yield func(entry) bool) (Seq, bool) {
+func (v *logSnapshot) stepBack(low, pos Seq, yield func(entry) bool) (Seq, bool) {
 	var part []entry
 	var file *io.SectionReader
 	switch {
-	case pos > v.from.seq:
+	case pos > v.memoryStart.seq:
 		part = v.memory
-	case pos > v.begin.seq && pos <= v.disk.seq:
-		if f, err := v.open(); err == nil {
+	case pos > v.diskStart.seq && pos <= v.diskEnd.seq:
+		if f, err := v.openEventsFile(); err == nil {
 			defer f.Close()
-			part, file = v.stretchBefore(f, pos), v.section(f)
+			part, file = v.diskEntriesBefore(f, pos), v.fileSection(f)
 		}
 	}
 	begun := pos
@@ -134,7 +134,7 @@ func (v *view) stepBack(low, pos Seq, yield func(entry) bool) (Seq, bool) {
 		}
 		var err error
 		if file != nil {
-			e.Event, err = e.together(file, v.most) // one after the other, since together they may be too much
+			e.Event, err = e.withFullData(file, v.maxTypeBytes) // one after the other, since together they may be too much
 		}
 		if err != nil {
 			break
@@ -151,26 +151,26 @@ func (v *view) stepBack(low, pos Seq, yield func(entry) bool) (Seq, bool) {
 	return lost.Body.(Gap).From, yield(lost)
 }
 
-// viewBefore makes a view that has the newest limit of the events in memory that come after
+// snapshotBefore makes a view that has the newest limit of the events in memory that come after
 // one cursor and before the other.
-func (l *Log) viewBefore(after, before Seq, limit int) view {
+func (l *Log) snapshotBefore(after, before Seq, limit int) logSnapshot {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	v := l.viewLocked(after)
+	v := l.snapshotLocked(after)
 	rest := l.memoryLocked(after+1, before)
 	v.memory = slices.Clone(rest[max(0, len(rest)-limit):])
 	return v
 }
 
-// stretchBefore returns the last events on disk before seq: about 64 KiB of them, and data of them
+// diskEntriesBefore returns the last events on disk before seq: about 64 KiB of them, and data of them
 // may be apart.
-func (v *view) stretchBefore(f *os.File, seq Seq) []entry {
-	start, ok := v.index.seek(func(p place) bool { return p.seq >= seq })
+func (v *logSnapshot) diskEntriesBefore(f *os.File, seq Seq) []entry {
+	start, ok := v.index.findLast(func(p eventPosition) bool { return p.seq >= seq })
 	if !ok {
 		return nil
 	}
 	var part []entry
-	for e := range v.replayFile(f, start) {
+	for e := range v.readFileEvents(f, start) {
 		if e.Seq >= seq {
 			break
 		}
@@ -184,19 +184,19 @@ func (v *view) stretchBefore(f *os.File, seq Seq) []entry {
 
 // gapBefore stands for the lost events from low, or from the last that is not lost, to the one
 // before seq.
-func (v *view) gapBefore(low, seq Seq) entry {
-	from, missed := low, v.missed
-	if seq > v.disk.seq && low < v.disk.seq && v.begin.seq < v.disk.seq {
-		from, missed = v.disk.seq, v.disk.bytes
+func (v *logSnapshot) gapBefore(low, seq Seq) entry {
+	from, missed := low, v.missedBytes
+	if seq > v.diskEnd.seq && low < v.diskEnd.seq && v.diskStart.seq < v.diskEnd.seq {
+		from, missed = v.diskEnd.seq, v.diskEnd.bytesBefore
 	}
-	next := place{seq: seq, bytes: missed}
+	next := eventPosition{seq: seq, bytesBefore: missed}
 	switch seq {
-	case v.from.seq:
-		next = v.from
-	case v.begin.seq:
-		next = v.begin
+	case v.memoryStart.seq:
+		next = v.memoryStart
+	case v.diskStart.seq:
+		next = v.diskStart
 	}
-	return v.gap(from, next, missed)
+	return v.gapEntry(from, next, missed)
 }
 
 // stampGaps gives each gap the turn of the event after it.
@@ -204,7 +204,7 @@ func stampGaps(events []Event) {
 	for i := len(events) - 2; i >= 0; i-- {
 		if _, lost := events[i].Body.(Gap); lost {
 			next := events[i+1]
-			events[i].At, events[i].Generation, events[i].Turn, events[i].Between = next.At, next.Generation, next.Turn, next.Between
+			events[i].At, events[i].Generation, events[i].Turn, events[i].BetweenTurns = next.At, next.Generation, next.Turn, next.BetweenTurns
 		}
 	}
 }

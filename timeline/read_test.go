@@ -12,12 +12,12 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// everything returns all events as a follower gets them.
-func everything(l *timeline.Log) []timeline.Event {
+// readAll returns all events as a follower gets them.
+func readAll(l *timeline.Log) []timeline.Event {
 	var all []timeline.Event
 	for e := range l.Follow(context.Background(), 0) {
 		all = append(all, e)
-		if e.Seq == l.Last() {
+		if e.Seq == l.LastSeq() {
 			break
 		}
 	}
@@ -37,8 +37,8 @@ func comparableEvents(events []timeline.Event) []timeline.Event {
 	return out
 }
 
-// fill appends random events, in turns, and returns how many.
-func fill(l *timeline.Log, r *rand.Rand, n int) {
+// appendRandomEvents appends random events, in turns, and returns how many.
+func appendRandomEvents(l *timeline.Log, r *rand.Rand, n int) {
 	turn := uint64(0)
 	for range n {
 		e := timeline.Event{Generation: 1, Turn: turn, At: time.Unix(0, r.Int64N(1e15))}
@@ -49,9 +49,9 @@ func fill(l *timeline.Log, r *rand.Rand, n int) {
 		case k == 1:
 			e.Body = timeline.TurnEnded{Outcome: timeline.OutcomeOK, Elapsed: time.Duration(turn) * time.Millisecond}
 		case k == 2:
-			e.Body = timeline.NewPicture("image/png", bytes.Repeat([]byte{1}, r.IntN(20_000)), "", "")
+			e.Body = timeline.NewImageDisplay("image/png", bytes.Repeat([]byte{1}, r.IntN(20_000)), "", "")
 		case k == 3:
-			e.Body, e.Between = timeline.Notice{Message: "note"}, true
+			e.Body, e.BetweenTurns = timeline.Notice{Message: "note"}, true
 		default:
 			e.Body = timeline.Text{Data: bytes.Repeat([]byte("line\n"), r.IntN(300))}
 		}
@@ -67,7 +67,7 @@ func randomLog(t *testing.T, r *rand.Rand) *timeline.Log {
 		o.FileBytes = 1 << (13 + r.IntN(10))
 	}
 	l := newLog(t, o)
-	fill(l, r, r.IntN(800))
+	appendRandomEvents(l, r, r.IntN(800))
 	if r.IntN(2) == 0 {
 		l.Sync()
 	}
@@ -79,17 +79,17 @@ func randomLog(t *testing.T, r *rand.Rand) *timeline.Log {
 	return l
 }
 
-// stitch reads everything between two cursors in parts of random sizes and directions: it
+// readInParts reads everything between two cursors in parts of random sizes and directions: it
 // starts anywhere, and goes on at either end.
-func stitch(l *timeline.Log, r *rand.Rand) []timeline.Event {
+func readInParts(l *timeline.Log, r *rand.Rand) []timeline.Event {
 	first, last := timeline.Seq(1), timeline.Seq(0)
-	if end := l.Last(); end > 0 {
+	if end := l.LastSeq(); end > 0 {
 		last = timeline.Seq(r.Uint64N(uint64(end) + 1))
 		first = last + 1
 	}
 	var all []timeline.Event
 	for up, down := true, true; up || down; {
-		s := timeline.Span{Limit: 1 + r.IntN(300), Bytes: 1 << r.IntN(20), Part: 1 << 30}
+		s := timeline.ReadRange{MaxEvents: 1 + r.IntN(300), MaxBytes: 1 << r.IntN(20), MaxTypeBytes: 1 << 30}
 		if down && (!up || r.IntN(2) == 0) {
 			s.Before, s.Backward = first, true
 			part := l.Read(s)
@@ -112,8 +112,8 @@ func stitch(l *timeline.Log, r *rand.Rand) []timeline.Event {
 	return all
 }
 
-// joined merges gaps that meet: a reader that starts inside of one sees it in two.
-func joined(events []timeline.Event) []timeline.Event {
+// mergeGaps merges gaps that meet: a reader that starts inside of one sees it in two.
+func mergeGaps(events []timeline.Event) []timeline.Event {
 	var out []timeline.Event
 	for _, e := range comparableEvents(events) {
 		if g, ok := e.Body.(timeline.Gap); ok && len(out) > 0 {
@@ -127,13 +127,13 @@ func joined(events []timeline.Event) []timeline.Event {
 	return out
 }
 
-func checkStitched(t *testing.T, seed uint64) {
+func checkReadInParts(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	l := randomLog(t, r)
 	l.Sync() // what moves from memory to disk between two reads stays the same, but what is lost does not
-	want := joined(everything(l))
+	want := mergeGaps(readAll(l))
 	for range 3 {
-		got := joined(stitch(l, r))
+		got := mergeGaps(readInParts(l, r))
 		if len(got) != len(want) {
 			t.Fatalf("seed %d: got %d events, want %d", seed, len(got), len(want))
 		}
@@ -149,22 +149,22 @@ func TestRead_PartsOfAnySizeAndDirectionAreTogetherTheWholeTimeline(t *testing.T
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			checkStitched(t, seed)
+			checkReadInParts(t, seed)
 		})
 	}
 }
 
 func FuzzRead(f *testing.F) {
 	f.Add(uint64(7))
-	f.Fuzz(checkStitched)
+	f.Fuzz(checkReadInParts)
 }
 
 func TestRead_StaysWithinItsBounds(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	l := newLog(t, &timeline.Options{Dir: t.TempDir(), MemoryBytes: 16 << 10})
-	fill(l, r, 3000)
+	appendRandomEvents(l, r, 3000)
 	for range 200 {
-		s := timeline.Span{Backward: r.IntN(2) == 0, Limit: 1 + r.IntN(50), Bytes: int64(r.IntN(5000)), Part: int64(r.IntN(3000))}
+		s := timeline.ReadRange{Backward: r.IntN(2) == 0, MaxEvents: 1 + r.IntN(50), MaxBytes: int64(r.IntN(5000)), MaxTypeBytes: int64(r.IntN(3000))}
 		s.After = timeline.Seq(r.IntN(3000))
 		s.Before = s.After + timeline.Seq(1+r.IntN(200))
 		got := l.Read(s)
@@ -177,23 +177,23 @@ func TestRead_StaysWithinItsBounds(t *testing.T) {
 			case timeline.Text:
 				bytes += int64(len(b.Data))
 			case timeline.Display:
-				if bytes += b.Bytes(); b.Bytes() > s.Part || len(b.Data)+len(b.LeftOut) != 1 {
-					t.Fatalf("%+v: a display of %d bytes, %v left out", s, b.Bytes(), b.LeftOut)
+				if bytes += b.TotalBytes(); b.TotalBytes() > s.MaxTypeBytes || len(b.Data)+len(b.Omitted) != 1 {
+					t.Fatalf("%+v: a display of %d bytes, %v left out", s, b.TotalBytes(), b.Omitted)
 				}
 			}
 		}
-		if len(got) > s.Limit || len(got) > 1 && bytes > s.Bytes || len(got) == 0 && s.Before > s.After+1 {
+		if len(got) > s.MaxEvents || len(got) > 1 && bytes > s.MaxBytes || len(got) == 0 && s.Before > s.After+1 {
 			t.Fatalf("%+v: got %d events of %d bytes", s, len(got), bytes)
 		}
 	}
 }
 
 // wantTurns folds all events as a reader would who has them all.
-func wantTurns(events []timeline.Event) (turns []timeline.Summary) {
+func wantTurns(events []timeline.Event) (turns []timeline.TurnSummary) {
 	for _, e := range events {
 		n := len(turns)
-		if n == 0 || !e.Between && turns[n-1].Turn != e.Turn {
-			turns = append(turns, timeline.Summary{Turn: e.Turn, Generation: e.Generation, First: e.Seq, At: e.At})
+		if n == 0 || !e.BetweenTurns && turns[n-1].Turn != e.Turn {
+			turns = append(turns, timeline.TurnSummary{Turn: e.Turn, Generation: e.Generation, First: e.Seq, At: e.At})
 			n++
 		}
 		s := &turns[n-1]
@@ -202,7 +202,7 @@ func wantTurns(events []timeline.Event) (turns []timeline.Summary) {
 		case timeline.Text:
 			s.Lines, s.Bytes = s.Lines+bytes.Count(b.Data, []byte("\n")), s.Bytes+int64(len(b.Data))
 		case timeline.Display:
-			s.Displays, s.Bytes = s.Displays+1, s.Bytes+b.Bytes()
+			s.Displays, s.Bytes = s.Displays+1, s.Bytes+b.TotalBytes()
 		case timeline.TurnStarted:
 			s.Author, s.Code, s.CodeLines = b.Author, fmt.Sprintf("run(%d)", e.Turn), 3
 		case timeline.TurnEnded:
@@ -215,8 +215,8 @@ func wantTurns(events []timeline.Event) (turns []timeline.Summary) {
 func TestTurns_SayOfEachTurnWhatItsEventsSay(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	l := newLog(t, &timeline.Options{Dir: t.TempDir(), MemoryBytes: 64 << 10})
-	fill(l, r, 5000)
-	want := wantTurns(everything(l))
+	appendRandomEvents(l, r, 5000)
+	want := wantTurns(readAll(l))
 	if got := l.Turns(0, 0, false, 1e6); !reflect.DeepEqual(got, want) {
 		t.Fatalf("got %d turns, want %d: %+v", len(got), len(want), got[:3])
 	}
@@ -225,7 +225,7 @@ func TestTurns_SayOfEachTurnWhatItsEventsSay(t *testing.T) {
 		before := after + timeline.Seq(r.IntN(3000))
 		limit := 1 + r.IntN(20)
 		backward := r.IntN(2) == 0
-		var some []timeline.Summary
+		var some []timeline.TurnSummary
 		for _, s := range want {
 			if s.Last > after && s.First < before {
 				some = append(some, s)
@@ -257,7 +257,7 @@ func TestTurns_ThoseThatHaveLeftMemoryAreMadeFromTheFileAgain(t *testing.T) {
 				t.Fatalf("got %d turns, the last is %+v", n, all[n-1])
 			}
 			for i, s := range all {
-				want := timeline.Summary{
+				want := timeline.TurnSummary{
 					Turn: s.Turn, Generation: 1, First: timeline.Seq(2*s.Turn - 1), Last: timeline.Seq(2 * s.Turn), At: time.Unix(int64(s.Turn-1), 0), Author: "ada",
 					Code: fmt.Sprintf("run(%d)", s.Turn), CodeLines: 3, Outcome: timeline.OutcomeOK, Elapsed: time.Duration(s.Turn-1) * time.Millisecond,
 				}
@@ -278,11 +278,11 @@ func TestTurns_ThoseThatHaveLeftMemoryAreMadeFromTheFileAgain(t *testing.T) {
 				if got := l.Turns(first.First-1, 0, false, len(want)); !reflect.DeepEqual(got, want) {
 					t.Fatalf("forward: got %d turns of %d", len(got), len(want))
 				}
-				if got, ok := l.TurnFrom(last.Turn); !ok || got.Turn != last.Turn || got.First != last.First {
+				if got, ok := l.FirstTurnFrom(last.Turn); !ok || got.Turn != last.Turn || got.First != last.First {
 					t.Fatalf("turn %d: got %+v", last.Turn, got)
 				}
 			}
-			if got, ok := l.TurnFrom(40_001); ok {
+			if got, ok := l.FirstTurnFrom(40_001); ok {
 				t.Errorf("a turn that never was: got %+v", got)
 			}
 		})

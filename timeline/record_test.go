@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-func records(data []byte) (events []Event, previous []int64, rest int64) {
+func readRecords(data []byte) (events []Event, previous []int64, rest int64) {
 	r := bufio.NewReader(bytes.NewReader(data))
 	left := int64(len(data))
 	for left > 0 {
 		e, p, size, err := readRecord(r, left)
 		if err == nil {
-			e, err = e.together(io.NewSectionReader(bytes.NewReader(data), 0, int64(len(data))), math.MaxInt64)
+			e, err = e.withFullData(io.NewSectionReader(bytes.NewReader(data), 0, int64(len(data))), math.MaxInt64)
 		}
 		if err != nil {
 			break
@@ -32,16 +32,16 @@ func records(data []byte) (events []Event, previous []int64, rest int64) {
 func FuzzReadRecord(f *testing.F) {
 	now := time.Unix(1, 2)
 	var all []byte
-	large := bytes.Repeat([]byte("a"), blobBytes)
-	blobs := make(map[digest]region)
+	large := bytes.Repeat([]byte("a"), minBlobBytes)
+	blobs := make(map[digest]fileRange)
 	for i, b := range []Body{
-		Text{Stderr, []byte("text"), TextTraceback}, Text{Stdout, []byte("text"), TextResult}, Display{Data: map[string][]byte{"image/png": {1}, "text/plain": []byte("p")}, Meta: []byte("{}"), ID: "s", Update: true, Result: true, Title: "t"}, Clear{true}, Screen{true}, Display{Data: map[string][]byte{"a/a": large, "b/b": large}}, Display{Data: map[string][]byte{"a/a": large}}, TurnStarted{[]byte("1"), 1, "a"},
-		TurnEnded{"ok", "n", "m", 3, "SIGKILL", "p", 1}, Wait{"p", "line", true, "cat", 3, Denied{Op: "write", Path: "/p", By: "sh", Remedy: "r"}}, Denied{Op: "connect", Host: "h:1", By: "b"}, Denied{Op: "call", Call: "a.b", With: "c=1", Destructive: true}, Granted{Write: "/p", Always: true, Author: "a"}, Granted{Call: "a.*", Author: "b"}, Granted{Read: "/r", Author: "b"}, WaitEnded{1}, InputLine{"p", "t", false, "a"},
-		Interrupt{1, "a"}, Progress{1, 2, "m"}, Preparation{"w", "m", 1, 2}, Notice{"n"}, Limit{LimitMemory, 1, 2, true, LimitEnded, "p"}, GenerationStarted{"w"}, GenerationEnded{"r", -1, "S", "m", true, true, "l", 5},
+		Text{Stderr, []byte("text"), TextTraceback}, Text{Stdout, []byte("text"), TextResult}, Display{Data: map[string][]byte{"image/png": {1}, "text/plain": []byte("p")}, Meta: []byte("{}"), ID: "s", Update: true, Result: true, Title: "t"}, OutputCleared{true}, FullScreenChanged{true}, Display{Data: map[string][]byte{"a/a": large, "b/b": large}}, Display{Data: map[string][]byte{"a/a": large}}, TurnStarted{[]byte("1"), 1, "a"},
+		TurnEnded{"ok", "n", "m", 3, "SIGKILL", "p", 1}, InputRequested{"p", "line", true, "cat", 3, AccessDenied{Op: "write", Path: "/p", ChildProgram: "sh", Hint: "r"}}, AccessDenied{Op: "connect", Host: "h:1", ChildProgram: "b"}, AccessDenied{Op: "call", Call: "a.b", Detail: "c=1", Destructive: true}, AccessGranted{Write: "/p", Always: true, Author: "a"}, AccessGranted{Call: "a.*", Author: "b"}, AccessGranted{Read: "/r", Author: "b"}, InputRequestEnded{1}, InputLine{"p", "t", false, "a"},
+		Interrupt{1, "a"}, Progress{1, 2, "m"}, Preparation{"w", "m", 1, 2}, Notice{"n"}, Limit{LimitMemory, 1, 2, true, LimitEnded, "p"}, WorkerStarted{"w"}, WorkerExited{"r", -1, "S", "m", true, true, "l", 5},
 	} {
-		one, placed := appendRecord(nil, Event{Seq: Seq(i + 1), At: now, Generation: 1, Turn: 2, Line: 3, Body: b}, place{structural: int64(i) - 1, offset: int64(len(all))}, blobs)
+		one, placed := appendRecord(nil, Event{Seq: Seq(i + 1), At: now, Generation: 1, Turn: 2, Line: 3, Body: b}, eventPosition{lastStructural: int64(i) - 1, offset: int64(len(all))}, blobs)
 		for _, p := range placed {
-			blobs[p.sum] = p.at
+			blobs[p.sum] = p.ranges
 		}
 		f.Add(one)
 		all = append(all, one...)
@@ -49,18 +49,18 @@ func FuzzReadRecord(f *testing.F) {
 	f.Add(all)
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, kindText})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		events, previous, _ := records(data)
+		events, previous, _ := readRecords(data)
 		var again []byte
 		for i, e := range events {
-			again, _ = appendRecord(again, e, place{structural: previous[i], offset: int64(len(again))}, nil)
+			again, _ = appendRecord(again, e, eventPosition{lastStructural: previous[i], offset: int64(len(again))}, nil)
 		}
-		events2, previous2, rest := records(again)
+		events2, previous2, rest := readRecords(again)
 		if rest != 0 || len(events2) != len(events) || !reflect.DeepEqual(previous, previous2) {
 			t.Fatalf("got %d records of %d back, %d bytes left", len(events2), len(events), rest)
 		}
 		at := int64(0)
 		for i := range events {
-			if twice, _ := appendRecord(nil, events2[i], place{structural: previous2[i], offset: at}, nil); !bytes.HasPrefix(again, twice) {
+			if twice, _ := appendRecord(nil, events2[i], eventPosition{lastStructural: previous2[i], offset: at}, nil); !bytes.HasPrefix(again, twice) {
 				t.Fatalf("record %d of %T changed", i, events[i].Body)
 			} else {
 				again = again[len(twice):]

@@ -28,9 +28,9 @@ type Rendering struct {
 	// Parts are text and images in order; adjacent text is one part. Text ends
 	// with a newline exactly if the runtime's last line did, or if it is a label;
 	// a front end may strip it.
-	Parts  []Part
-	Elided bool // text was left out; a file has it, or had it
-	Chars  int  // of text
+	Parts   []Part
+	Omitted bool // text was left out; a file has it, or had it
+	Chars   int  // of text
 }
 
 // A Part is text or an image: exactly one is set.
@@ -50,7 +50,7 @@ func (r Rendering) Text() string {
 		if s := b.String(); s != "" && !strings.HasSuffix(s, "\n") {
 			b.WriteByte('\n')
 		}
-		b.WriteString(bracketed(imageLabel(p.Image)) + "\n")
+		b.WriteString(labelLine(imageLabel(p.Image)) + "\n")
 	}
 	return b.String()
 }
@@ -83,32 +83,32 @@ func Render(events []Event, opts *RenderOptions) Rendering {
 		r.generation = events[len(events)-1].Generation
 	}
 	for i, e := range events {
-		if b, ok := e.Body.(Elided); ok && r.redraws(b, events[i+1:]) {
+		if b, ok := e.Body.(Omitted); ok && r.isRedrawn(b, events[i+1:]) {
 			r.write(r.lineStream, []byte(eraseLine))
-			r.midFrame = true
+			r.inRedraw = true
 			continue
 		}
-		r.add(e)
+		r.addEvent(e)
 	}
-	r.finish()
-	r.fit()
-	return r.compose()
+	r.finishRows()
+	r.fitBudget()
+	return r.composeParts()
 }
 
-// A row is a line of a rendering, with equal lines that directly follow it.
-type row struct {
-	kind     rowKind
-	id       string // of the display that it shows; an update removes it
-	stream   Stream
-	open     bool // its newline was not printed by the runtime
-	marked   bool // to be marked as standard error
-	from, to int  // its text in renderer.out
-	times    int  // number of equal lines
-	number   int  // in the output file; 0 when unknown
-	image    *Image
-	elided   elision // of an elidedRow or a noteRow: the lines that it replaces
-	cut      string  // replaces the text of a very long line; the text of a noteRow
-	lost     bool    // of a noteRow: it does not show everything that it replaces
+// A renderRow is a line of a rendering, with equal lines that directly follow it.
+type renderRow struct {
+	kind        rowKind
+	displayID   string // of the display that it shows; an update removes it
+	stream      Stream
+	noNewline   bool // its newline was not printed by the runtime
+	markStderr  bool // to be marked as standard error
+	from, to    int  // its text in renderer.out
+	repeats     int  // number of equal lines
+	lineNumber  int  // in the output file; 0 when unknown
+	image       *Image
+	omitted     omission // of an omittedRow or a noteRow: the lines that it replaces
+	replacement string   // replaces the text of a very long line; the text of a noteRow
+	isLossy     bool     // of a noteRow: it does not show everything that it replaces
 }
 
 type rowKind uint8
@@ -117,134 +117,134 @@ const (
 	textRow rowKind = iota
 	labelRow
 	imageRow
-	elidedRow
+	omittedRow
 	noteRow // a line of our own, without brackets
 )
 
 // A renderer collects rows, chooses which of them are shown, and writes them.
 type renderer struct {
-	page
+	transcriptPrinter
 	opts       RenderOptions
 	generation uint64 // of the last event
-	rows       []row
+	rows       []renderRow
 
-	taken      int    // bytes of out that are in rows already
+	takenBytes int    // bytes of out that are in rows already
 	lineStream Stream // written last: a line belongs to the stream that finishes it
-	number     int    // of the unfinished line in the output file; 0 when unknown
+	lineNumber int    // of the unfinished line in the output file; 0 when unknown
 	turnRows   int    // where the rows of this turn begin
 
-	printed  bool            // there was output since the last turn's label, before the next turn
-	between  bool            // output between turns has its label
-	id       string          // of the display whose rows are taken
-	ids      map[string]bool // of displays in rows
-	midFrame bool            // the rest of one drawing of a redrawn line comes next
-	ended    bool            // the end of a worker has been shown
+	hasOutput      bool            // there was output since the last turn's label, before the next turn
+	betweenLabeled bool            // output between turns has its label
+	displayID      string          // of the display whose rows are taken
+	displayIDs     map[string]bool // of displays in rows
+	inRedraw       bool            // the rest of one drawing of a redrawn line comes next
+	exitShown      bool            // the end of a worker has been shown
 }
 
-func (r *renderer) add(e Event) {
-	if e.Unseen() {
+func (r *renderer) addEvent(e Event) {
+	if e.IsUnseen() {
 		return
 	}
 	switch b := e.Body.(type) {
 	case Text:
-		if r.midFrame {
+		if r.inRedraw {
 			_, rest, found := bytes.Cut(b.Data, carriageReturn)
-			r.midFrame = !found
+			r.inRedraw = !found
 			b.Data = rest
 			e.Body = b
 		}
 		if len(b.Data) == 0 {
 			return
 		}
-		r.begin(e)
+		r.beginOutput(e)
 		r.lineStream = b.Stream
-		r.print(e)
-		r.take(textRow)
-		r.printed = true
+		r.printEvent(e)
+		r.takeRows(textRow)
+		r.hasOutput = true
 	case Display:
 		r.addDisplay(e, b)
 	case TurnStarted:
-		r.between = false
+		r.betweenLabeled = false
 		r.closeTurn()
 		switch {
 		case b.Author != "" && b.Author != r.opts.Self:
-			r.label(fmt.Sprintf("turn %d by %s", e.Turn, b.Author)+quoted(string(b.Input)), 0)
-		case r.printed && e.Turn > 0:
-			r.label(fmt.Sprintf("turn %d", e.Turn), 0)
+			r.addLabel(fmt.Sprintf("turn %d by %s", e.Turn, b.Author)+quoteInput(string(b.Input)), 0)
+		case r.hasOutput && e.Turn > 0:
+			r.addLabel(fmt.Sprintf("turn %d", e.Turn), 0)
 		}
-		r.printed = false
+		r.hasOutput = false
 	case TurnEnded:
 		r.endTurn()
 		r.closeLine()
 		r.closeTurn()
 	case Notice:
-		r.label(b.Message, e.Line)
+		r.addLabel(b.Message, e.Line)
 	case Limit:
-		r.label(b.String(), e.Line)
-	case Denied:
-		r.label(b.text(), e.Line)
-	case Granted:
-		r.label(b.text(), e.Line)
+		r.addLabel(b.String(), e.Line)
+	case AccessDenied:
+		r.addLabel(b.noticeText(), e.Line)
+	case AccessGranted:
+		r.addLabel(b.noticeText(), e.Line)
 	case Call:
-		r.label(b.String(), e.Line)
+		r.addLabel(b.String(), e.Line)
 	case Interrupt:
 		if b.Author != "" && b.Author != r.opts.Self {
-			r.label("interrupted by "+b.Author, 0)
+			r.addLabel("interrupted by "+b.Author, 0)
 		}
-	case GenerationStarted:
-		if e.Generation > 1 && !r.ended {
-			r.label("session restarted: state lost", 0)
+	case WorkerStarted:
+		if e.Generation > 1 && !r.exitShown {
+			r.addLabel("session restarted: state lost", 0)
 		}
-	case GenerationEnded:
+	case WorkerExited:
 		r.endTurn()
 		what := "session ended"
 		if e.Generation < r.generation {
 			what = "session restarted"
 		}
-		r.label(deathReport(what, b), e.Line)
-		r.ended = true
+		r.addLabel(exitReport(what, b), e.Line)
+		r.exitShown = true
 		r.closeTurn()
 	case Gap:
 		r.flush()
-		r.label(gapLabel(b), 0)
-		r.number = 0
-	case Elided:
+		r.addLabel(gapLabel(b), 0)
+		r.lineNumber = 0
+	case Omitted:
 		if b.Bytes == 0 {
 			return // old structural events only
 		}
 		r.flush()
-		r.breakHere()
-		r.number = 0
-		r.rows = append(r.rows, row{kind: elidedRow, elided: elision{b.FirstLine, b.LastLine, 0, b.Bytes}})
+		r.breakRow()
+		r.lineNumber = 0
+		r.rows = append(r.rows, renderRow{kind: omittedRow, omitted: omission{b.FirstLine, b.LastLine, 0, b.Bytes}})
 	case InputLine:
-		r.print(e)
-		r.take(textRow)
+		r.printEvent(e)
+		r.takeRows(textRow)
 		switch {
 		case b.Author == "" || b.Author == r.opts.Self:
 		case b.Secret:
-			r.label("a secret typed by "+b.Author, 0)
+			r.addLabel("a secret typed by "+b.Author, 0)
 		default:
-			r.label("typed by "+b.Author+quoted(b.Text), 0)
+			r.addLabel("typed by "+b.Author+quoteInput(b.Text), 0)
 		}
-	case Wait, WaitEnded, Progress:
-		r.print(e)
-		r.take(textRow)
-	case Preparation, Clear, Screen: // of interest while it lasts
+	case InputRequested, InputRequestEnded, Progress:
+		r.printEvent(e)
+		r.takeRows(textRow)
+	case Preparation, OutputCleared, FullScreenChanged: // of interest while it lasts
 	}
 }
 
-// maxQuoted bounds, in characters, the quotation of another author's input.
-const maxQuoted = 200
+// maxQuotedChars bounds, in characters, the quotation of another author's input.
+const maxQuotedChars = 200
 
-// quoted shortens an input for a label: its first line, and how many follow.
-func quoted(input string) string {
+// quoteInput shortens an input for a label: its first line, and how many follow.
+func quoteInput(input string) string {
 	input = strings.TrimRight(input, "\r\n")
 	if input == "" {
 		return ""
 	}
 	line, rest, more := strings.Cut(input, "\n")
-	if runes := []rune(line); len(runes) > maxQuoted {
-		line = string(runes[:maxQuoted]) + "…"
+	if runes := []rune(line); len(runes) > maxQuotedChars {
+		line = string(runes[:maxQuotedChars]) + "…"
 	}
 	if more {
 		line += fmt.Sprintf(" (+%d lines)", strings.Count(rest, "\n")+1)
@@ -257,10 +257,10 @@ var (
 	eraseLine      = "\r\x1b[2K"
 )
 
-// redraws reports whether the elided text was only earlier drawings of a line, such as a
+// isRedrawn reports whether the elided text was only earlier drawings of a line, such as a
 // progress bar, that is drawn again after it. A terminal would no longer show them.
-func (r *renderer) redraws(b Elided, behind []Event) bool {
-	if b.FirstLine == 0 || b.FirstLine != b.LastLine || !r.open() || !r.rewritten {
+func (r *renderer) isRedrawn(b Omitted, behind []Event) bool {
+	if b.FirstLine == 0 || b.FirstLine != b.LastLine || !r.hasOpenLine() || !r.lineRewritten {
 		return false
 	}
 	for _, e := range behind {
@@ -280,123 +280,123 @@ func (r *renderer) redraws(b Elided, behind []Event) bool {
 	return false
 }
 
-// begin prepares for output, and labels output between turns.
-func (r *renderer) begin(e Event) {
-	if e.Between && !r.between {
+// beginOutput prepares for output, and labels output between turns.
+func (r *renderer) beginOutput(e Event) {
+	if e.BetweenTurns && !r.betweenLabeled {
 		since := fmt.Sprintf("turn %d", e.Turn)
 		if e.Turn == 0 {
 			since = "start-up"
 		}
-		r.label("output since "+since+" ended", 0)
+		r.addLabel("output since "+since+" ended", 0)
 	}
-	r.between = e.Between
+	r.betweenLabeled = e.BetweenTurns
 	if e.Line > 0 {
-		r.number = e.Line
+		r.lineNumber = e.Line
 	}
 }
 
-// breakHere finishes the last line if it has text.
-func (r *renderer) breakHere() {
+// breakRow finishes the last line if it has text.
+func (r *renderer) breakRow() {
 	r.breakLine()
-	r.take(textRow)
+	r.takeRows(textRow)
 }
 
-// closeLine is like breakHere, but if nothing follows, the line stays without its
+// closeLine is like breakRow, but if nothing follows, the line stays without its
 // newline.
 func (r *renderer) closeLine() {
-	if !r.open() {
+	if !r.hasOpenLine() {
 		return
 	}
-	r.breakHere()
+	r.breakRow()
 	last := &r.rows[len(r.rows)-1]
-	last.open = last.times == 1
+	last.noNewline = last.repeats == 1
 }
 
-// label adds a bracketed line. number is its line in the output file, 0 if it is not
+// addLabel adds a bracketed line. number is its line in the output file, 0 if it is not
 // there.
-func (r *renderer) label(text string, number int) {
-	if r.open() && number > 0 {
+func (r *renderer) addLabel(text string, number int) {
+	if r.hasOpenLine() && number > 0 {
 		number++
 	}
-	r.breakHere()
-	known := r.number
-	r.number = number
-	r.page.label(text)
-	r.take(labelRow)
+	r.breakRow()
+	known := r.lineNumber
+	r.lineNumber = number
+	r.transcriptPrinter.printLabel(text)
+	r.takeRows(labelRow)
 	if number == 0 {
-		r.number = known
+		r.lineNumber = known
 	}
 }
 
-// take makes rows of the lines that have been finished.
-func (r *renderer) take(kind rowKind) {
+// takeRows makes rows of the lines that have been finished.
+func (r *renderer) takeRows(kind rowKind) {
 	for {
-		n := bytes.IndexByte(r.out[r.taken:], '\n')
+		n := bytes.IndexByte(r.out[r.takenBytes:], '\n')
 		if n < 0 {
 			return
 		}
-		next := row{kind: kind, id: r.id, stream: r.lineStream, from: r.taken, to: r.taken + n, times: 1, number: r.number}
-		r.taken += n + 1
-		if r.number > 0 {
-			r.number++
+		next := renderRow{kind: kind, displayID: r.displayID, stream: r.lineStream, from: r.takenBytes, to: r.takenBytes + n, repeats: 1, lineNumber: r.lineNumber}
+		r.takenBytes += n + 1
+		if r.lineNumber > 0 {
+			r.lineNumber++
 		}
-		if !r.repeats(&next) {
+		if !r.countRepeat(&next) {
 			r.rows = append(r.rows, next)
 		}
 	}
 }
 
-// repeats counts a row that is equal to the last one.
-func (r *renderer) repeats(next *row) bool {
+// countRepeat counts a row that is equal to the last one.
+func (r *renderer) countRepeat(next *renderRow) bool {
 	if next.kind != textRow || len(r.rows) <= r.turnRows {
 		return false
 	}
 	last := &r.rows[len(r.rows)-1]
-	if last.id != next.id || last.kind != textRow || last.stream != next.stream || !bytes.Equal(r.rowText(last), r.rowText(next)) {
+	if last.displayID != next.displayID || last.kind != textRow || last.stream != next.stream || !bytes.Equal(r.rowText(last), r.rowText(next)) {
 		return false
 	}
-	last.times++
+	last.repeats++
 	return true
 }
 
-func (r *renderer) rowText(w *row) []byte { return r.out[w.from:w.to] }
+func (r *renderer) rowText(w *renderRow) []byte { return r.out[w.from:w.to] }
 
 // addDisplay adds a picture or a text, and drops those that it updates.
 func (r *renderer) addDisplay(e Event, d Display) {
-	image, text := d.image(), d.Text()
+	image, text := d.titledImage(), d.Text()
 	if image == nil && text == "" {
 		return
 	}
-	r.begin(e)
-	r.breakHere()
-	if d.Update && r.ids[d.ID] {
+	r.beginOutput(e)
+	r.breakRow()
+	if d.Update && r.displayIDs[d.ID] {
 		before := len(r.rows)
-		r.rows = slices.DeleteFunc(r.rows, func(w row) bool { return w.id == d.ID })
+		r.rows = slices.DeleteFunc(r.rows, func(w renderRow) bool { return w.displayID == d.ID })
 		r.turnRows = max(0, r.turnRows-(before-len(r.rows)))
 	}
 	if d.ID != "" {
-		if r.ids == nil {
-			r.ids = make(map[string]bool)
+		if r.displayIDs == nil {
+			r.displayIDs = make(map[string]bool)
 		}
-		r.ids[d.ID] = true
+		r.displayIDs[d.ID] = true
 	}
-	r.id = d.ID
+	r.displayID = d.ID
 	if image != nil {
-		r.rows = append(r.rows, row{kind: imageRow, id: d.ID, image: image})
-		if r.number > 0 {
-			r.number++ // the file has a label
+		r.rows = append(r.rows, renderRow{kind: imageRow, displayID: d.ID, image: image})
+		if r.lineNumber > 0 {
+			r.lineNumber++ // the file has a label
 		}
 	} else {
 		r.lineStream = Stdout
-		r.paragraph(text)
-		r.take(textRow)
+		r.printParagraph(text)
+		r.takeRows(textRow)
 	}
-	r.id = ""
-	r.printed = true
+	r.displayID = ""
+	r.hasOutput = true
 }
 
-// finish makes a row of the line that is still open.
-func (r *renderer) finish() {
+// finishRows makes a row of the line that is still open.
+func (r *renderer) finishRows() {
 	r.flush()
 	r.closeLine()
 	r.closeTurn()
@@ -414,13 +414,13 @@ func (r *renderer) closeTurn() {
 			runs, last, stream = runs+1, i, w.stream
 		}
 	}
-	if n := len(rows); n > 0 && rows[n-1].open {
+	if n := len(rows); n > 0 && rows[n-1].noNewline {
 		last = n
 	}
 	if runs >= 3 {
 		for i := range rows[:last] {
 			w := &rows[i]
-			w.marked = w.kind == textRow && w.stream == Stderr
+			w.markStderr = w.kind == textRow && w.stream == Stderr
 		}
 	}
 	if r.opts.FoldFrames {
@@ -430,55 +430,55 @@ func (r *renderer) closeTurn() {
 	r.turnRows = len(r.rows)
 }
 
-const stderrMark = "[stderr] "
+const stderrPrefix = "[stderr] "
 
-// minRun is the number of equal lines from which on they are collapsed. Fewer are read
+// minRepeatedLines is the number of equal lines from which on they are collapsed. Fewer are read
 // as quickly, and a reader may want to copy them.
-const minRun = 10
+const minRepeatedLines = 10
 
-// content returns the text of a row without its newline.
-func (r *renderer) content(w *row) string {
-	s := w.cut
+// lineText returns the text of a row without its newline.
+func (r *renderer) lineText(w *renderRow) string {
+	s := w.replacement
 	if s == "" {
 		s = string(r.rowText(w))
 	}
-	if w.marked {
-		s = stderrMark + s
+	if w.markStderr {
+		s = stderrPrefix + s
 	}
 	return s
 }
 
-// chars returns the number of characters in a row.
-func (r *renderer) chars(w *row) int {
+// charCount returns the number of characters in a row.
+func (r *renderer) charCount(w *renderRow) int {
 	switch w.kind {
 	case noteRow:
-		return utf8.RuneCountInString(w.cut) + 1
-	case imageRow, elidedRow:
+		return utf8.RuneCountInString(w.replacement) + 1
+	case imageRow, omittedRow:
 		return 0
 	case textRow, labelRow:
 	}
-	n := utf8.RuneCountInString(w.cut)
-	if w.cut == "" {
+	n := utf8.RuneCountInString(w.replacement)
+	if w.replacement == "" {
 		n = utf8.RuneCount(r.rowText(w))
 	}
-	if w.marked {
-		n += len(stderrMark)
+	if w.markStderr {
+		n += len(stderrPrefix)
 	}
 	n++ // the newline
-	if w.times < minRun {
-		return n * w.times
+	if w.repeats < minRepeatedLines {
+		return n * w.repeats
 	}
-	return n + utf8.RuneCountInString(repeatLine(w.times))
+	return n + utf8.RuneCountInString(repeatLine(w.repeats))
 }
 
 func repeatLine(times int) string { return fmt.Sprintf("… %d times in all\n", times) }
 
-// fit replaces rows by one elision until the text is within the budget.
-func (r *renderer) fit() {
+// fitBudget replaces rows by one elision until the text is within the budget.
+func (r *renderer) fitBudget() {
 	budget := r.opts.MaxChars
 	sum := func() (n int) {
 		for i := range r.rows {
-			n += r.chars(&r.rows[i])
+			n += r.charCount(&r.rows[i])
 		}
 		return n
 	}
@@ -492,26 +492,26 @@ func (r *renderer) fit() {
 	budget -= min(budget/4, 100+len(r.opts.OutputPath)) // for the elision
 	head, used := 0, 0
 	for ; head < len(r.rows); head++ {
-		if used += r.chars(&r.rows[head]); used > budget/3 {
+		if used += r.charCount(&r.rows[head]); used > budget/3 {
 			break
 		}
 	}
 	tail, used := len(r.rows), 0
 	for ; tail > head; tail-- {
-		if used += r.chars(&r.rows[tail-1]); used > budget-budget/3 {
+		if used += r.charCount(&r.rows[tail-1]); used > budget-budget/3 {
 			break
 		}
 	}
-	r.elide(head, tail)
+	r.omitRows(head, tail)
 }
 
-// maxKeptLabels bounds the labels that are kept from elided text.
-const maxKeptLabels = 20
+// maxRetainedLabels bounds the labels that are kept from elided text.
+const maxRetainedLabels = 20
 
-// elide replaces rows by one elidedRow, but keeps pictures and the newest labels.
-func (r *renderer) elide(from, to int) {
-	var e elision
-	var kept []row
+// omitRows replaces rows by one omittedRow, but keeps pictures and the newest labels.
+func (r *renderer) omitRows(from, to int) {
+	var e omission
+	var kept []renderRow
 	labels := 0
 	for i := to - 1; i >= from; i-- {
 		w := r.rows[i]
@@ -520,19 +520,19 @@ func (r *renderer) elide(from, to int) {
 			kept = append(kept, w)
 			continue
 		case labelRow:
-			if labels++; labels <= maxKeptLabels {
+			if labels++; labels <= maxRetainedLabels {
 				kept = append(kept, w)
 				continue
 			}
-		case elidedRow, noteRow:
-			e.extend(w.elided)
+		case omittedRow, noteRow:
+			e.prepend(w.omitted)
 			continue
 		case textRow:
 		}
-		e.extend(w.lines())
+		e.prepend(w.asOmission())
 	}
 	slices.Reverse(kept)
-	middle := append([]row{{kind: elidedRow, elided: e}}, kept...)
+	middle := append([]renderRow{{kind: omittedRow, omitted: e}}, kept...)
 	r.rows = slices.Concat(r.rows[:from], middle, r.rows[to:])
 }
 
@@ -548,17 +548,17 @@ func (r *renderer) cutLongLines(limit int) {
 			continue
 		}
 		where := ""
-		if w.number > 0 && r.opts.OutputPath != "" {
-			where = fmt.Sprintf(" of line %d of %s", w.number, r.opts.OutputPath)
+		if w.lineNumber > 0 && r.opts.OutputPath != "" {
+			where = fmt.Sprintf(" of line %d of %s", w.lineNumber, r.opts.OutputPath)
 		}
 		head := limit / 2
 		tail := len(runes) - (limit - head)
-		w.cut = fmt.Sprintf("%s … %s%s elided … %s", string(runes[:head]), count(tail-head, "character"), where, string(runes[tail:]))
+		w.replacement = fmt.Sprintf("%s … %s%s elided … %s", string(runes[:head]), countNoun(tail-head, "character"), where, string(runes[tail:]))
 	}
 }
 
-// compose writes the rows.
-func (r *renderer) compose() Rendering {
+// composeParts writes the rows.
+func (r *renderer) composeParts() Rendering {
 	var out Rendering
 	var b strings.Builder
 	end := func() {
@@ -570,29 +570,29 @@ func (r *renderer) compose() Rendering {
 	}
 	for i := range r.rows {
 		w := &r.rows[i]
-		out.Elided = out.Elided || w.kind == elidedRow || w.lost || w.kind == textRow && w.cut != ""
+		out.Omitted = out.Omitted || w.kind == omittedRow || w.isLossy || w.kind == textRow && w.replacement != ""
 		switch w.kind {
 		case imageRow:
 			end()
 			out.Parts = append(out.Parts, Part{Image: w.image})
-		case elidedRow:
-			b.WriteString(w.elided.text(r.opts.OutputPath))
+		case omittedRow:
+			b.WriteString(w.omitted.noticeText(r.opts.OutputPath))
 		case noteRow:
-			b.WriteString(w.cut + "\n")
+			b.WriteString(w.replacement + "\n")
 		case textRow, labelRow:
-			s := r.content(w)
-			shown := w.times
-			if shown >= minRun {
+			s := r.lineText(w)
+			shown := w.repeats
+			if shown >= minRepeatedLines {
 				shown = 1
 			}
 			for range shown {
 				b.WriteString(s)
-				if !w.open || i < len(r.rows)-1 {
+				if !w.noNewline || i < len(r.rows)-1 {
 					b.WriteByte('\n')
 				}
 			}
-			if w.times >= minRun {
-				b.WriteString(repeatLine(w.times))
+			if w.repeats >= minRepeatedLines {
+				b.WriteString(repeatLine(w.repeats))
 			}
 		}
 	}
@@ -600,65 +600,65 @@ func (r *renderer) compose() Rendering {
 	return out
 }
 
-// An elision describes text that was left out of a rendering.
-type elision struct {
-	first, last int // lines of the output file; 0 when unknown
-	unnumbered  int // how many lines, when their numbers are unknown; 0 when that is, too
-	bytes       int64
+// An omission describes text that was left out of a rendering.
+type omission struct {
+	firstLine, lastLine int // lines of the output file; 0 when unknown
+	unnumberedLines     int // how many lines, when their numbers are unknown; 0 when that is, too
+	bytes               int64
 }
 
-// lines returns the elision of a row.
-func (w *row) lines() elision {
-	e := elision{bytes: int64((w.to - w.from + 1) * w.times)}
-	if w.number == 0 {
-		e.unnumbered = w.times
+// asOmission returns the elision of a row.
+func (w *renderRow) asOmission() omission {
+	e := omission{bytes: int64((w.to - w.from + 1) * w.repeats)}
+	if w.lineNumber == 0 {
+		e.unnumberedLines = w.repeats
 	} else {
-		e.first, e.last = w.number, w.number+w.times-1
+		e.firstLine, e.lastLine = w.lineNumber, w.lineNumber+w.repeats-1
 	}
 	return e
 }
 
-// extend adds an elision that comes before.
-func (e *elision) extend(b elision) {
+// prepend adds an elision that comes before.
+func (e *omission) prepend(b omission) {
 	switch {
 	case e.bytes == 0:
 		*e = b
 		return
-	case b.first == 0 || e.first == 0:
-		n, before := e.count(), b.count()
-		e.first, e.last, e.unnumbered = 0, 0, 0
+	case b.firstLine == 0 || e.firstLine == 0:
+		n, before := e.lineCount(), b.lineCount()
+		e.firstLine, e.lastLine, e.unnumberedLines = 0, 0, 0
 		if n > 0 && before > 0 {
-			e.unnumbered = n + before
+			e.unnumberedLines = n + before
 		}
 	default:
-		e.first, e.last = min(b.first, e.first), max(b.last, e.last)
+		e.firstLine, e.lastLine = min(b.firstLine, e.firstLine), max(b.lastLine, e.lastLine)
 	}
 	e.bytes += b.bytes
 }
 
-// count returns the number of lines, 0 when unknown.
-func (e *elision) count() int {
-	if e.first == 0 {
-		return e.unnumbered
+// lineCount returns the number of lines, 0 when unknown.
+func (e *omission) lineCount() int {
+	if e.firstLine == 0 {
+		return e.unnumberedLines
 	}
-	return e.last - e.first + 1
+	return e.lastLine - e.firstLine + 1
 }
 
-// text says how much is missing and where it is.
-func (e *elision) text(path string) string {
-	what := ByteCount(e.bytes)
-	if n := e.count(); n > 0 {
-		what = fmt.Sprintf("%s (%s)", count(n, "line"), what)
+// noticeText says how much is missing and where it is.
+func (e *omission) noticeText(path string) string {
+	what := FormatBytes(e.bytes)
+	if n := e.lineCount(); n > 0 {
+		what = fmt.Sprintf("%s (%s)", countNoun(n, "line"), what)
 	}
 	where := ""
 	switch {
 	case path == "":
-	case e.first == 0: // they have not been written yet
+	case e.firstLine == 0: // they have not been written yet
 		where = ": see " + path
-	case e.first == e.last:
-		where = fmt.Sprintf(": line %d of %s", e.first, path)
+	case e.firstLine == e.lastLine:
+		where = fmt.Sprintf(": line %d of %s", e.firstLine, path)
 	default:
-		where = fmt.Sprintf(": lines %d-%d of %s", e.first, e.last, path)
+		where = fmt.Sprintf(": lines %d-%d of %s", e.firstLine, e.lastLine, path)
 	}
 	return fmt.Sprintf("… %s elided%s …\n", what, where)
 }

@@ -37,7 +37,7 @@ func TestRender_Golden(t *testing.T) {
 			if len(a.Files) != 2 || a.Files[0].Name != "events" || a.Files[1].Name != "view" {
 				t.Fatal("want the files events and view")
 			}
-			events, opts := script(t, string(a.Files[0].Data))
+			events, opts := parseScript(t, string(a.Files[0].Data))
 			got := timeline.Render(events, opts).Text()
 			if got != "" && !strings.HasSuffix(got, "\n") {
 				got += "(no newline)\n"
@@ -55,20 +55,20 @@ func TestRender_Golden(t *testing.T) {
 	}
 }
 
-// script makes events of lines: a word and quoted strings or numbers.
-func script(t *testing.T, s string) (events []timeline.Event, opts *timeline.RenderOptions) {
+// parseScript makes events of lines: a word and quoted strings or numbers.
+func parseScript(t *testing.T, s string) (events []timeline.Event, opts *timeline.RenderOptions) {
 	t.Helper()
 	opts = &timeline.RenderOptions{}
 	var turn, generation, silent uint64 = 0, 1, 1 << 63
 	between := false
 	add := func(b timeline.Body) {
 		events = append(events, timeline.Event{
-			Seq: timeline.Seq(len(events) + 1), Generation: generation, Turn: turn, Between: between, Silent: turn == silent && !between, Body: b,
+			Seq: timeline.Seq(len(events) + 1), Generation: generation, Turn: turn, BetweenTurns: between, Silent: turn == silent && !between, Body: b,
 		})
 	}
 	lines := bufio.NewScanner(strings.NewReader(s))
 	for lines.Scan() {
-		word, args := words(t, lines.Text())
+		word, args := splitScriptLine(t, lines.Text())
 		arg := func(i int) string {
 			if i < len(args) {
 				return args[i]
@@ -110,15 +110,15 @@ func script(t *testing.T, s string) (events []timeline.Event, opts *timeline.Ren
 		case "line": // of the output file: where the last event begins
 			events[len(events)-1].Line = number(0)
 		case "wait":
-			add(timeline.Wait{Prompt: arg(0), Kind: "line"})
+			add(timeline.InputRequested{Prompt: arg(0), Kind: "line"})
 		case "input":
 			add(timeline.InputLine{Prompt: arg(0), Text: arg(1), Author: arg(2)})
 		case "secret":
 			add(timeline.InputLine{Prompt: arg(0), Secret: true, Author: arg(1)})
 		case "image": // "title" "source"
-			add(timeline.NewPicture("image/png", picture(), arg(1), arg(0)))
+			add(timeline.NewImageDisplay("image/png", newPNG(), arg(1), arg(0)))
 		case "redraw":
-			d := timeline.NewPicture("image/png", picture(), arg(1), arg(0))
+			d := timeline.NewImageDisplay("image/png", newPNG(), arg(1), arg(0))
 			d.Update = true
 			add(d)
 		case "display", "update", "value": // "id" and pairs of "type" "data"
@@ -128,7 +128,7 @@ func script(t *testing.T, s string) (events []timeline.Event, opts *timeline.Ren
 			}
 			add(d)
 		case "clear":
-			add(timeline.Clear{})
+			add(timeline.OutputCleared{})
 		case "silent": // the turn that comes next
 			silent = turn + 1
 		case "notice":
@@ -137,17 +137,17 @@ func script(t *testing.T, s string) (events []timeline.Event, opts *timeline.Ren
 			add(timeline.Interrupt{Level: 1, Author: arg(0)})
 		case "start":
 			generation++
-			add(timeline.GenerationStarted{Worker: "python"})
+			add(timeline.WorkerStarted{Worker: "python"})
 		case "died": // "reason" "last line" peak
-			b := timeline.GenerationEnded{Reason: arg(0), LastLine: arg(1)}
+			b := timeline.WorkerExited{Reason: arg(0), LastLine: arg(1)}
 			if len(args) > 2 {
-				b.PeakRSS = int64(number(2))
+				b.PeakRSSBytes = int64(number(2))
 			}
 			add(b)
 		case "gap":
 			add(timeline.Gap{From: 1, To: 5, Bytes: int64(number(0))})
 		case "elided": // first last bytes
-			add(timeline.Elided{FirstLine: number(0), LastLine: number(1), Bytes: int64(number(2))})
+			add(timeline.Omitted{FirstLine: number(0), LastLine: number(1), Bytes: int64(number(2))})
 		default:
 			t.Fatalf("%q: no such word", lines.Text())
 		}
@@ -155,8 +155,8 @@ func script(t *testing.T, s string) (events []timeline.Event, opts *timeline.Ren
 	return events, opts
 }
 
-// words splits a line of a script; arguments may be quoted as in Go.
-func words(t *testing.T, line string) (word string, args []string) {
+// splitScriptLine splits a line of a script; arguments may be quoted as in Go.
+func splitScriptLine(t *testing.T, line string) (word string, args []string) {
 	word, rest, _ := strings.Cut(line, " ")
 	for rest = strings.TrimSpace(rest); rest != ""; rest = strings.TrimSpace(rest) {
 		quoted, err := strconv.QuotedPrefix(rest)
@@ -175,8 +175,8 @@ func words(t *testing.T, line string) (word string, args []string) {
 	return word, args
 }
 
-// picture returns a PNG of 3 x 2 pixels.
-func picture() []byte {
+// newPNG returns a PNG of 3 x 2 pixels.
+func newPNG() []byte {
 	var b bytes.Buffer
 	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, 3, 2))); err != nil {
 		panic(err)
@@ -185,12 +185,12 @@ func picture() []byte {
 }
 
 func TestRender_TextIsOnePartAndPicturesAreWhole(t *testing.T) {
-	events, opts := script(t, "turn\nout a\\n\nout b\nimage fig\nout c")
+	events, opts := parseScript(t, "turn\nout a\\n\nout b\nimage fig\nout c")
 	got := timeline.Render(events, opts)
-	if len(got.Parts) != 3 || got.Parts[1].Image == nil || !bytes.Equal(got.Parts[1].Image.Data, picture()) {
+	if len(got.Parts) != 3 || got.Parts[1].Image == nil || !bytes.Equal(got.Parts[1].Image.Data, newPNG()) {
 		t.Fatalf("got %+v", got.Parts)
 	}
-	if got.Parts[0].Text != "a\\nb\n" || got.Parts[2].Text != "c" || got.Elided {
+	if got.Parts[0].Text != "a\\nb\n" || got.Parts[2].Text != "c" || got.Omitted {
 		t.Errorf("got %+v", got.Parts)
 	}
 	if want := utf8.RuneCountInString(got.Parts[0].Text + got.Parts[2].Text); got.Chars != want {
@@ -209,12 +209,12 @@ func TestRender_StaysWithinItsBudgetAndShowsTheEnd(t *testing.T) {
 		for _, most := range []int{1000, 20_000} {
 			var events []timeline.Event
 			for i := range 3_000_000 / (width + 7) {
-				events = append(events, text(fmt.Appendf(nil, "%06d%s\n", i, strings.Repeat("é", width/2))))
+				events = append(events, textEvent(fmt.Appendf(nil, "%06d%s\n", i, strings.Repeat("é", width/2))))
 			}
-			events = append(events, text([]byte("ValueError: the end\n")))
+			events = append(events, textEvent([]byte("ValueError: the end\n")))
 			got := timeline.Render(events, &timeline.RenderOptions{MaxChars: most})
-			if got.Chars > most || got.Chars < most/2 && width < 100 || !got.Elided {
-				t.Errorf("width %d: got %d characters of %d, elided %v", width, got.Chars, most, got.Elided)
+			if got.Chars > most || got.Chars < most/2 && width < 100 || !got.Omitted {
+				t.Errorf("width %d: got %d characters of %d, elided %v", width, got.Chars, most, got.Omitted)
 			}
 			if s := got.Text(); !strings.HasPrefix(s, "000000") || !strings.HasSuffix(s, "ValueError: the end\n") || strings.Count(s, "elided …\n") > 1 {
 				t.Errorf("width %d: got %.100q … %.100q", width, s, s[max(0, len(s)-100):])
@@ -299,7 +299,7 @@ func TestRender_OfManyUpdatesTheLastIsLeft(t *testing.T) {
 	for i := range 10_000 {
 		events = append(events, show("bar", fmt.Sprintf("%d of 10000", i+1), true))
 	}
-	events = append(events, timeline.Event{Turn: 1, Body: timeline.Clear{Wait: true}})
+	events = append(events, timeline.Event{Turn: 1, Body: timeline.OutputCleared{Wait: true}})
 	if got := timeline.Render(events, nil).Text(); got != "of an id that never was\n10000 of 10000\n" {
 		t.Errorf("got %.200q", got)
 	}

@@ -28,28 +28,28 @@ type Pattern struct {
 const (
 	maxPatternBytes = 1000
 
-	// maxProgram bounds a compiled expression, in instructions: a line of 64 KiB then takes no
+	// maxRegexpInstructions bounds a compiled expression, in instructions: a line of 64 KiB then takes no
 	// more than about a second, which is rare.
-	maxProgram = 1000
+	maxRegexpInstructions = 1000
 
 	maxMatchBytes = 500
 )
 
-// Literal is a pattern that finds text, in upper or lower case.
-func Literal(text string) (Pattern, error) {
+// LiteralPattern is a pattern that finds text, in upper or lower case.
+func LiteralPattern(text string) (Pattern, error) {
 	switch {
 	case text == "":
 		return Pattern{}, errors.New("there is nothing to look for")
 	case strings.ContainsAny(text, "\r\n"):
 		return Pattern{}, errors.New("a line has no newline in it: look for one line")
 	}
-	return Pattern{text: bytes.ToLower([]byte(text))}, tooLong(text)
+	return Pattern{text: bytes.ToLower([]byte(text))}, checkPatternLength(text)
 }
 
-// Expression is a pattern that finds a regular expression of package regexp, which takes time in
+// RegexpPattern is a pattern that finds a regular expression of package regexp, which takes time in
 // proportion to the text.
-func Expression(expr string) (Pattern, error) {
-	if err := tooLong(expr); err != nil {
+func RegexpPattern(expr string) (Pattern, error) {
+	if err := checkPatternLength(expr); err != nil {
 		return Pattern{}, err
 	}
 	re, err := regexp.Compile(expr)
@@ -60,21 +60,21 @@ func Expression(expr string) (Pattern, error) {
 	if err != nil {
 		return Pattern{}, err
 	}
-	if p, err := syntax.Compile(parsed.Simplify()); err != nil || len(p.Inst) > maxProgram {
+	if p, err := syntax.Compile(parsed.Simplify()); err != nil || len(p.Inst) > maxRegexpInstructions {
 		return Pattern{}, errors.New("the expression is too large: it repeats too much")
 	}
 	return Pattern{re: re}, nil
 }
 
-func tooLong(text string) error {
+func checkPatternLength(text string) error {
 	if len(text) > maxPatternBytes {
 		return fmt.Errorf("it has %d bytes: use %d at most", len(text), maxPatternBytes)
 	}
 	return nil
 }
 
-// find returns where a line has the pattern; nil if it has not.
-func (p Pattern) find(line []byte) []int {
+// findIndex returns where a line has the pattern; nil if it has not.
+func (p Pattern) findIndex(line []byte) []int {
 	if p.re != nil {
 		return p.re.FindIndex(line)
 	}
@@ -89,18 +89,18 @@ func (p Pattern) find(line []byte) []int {
 // A Cursor says where a search goes on: behind the first lines from an event on. The zero Cursor
 // is the beginning.
 type Cursor struct {
-	Seq   Seq
-	Lines int
-	Asked bool // something waited for input then
+	Seq         Seq
+	Lines       int
+	AwaitsInput bool // something waited for input then
 }
 
 const (
-	// searchBytes is about the most text that one search goes through. Each event counts 64
+	// maxSearchBytes is about the most text that one search goes through. Each event counts 64
 	// bytes more, data of displays an eighth.
-	searchBytes = 8 << 20
+	maxSearchBytes = 8 << 20
 
-	// searchTime is after how long a search stops, at the end of an event.
-	searchTime = 200 * time.Millisecond
+	// searchTimeout is after how long a search stops, at the end of an event.
+	searchTimeout = 200 * time.Millisecond
 )
 
 // Search finds lines of the rendered output, as the output file has it, of inputs, and of
@@ -108,96 +108,96 @@ const (
 // and stops after limit matches. over means that it has come to the end; else next is where to
 // go on. A line that is longer than that is searched in parts. Secrets are not found.
 func (l *Log) Search(p Pattern, from Cursor, limit int) (found []Match, next Cursor, over bool) {
-	return l.search(search{pattern: p, limit: limit, left: searchBytes, until: time.Now().Add(searchTime)}, from)
+	return l.runSearch(lineSearch{pattern: p, limit: limit, bytesLeft: maxSearchBytes, deadline: time.Now().Add(searchTimeout)}, from)
 }
 
-func (l *Log) search(s search, from Cursor) (found []Match, next Cursor, over bool) {
-	l.peek()
-	l.sync(lineNumbersStall) // for the numbers of lines
-	s.skip, s.secrets, s.page.asked = from.Lines, l.knownSecrets(), from.Asked
+func (l *Log) runSearch(s lineSearch, from Cursor) (found []Match, next Cursor, over bool) {
+	l.appendPending()
+	l.syncWithin(lineNumberTimeout) // for the numbers of lines
+	s.skipLines, s.secrets, s.transcript.awaitsInput = from.Lines, l.knownSecrets(), from.AwaitsInput
 	start := max(from.Seq, 1)
 	for after := start - 1; ; {
-		v := l.view(after, followBatch)
-		if v.empty() {
-			return s.found, s.cursor(after + 1), s.finish()
+		v := l.takeSnapshot(after, maxFollowBatch)
+		if v.isEmpty() {
+			return s.matches, s.nextCursor(after + 1), s.searchRest()
 		}
-		for e := range v.walk(after + 1) {
+		for e := range v.entriesFrom(after + 1) {
 			after = e.Seq
-			if s.add(e.Event) && (s.skip > 0 || s.left > 0 && time.Now().Before(s.until)) {
+			if s.addEvent(e.Event) && (s.skipLines > 0 || s.bytesLeft > 0 && time.Now().Before(s.deadline)) {
 				continue
 			}
-			next := s.cursor(after + 1)
+			next := s.nextCursor(after + 1)
 			if next.Seq <= start && next.Lines <= from.Lines { // there was nothing but one line
-				next = Cursor{Seq: after + 1, Asked: s.page.asked}
+				next = Cursor{Seq: after + 1, AwaitsInput: s.transcript.awaitsInput}
 			}
-			return s.found, next, false
+			return s.matches, next, false
 		}
 	}
 }
 
 // knownSecrets returns the secrets so far.
-func (l *Log) knownSecrets() secrets {
+func (l *Log) knownSecrets() secretSet {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.veil == nil {
-		return secrets{}
+	if l.redactor == nil {
+		return secretSet{}
 	}
-	return l.veil.secrets
+	return l.redactor.secretSet
 }
 
-// A search is a Search under way.
-type search struct {
-	pattern Pattern
-	limit   int
-	secrets secrets
-	skip    int   // lines that an earlier search has seen
-	left    int64 // of searchBytes
-	until   time.Time
+// A lineSearch is a Search under way.
+type lineSearch struct {
+	pattern   Pattern
+	limit     int
+	secrets   secretSet
+	skipLines int   // lines that an earlier search has seen
+	bytesLeft int64 // of maxSearchBytes
+	deadline  time.Time
 
-	found   []Match
-	page    page
-	origin  Cursor // where the page begins: at the event of its unfinished line
-	turn    uint64 // of that event
-	stopped bool   // in the middle of an event
+	matches        []Match
+	transcript     transcriptPrinter
+	origin         Cursor // where the page begins: at the event of its unfinished line
+	turn           uint64 // of that event
+	stoppedInEvent bool   // in the middle of an event
 }
 
-// add searches the lines that end with an event, and reports whether there may be more.
-func (s *search) add(e Event) bool {
-	s.left -= 64 + searchCost(e.Body)
-	if e.Unseen() {
+// addEvent searches the lines that end with an event, and reports whether there may be more.
+func (s *lineSearch) addEvent(e Event) bool {
+	s.bytesLeft -= 64 + searchCost(e.Body)
+	if e.IsUnseen() {
 		return true
 	}
 	first := Match{Seq: s.origin.Seq, Turn: s.turn, Line: e.Line}
-	asked := s.page.asked
-	if !s.page.unfinished() {
-		s.origin, s.turn = Cursor{Seq: e.Seq, Asked: asked}, e.Turn
+	asked := s.transcript.awaitsInput
+	if !s.transcript.isUnfinished() {
+		s.origin, s.turn = Cursor{Seq: e.Seq, AwaitsInput: asked}, e.Turn
 	}
-	if !s.page.open() {
+	if !s.transcript.hasOpenLine() {
 		first.Seq, first.Turn = e.Seq, e.Turn
 	}
 	_, isText := e.Body.(Text)
-	broken := !isText && s.page.open() // not its own: a line that it ends would be missing from here
-	s.page.print(e)
+	broken := !isText && s.transcript.hasOpenLine() // not its own: a line that it ends would be missing from here
+	s.transcript.printEvent(e)
 	lines := 0
 	at := first
 	for {
-		line, rest, ended := bytes.Cut(s.page.out, newline)
+		line, rest, ended := bytes.Cut(s.transcript.out, newline)
 		if !ended {
 			break
 		}
-		if !s.line(at, line) {
+		if !s.searchLine(at, line) {
 			return false
 		}
-		s.page.out = rest
+		s.transcript.out = rest
 		lines++
 		if at = (Match{Seq: e.Seq, Turn: e.Turn}); e.Line > 0 {
 			at.Line = e.Line + lines
 		}
 	}
-	s.page.out = append([]byte(nil), s.page.out...)
+	s.transcript.out = append([]byte(nil), s.transcript.out...)
 	inputs := 0
 	for line := range bytes.Lines(inputOf(e.Body)) {
-		if !s.line(Match{Seq: e.Seq, Turn: e.Turn, Input: true}, bytes.TrimRight(line, "\r\n")) {
+		if !s.searchLine(Match{Seq: e.Seq, Turn: e.Turn, Input: true}, bytes.TrimRight(line, "\r\n")) {
 			return false
 		}
 		inputs++
@@ -224,64 +224,64 @@ func inputOf(body Body) []byte {
 
 func searchCost(body Body) int64 {
 	if d, ok := body.(Display); ok {
-		return d.Bytes() / 8
+		return d.TotalBytes() / 8
 	}
 	return payloadBytes(body)
 }
 
-// line searches one line, and reports whether there may be more.
-func (s *search) line(at Match, line []byte) bool {
+// searchLine searches one line, and reports whether there may be more.
+func (s *lineSearch) searchLine(at Match, line []byte) bool {
 	s.origin.Lines++
-	if s.skip > 0 {
-		s.skip--
+	if s.skipLines > 0 {
+		s.skipLines--
 		return true
 	}
-	where := s.pattern.find(line)
+	where := s.pattern.findIndex(line)
 	if where == nil {
 		return true
 	}
-	if hidden := s.secrets.hide(string(line)); hidden != string(line) {
+	if hidden := s.secrets.redact(string(line)); hidden != string(line) {
 		line = []byte(hidden)
-		if where = s.pattern.find(line); where == nil {
+		if where = s.pattern.findIndex(line); where == nil {
 			return true
 		}
 	}
-	at.Text = around(line, where)
-	s.found = append(s.found, at)
-	s.stopped = len(s.found) == s.limit
-	return !s.stopped
+	at.Text = excerpt(line, where)
+	s.matches = append(s.matches, at)
+	s.stoppedInEvent = len(s.matches) == s.limit
+	return !s.stoppedInEvent
 }
 
-// cursor returns where to go on if the events before seq were searched.
-func (s *search) cursor(seq Seq) Cursor {
-	if s.stopped || s.page.unfinished() {
+// nextCursor returns where to go on if the events before seq were searched.
+func (s *lineSearch) nextCursor(seq Seq) Cursor {
+	if s.stoppedInEvent || s.transcript.isUnfinished() {
 		return s.origin
 	}
-	return Cursor{Seq: seq, Asked: s.page.asked}
+	return Cursor{Seq: seq, AwaitsInput: s.transcript.awaitsInput}
 }
 
-// finish searches the last line, which has not ended, and reports whether all was searched.
-func (s *search) finish() bool {
-	if s.page.unfinished() {
-		s.page.endTurn()
-		s.page.breakLine()
-		s.line(Match{Seq: s.origin.Seq, Turn: s.turn}, bytes.TrimRight(s.page.out, "\n"))
+// searchRest searches the last line, which has not ended, and reports whether all was searched.
+func (s *lineSearch) searchRest() bool {
+	if s.transcript.isUnfinished() {
+		s.transcript.endTurn()
+		s.transcript.breakLine()
+		s.searchLine(Match{Seq: s.origin.Seq, Turn: s.turn}, bytes.TrimRight(s.transcript.out, "\n"))
 	}
 	return true
 }
 
-// unfinished reports whether the page has a line, a character or a sequence that has not ended.
-func (p *page) unfinished() bool {
+// isUnfinished reports whether the page has a line, a character or a sequence that has not ended.
+func (p *transcriptPrinter) isUnfinished() bool {
 	for _, d := range p.streams {
-		if d.state != ground || d.held > 0 {
+		if d.state != stateText || d.runeBytes > 0 {
 			return true
 		}
 	}
-	return p.open() || len(p.out) > 0
+	return p.hasOpenLine() || len(p.out) > 0
 }
 
-// around returns at most maxMatchBytes of a line, with what was found.
-func around(line []byte, where []int) string {
+// excerpt returns at most maxMatchBytes of a line, with what was found.
+func excerpt(line []byte, where []int) string {
 	if len(line) <= maxMatchBytes {
 		return strings.ToValidUTF8(string(line), "�")
 	}

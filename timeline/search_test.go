@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// scribble appends events with lines that end in other events, are written over, or never end.
-func scribble(l *Log, r *rand.Rand, n int) {
+// appendRandomText appends events with lines that end in other events, are written over, or never end.
+func appendRandomText(l *Log, r *rand.Rand, n int) {
 	words := []string{"apple", "pear\n", "fig ", "\n", "\r", "\x1b[31m", "APPLE pie\n", "語", "plum\nquince", "\b\b"}
 	turn := uint64(1)
 	for range n {
@@ -27,7 +27,7 @@ func scribble(l *Log, r *rand.Rand, n int) {
 		case 2:
 			e.Body = Notice{Message: "an apple is noticed"}
 		case 3:
-			e.Body = Wait{Prompt: "apple? ", Kind: WaitLine}
+			e.Body = InputRequested{Prompt: "apple? ", Kind: InputKindLine}
 		case 4:
 			e.Body = InputLine{Prompt: "apple? ", Text: "my apple"}
 		case 5:
@@ -46,7 +46,7 @@ func scribble(l *Log, r *rand.Rand, n int) {
 	}
 }
 
-func mustFind(t *testing.T, p Pattern, err error) Pattern {
+func mustPattern(t *testing.T, p Pattern, err error) Pattern {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -65,11 +65,11 @@ func checkSearch(t *testing.T, seed uint64) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	scribble(l, r, 600)
-	p, err := Literal("Apple")
-	p = mustFind(t, p, err)
+	appendRandomText(l, r, 600)
+	p, err := LiteralPattern("Apple")
+	p = mustPattern(t, p, err)
 	late := time.Now().Add(time.Hour)
-	want, _, over := l.search(search{pattern: p, limit: 1e6, left: 1 << 40, until: late}, Cursor{})
+	want, _, over := l.runSearch(lineSearch{pattern: p, limit: 1e6, bytesLeft: 1 << 40, deadline: late}, Cursor{})
 	if !over || len(want) == 0 {
 		t.Fatalf("got %d matches, over: %v", len(want), over)
 	}
@@ -81,7 +81,7 @@ func checkSearch(t *testing.T, seed uint64) {
 				t.Fatalf("seed %d: the search does not end: at %+v", seed, at)
 			}
 			// One call goes through more than any line here has, so that none is searched in parts.
-			found, next, over := l.search(search{pattern: p, limit: 1 + r.IntN(5), left: 10_000 + r.Int64N(20_000), until: late}, at)
+			found, next, over := l.runSearch(lineSearch{pattern: p, limit: 1 + r.IntN(5), bytesLeft: 10_000 + r.Int64N(20_000), deadline: late}, at)
 			got = append(got, found...)
 			if over {
 				break
@@ -135,8 +135,8 @@ func TestSearch_IsBoundedAndGoesOn(t *testing.T) {
 		l.Append(Event{Turn: 1, Body: Text{Data: bytes.Repeat(line, 32)}})
 	}
 	l.Append(Event{Turn: 1, Body: Text{Data: []byte("needle")}})
-	p, err := Literal("NEEDLE")
-	p = mustFind(t, p, err)
+	p, err := LiteralPattern("NEEDLE")
+	p = mustPattern(t, p, err)
 	calls, at := 0, Cursor{}
 	for {
 		calls++
@@ -165,11 +165,11 @@ func TestSearch_ALineThatNeverEndsEndsTheSearchAllTheSame(t *testing.T) {
 	for i := range 3000 {
 		l.Append(Event{Turn: 1, Body: Text{Data: fmt.Appendf(nil, "\r%d %%%s", i, strings.Repeat(" ", 100))}})
 	}
-	p, err := Expression(`\d+ %`)
-	p = mustFind(t, p, err)
+	p, err := RegexpPattern(`\d+ %`)
+	p = mustPattern(t, p, err)
 	at := Cursor{}
 	for range 10_000 {
-		_, next, over := l.search(search{pattern: p, limit: 10, left: 500, until: time.Now().Add(time.Hour)}, at)
+		_, next, over := l.runSearch(lineSearch{pattern: p, limit: 10, bytesLeft: 500, deadline: time.Now().Add(time.Hour)}, at)
 		if over {
 			return
 		}
@@ -186,18 +186,18 @@ func TestSearch_FindsNoSecretNorWhereOneIs(t *testing.T) {
 	l.Append(Event{Turn: 1, Body: TurnStarted{Input: []byte("login('correct horse')")}})
 	l.Append(Event{Turn: 1, Body: Text{Data: []byte("with correct horse\n")}})
 	l.Append(Event{Turn: 1, Body: InputLine{Secret: true, Text: "correct horse"}})
-	if err := l.Hide("correct horse"); err != nil {
+	if err := l.AddSecret("correct horse"); err != nil {
 		t.Fatal(err)
 	}
 	l.Append(Event{Turn: 1, Body: Text{Data: []byte("again correct horse\n")}})
 	for _, text := range []string{"correct horse", "rect ho"} {
-		p, err := Literal(text)
-		if found, _, _ := l.Search(mustFind(t, p, err), Cursor{}, 10); len(found) > 0 {
+		p, err := LiteralPattern(text)
+		if found, _, _ := l.Search(mustPattern(t, p, err), Cursor{}, 10); len(found) > 0 {
 			t.Errorf("%s: got %+v", text, found)
 		}
 	}
-	p, err := Expression(`^(with|again|login)`)
-	found, _, _ := l.Search(mustFind(t, p, err), Cursor{}, 10)
+	p, err := RegexpPattern(`^(with|again|login)`)
+	found, _, _ := l.Search(mustPattern(t, p, err), Cursor{}, 10)
 	if len(found) != 3 || !found[0].Input {
 		t.Fatalf("got %+v", found)
 	}
@@ -215,12 +215,12 @@ func TestSearch_FindsNoSecretNorWhereOneIs(t *testing.T) {
 
 func TestSearch_RefusesPatternsThatAreTooMuch(t *testing.T) {
 	for _, expr := range []string{"(", strings.Repeat("a", 1001), "(.{1000}|.{1000})", `\1`} {
-		if _, err := Expression(expr); err == nil {
+		if _, err := RegexpPattern(expr); err == nil {
 			t.Errorf("%.20q is taken", expr)
 		}
 	}
 	for _, text := range []string{"", "a\nb", strings.Repeat("a", 1001)} {
-		if _, err := Literal(text); err == nil {
+		if _, err := LiteralPattern(text); err == nil {
 			t.Errorf("%.20q is taken", text)
 		}
 	}
@@ -230,11 +230,11 @@ func TestSearch_RefusesPatternsThatAreTooMuch(t *testing.T) {
 	}
 	l.Append(Event{Turn: 1, Body: Text{Data: []byte(strings.Repeat("ab", 4000) + "Ⱥ needle" + strings.Repeat("c", 4000) + "\n")}})
 	for _, p := range []func() (Pattern, error){
-		func() (Pattern, error) { return Literal("NEEDLE") },
-		func() (Pattern, error) { return Expression("n.+?e") },
+		func() (Pattern, error) { return LiteralPattern("NEEDLE") },
+		func() (Pattern, error) { return RegexpPattern("n.+?e") },
 	} {
 		pattern, err := p()
-		found, _, over := l.Search(mustFind(t, pattern, err), Cursor{}, 10)
+		found, _, over := l.Search(mustPattern(t, pattern, err), Cursor{}, 10)
 		if len(found) != 1 || !over || !strings.Contains(found[0].Text, "needle") || len(found[0].Text) > maxMatchBytes+10 {
 			t.Errorf("got %+v", found)
 		}

@@ -19,10 +19,10 @@ const (
 	// such as a PIN, also occurs in much unrelated text.
 	minSecretBytes = 6
 
-	// maxSecretBytes bounds one line of a secret, and allSecretBytes all lines in a
+	// maxSecretBytes bounds one line of a secret, and maxTotalSecretBytes all lines in a
 	// log. Their forms take up to 25 times as much memory.
-	maxSecretBytes = 4 << 10
-	allSecretBytes = 16 << 10
+	maxSecretBytes      = 4 << 10
+	maxTotalSecretBytes = 16 << 10
 
 	// secretMark replaces a secret.
 	secretMark = "[secret]"
@@ -31,19 +31,19 @@ const (
 // Errors of Hide.
 var (
 	errShortSecret = fmt.Errorf("it has fewer than %d bytes, which other text may have too", minSecretBytes)
-	errLongSecret  = fmt.Errorf("it has a line of more than %s", ByteCount(maxSecretBytes))
+	errLongSecret  = fmt.Errorf("it has a line of more than %s", FormatBytes(maxSecretBytes))
 	errManySecrets = errors.New("this session has too many secrets")
 )
 
-// secrets are the texts that a log never shows, in the forms in which they usually
+// secretSet are the texts that a log never shows, in the forms in which they usually
 // reappear. No form contains a newline, so each is within one line.
-type secrets struct {
+type secretSet struct {
 	forms [][]byte
 	bytes int // of the lines of all secrets
 }
 
-// add adds a secret, line by line. The error names the part that is not hidden.
-func (s *secrets) add(secret string) error {
+// addSecret adds a secret, line by line. The error names the part that is not hidden.
+func (s *secretSet) addSecret(secret string) error {
 	var err error
 	hidden := false
 	for line := range strings.FieldsFuncSeq(secret, func(r rune) bool { return r == '\n' || r == '\r' }) {
@@ -58,11 +58,11 @@ func (s *secrets) add(secret string) error {
 			err = errLongSecret
 		case slices.ContainsFunc(s.forms, func(f []byte) bool { return string(f) == line }):
 			hidden = true
-		case s.bytes+len(line) > allSecretBytes:
+		case s.bytes+len(line) > maxTotalSecretBytes:
 			err = errManySecrets
 		default:
 			s.bytes += len(line)
-			for _, form := range formsOf(line) {
+			for _, form := range secretForms(line) {
 				if len(form) >= minSecretBytes && !slices.ContainsFunc(s.forms, func(f []byte) bool { return string(f) == form }) {
 					s.forms = append(s.forms, []byte(form))
 				}
@@ -76,20 +76,20 @@ func (s *secrets) add(secret string) error {
 	return err
 }
 
-// formsOf returns the ways in which runtimes and libraries write a text.
-func formsOf(s string) []string {
+// secretForms returns the ways in which runtimes and libraries write a text.
+func secretForms(s string) []string {
 	forms := []string{s, html.EscapeString(s), strings.ReplaceAll(s, `'`, `\'`), strings.ReplaceAll(s, `"`, `\"`)}
 	// In quotes. Each language uses some of these escapes.
 	backslashes := strings.ReplaceAll(s, `\`, `\\`)
 	forms = append(forms, backslashes, strings.ReplaceAll(backslashes, `'`, `\'`), strings.ReplaceAll(backslashes, `"`, `\"`))
-	for _, q := range []string{strconv.Quote(s), strconv.QuoteToASCII(s), inJSON(s)} {
+	for _, q := range []string{strconv.Quote(s), strconv.QuoteToASCII(s), jsonForm(s)} {
 		q = q[1 : len(q)-1]
 		forms = append(forms, q, strings.ReplaceAll(q, `\"`, `"`), strings.ReplaceAll(strings.ReplaceAll(q, `\"`, `"`), `'`, `\'`))
 	}
 	if forWeb, err := json.Marshal(s); err == nil { // with the escapes for HTML
 		forms = append(forms, string(forWeb[1:len(forWeb)-1]))
 	}
-	forms = append(forms, asciiJSON(s), strings.ReplaceAll(asciiJSON(s), `/`, `\/`), asBytes(s), strings.ReplaceAll(asBytes(s), `'`, `\'`), asOctal(s))
+	forms = append(forms, asciiJSONForm(s), strings.ReplaceAll(asciiJSONForm(s), `/`, `\/`), hexEscapeForm(s), strings.ReplaceAll(hexEscapeForm(s), `'`, `\'`), octalEscapeForm(s))
 	for _, u := range []string{url.QueryEscape(s), url.PathEscape(s), strings.ReplaceAll(url.QueryEscape(s), "+", "%20")} {
 		forms = append(forms, u, lowerHex(u), strings.ReplaceAll(u, "%2F", "/"))
 	}
@@ -105,8 +105,8 @@ func formsOf(s string) []string {
 	return forms
 }
 
-// inJSON returns s in JSON, in quotes, with only the necessary escapes.
-func inJSON(s string) string {
+// jsonForm returns s in JSON, in quotes, with only the necessary escapes.
+func jsonForm(s string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -114,9 +114,9 @@ func inJSON(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// asciiJSON returns s in JSON of ASCII, without quotes.
-func asciiJSON(s string) string {
-	q := inJSON(s)
+// asciiJSONForm returns s in JSON of ASCII, without quotes.
+func asciiJSONForm(s string) string {
+	q := jsonForm(s)
 	var b []byte
 	for _, r := range q[1 : len(q)-1] {
 		switch {
@@ -132,17 +132,17 @@ func asciiJSON(s string) string {
 	return string(b)
 }
 
-// asBytes returns s as languages write strings of bytes: \xc3\xa9.
-func asBytes(s string) string {
-	return eachByte(s, `\x%02x`)
+// hexEscapeForm returns s as languages write strings of bytes: \xc3\xa9.
+func hexEscapeForm(s string) string {
+	return escapeBytes(s, `\x%02x`)
 }
 
-// asOctal returns s as C programs write bytes: \303\251.
-func asOctal(s string) string {
-	return eachByte(s, `\%03o`)
+// octalEscapeForm returns s as C programs write bytes: \303\251.
+func octalEscapeForm(s string) string {
+	return escapeBytes(s, `\%03o`)
 }
 
-func eachByte(s, format string) string {
+func escapeBytes(s, format string) string {
 	var b []byte
 	for _, c := range []byte(s) {
 		switch {
@@ -171,12 +171,12 @@ func lowerHex(s string) string {
 	return string(b)
 }
 
-// A span is a part of a text.
-type span struct{ from, to int }
+// A textSpan is a part of a text.
+type textSpan struct{ from, to int }
 
-// find returns the spans of secrets in b, in order. Overlapping ones are merged.
-func (s *secrets) find(b []byte) []span {
-	var all []span
+// findSpans returns the spans of secrets in b, in order. Overlapping ones are merged.
+func (s *secretSet) findSpans(b []byte) []textSpan {
+	var all []textSpan
 	for _, form := range s.forms {
 		for at := 0; ; at++ {
 			i := bytes.Index(b[at:], form)
@@ -184,10 +184,10 @@ func (s *secrets) find(b []byte) []span {
 				break
 			}
 			at += i
-			all = append(all, span{at, at + len(form)})
+			all = append(all, textSpan{at, at + len(form)})
 		}
 	}
-	slices.SortFunc(all, func(x, y span) int { return x.from - y.from })
+	slices.SortFunc(all, func(x, y textSpan) int { return x.from - y.from })
 	merged := all[:0]
 	for _, one := range all {
 		if n := len(merged); n > 0 && one.from < merged[n-1].to {
@@ -199,9 +199,9 @@ func (s *secrets) find(b []byte) []span {
 	return merged
 }
 
-// begun returns the number of bytes at the end of b that may begin a secret. most means
+// partialSuffix returns the number of bytes at the end of b that may begin a secret. most means
 // that they are more than half of one.
-func (s *secrets) begun(b []byte) (n int, most bool) {
+func (s *secretSet) partialSuffix(b []byte) (n int, most bool) {
 	for _, form := range s.forms {
 		end := b[max(0, len(b)-len(form)+1):]
 		for {
@@ -220,9 +220,9 @@ func (s *secrets) begun(b []byte) (n int, most bool) {
 	return n, most
 }
 
-// hide returns a whole text without secrets.
-func (s *secrets) hide(text string) string {
-	spans := s.find([]byte(text))
+// redact returns a whole text without secrets.
+func (s *secretSet) redact(text string) string {
+	spans := s.findSpans([]byte(text))
 	if len(spans) == 0 {
 		return text
 	}
@@ -235,138 +235,138 @@ func (s *secrets) hide(text string) string {
 	return b.String() + text[at:]
 }
 
-// hideIn replaces secrets in all fields of a body. A Text comes in pieces and is left to
+// redactBody replaces secrets in all fields of a body. A Text comes in pieces and is left to
 // the veil.
-func (s *secrets) hideIn(body Body) Body {
+func (s *secretSet) redactBody(body Body) Body {
 	switch b := body.(type) {
 	case Display:
-		return s.hideDisplay(b)
+		return s.redactDisplay(b)
 	case TurnStarted:
-		hidden := []byte(s.hide(string(b.Input)))
-		b.Bytes += len(hidden) - len(b.Input)
+		hidden := []byte(s.redact(string(b.Input)))
+		b.InputBytes += len(hidden) - len(b.Input)
 		b.Input = hidden
 		return b
 	case TurnEnded:
-		b.Name, b.Message, b.Prompt = s.hide(b.Name), s.hide(b.Message), s.hide(b.Prompt)
+		b.Name, b.Message, b.Prompt = s.redact(b.Name), s.redact(b.Message), s.redact(b.Prompt)
 		return b
-	case Wait:
-		b.Prompt, b.Asks = s.hide(b.Prompt), s.hideDenied(b.Asks)
+	case InputRequested:
+		b.Prompt, b.Denied = s.redact(b.Prompt), s.redactDenied(b.Denied)
 		return b
-	case Denied:
-		return s.hideDenied(b)
+	case AccessDenied:
+		return s.redactDenied(b)
 	case InputLine:
-		b.Prompt, b.Text = s.hide(b.Prompt), s.hide(b.Text)
+		b.Prompt, b.Text = s.redact(b.Prompt), s.redact(b.Text)
 		return b
 	case Progress:
-		b.Message = s.hide(b.Message)
+		b.Message = s.redact(b.Message)
 		return b
 	case Preparation:
-		b.Message = s.hide(b.Message)
+		b.Message = s.redact(b.Message)
 		return b
 	case Notice:
-		b.Message = s.hide(b.Message)
+		b.Message = s.redact(b.Message)
 		return b
 	case Limit:
-		b.Program = s.hide(b.Program)
+		b.Program = s.redact(b.Program)
 		return b
-	case GenerationEnded:
-		b.Reason, b.Message, b.LastLine = s.hide(b.Reason), s.hide(b.Message), s.hide(b.LastLine)
+	case WorkerExited:
+		b.Reason, b.Message, b.LastLine = s.redact(b.Reason), s.redact(b.Message), s.redact(b.LastLine)
 		return b
 	}
 	return body
 }
 
-// hideDisplay replaces secrets in all types that are text, so that JSON may become something
+// redactDisplay replaces secrets in all types that are text, so that JSON may become something
 // else only where it had a secret.
-func (s *secrets) hideDisplay(d Display) Display {
-	d.Title, d.ID, d.Meta = s.hide(d.Title), s.hide(d.ID), []byte(s.hide(string(d.Meta)))
+func (s *secretSet) redactDisplay(d Display) Display {
+	d.Title, d.ID, d.Meta = s.redact(d.Title), s.redact(d.ID), []byte(s.redact(string(d.Meta)))
 	data := make(map[string][]byte, len(d.Data))
 	for mime, b := range d.Data {
 		if utf8.Valid(b) {
-			b = []byte(s.hide(string(b)))
+			b = []byte(s.redact(string(b)))
 		}
-		data[s.hide(mime)] = b
+		data[s.redact(mime)] = b
 	}
 	d.Data = data
-	return d.digested()
+	return d.withDigests()
 }
 
-func (s *secrets) hideDenied(d Denied) Denied {
-	d.Path, d.Host, d.By, d.Remedy = s.hide(d.Path), s.hide(d.Host), s.hide(d.By), s.hide(d.Remedy)
+func (s *secretSet) redactDenied(d AccessDenied) AccessDenied {
+	d.Path, d.Host, d.ChildProgram, d.Hint = s.redact(d.Path), s.redact(d.Host), s.redact(d.ChildProgram), s.redact(d.Hint)
 	return d
 }
 
-// A veil hides secrets in text that comes in pieces. It holds back an end that may begin
+// A redactor hides secrets in text that comes in pieces. It holds back an end that may begin
 // a secret until more text has come.
-type veil struct {
-	secrets
-	last   Event  // the event of the tail
-	tail   []byte // the end of the text so far, which may begin a secret
-	out    int    // number of bytes of the tail that are already shown or hidden
-	masked bool   // the bytes before the rest of the tail are hidden
-	most   bool   // the tail is more than half of a secret
+type redactor struct {
+	secretSet
+	lastEvent    Event  // the event of the tail
+	pendingTail  []byte // the end of the text so far, which may begin a secret
+	shownBytes   int    // number of bytes of the tail that are already shown or hidden
+	maskedBefore bool   // the bytes before the rest of the tail are hidden
+	mostlySecret bool   // the tail is more than half of a secret
 }
 
-// take adds a text and returns the part that can be shown.
-func (v *veil) take(e Event) []byte {
+// write adds a text and returns the part that can be shown.
+func (v *redactor) write(e Event) []byte {
 	b := e.Body.(Text).Data
-	if len(v.tail) > 0 {
-		b = slices.Concat(v.tail, b)
+	if len(v.pendingTail) > 0 {
+		b = slices.Concat(v.pendingTail, b)
 	}
-	v.last = e
-	spans := v.find(b)
-	n, most := v.begun(b)
+	v.lastEvent = e
+	spans := v.findSpans(b)
+	n, most := v.partialSuffix(b)
 	keep := len(b) - n
-	until := max(keep, v.out) // decided up to here
+	until := max(keep, v.shownBytes) // decided up to here
 	for _, one := range spans {
 		if one.from < until {
 			until = max(until, one.to)
 		}
 	}
-	shown := v.shown(b, spans, until)
-	v.tail, v.out, v.most = slices.Clone(b[keep:]), until-keep, most
+	shown := v.redactUntil(b, spans, until)
+	v.pendingTail, v.shownBytes, v.mostlySecret = slices.Clone(b[keep:]), until-keep, most
 	return shown
 }
 
-// shown returns the part of b that is not shown yet, up to until.
-func (v *veil) shown(b []byte, spans []span, until int) []byte {
+// redactUntil returns the part of b that is not shown yet, up to until.
+func (v *redactor) redactUntil(b []byte, spans []textSpan, until int) []byte {
 	out := []byte{}
-	at := v.out
+	at := v.shownBytes
 	for _, one := range spans {
 		if one.to <= at || one.from >= until {
 			continue
 		}
 		if one.from > at {
 			out = append(out, b[at:one.from]...)
-			v.masked = false
+			v.maskedBefore = false
 		}
-		if one.from >= at || !v.masked {
+		if one.from >= at || !v.maskedBefore {
 			out = append(out, secretMark...)
 		}
-		at, v.masked = one.to, true
+		at, v.maskedBefore = one.to, true
 	}
 	if at < until {
 		out = append(out, b[at:until]...)
-		v.masked = false
+		v.maskedBefore = false
 	}
 	return out
 }
 
-// release returns the text that is held back, once it can no longer begin a secret.
-func (v *veil) release() []byte {
-	rest := v.shown(v.tail, v.find(v.tail), len(v.tail))
-	v.tail, v.out, v.masked, v.most = nil, 0, false, false
+// flush returns the text that is held back, once it can no longer begin a secret.
+func (v *redactor) flush() []byte {
+	rest := v.redactUntil(v.pendingTail, v.findSpans(v.pendingTail), len(v.pendingTail))
+	v.pendingTail, v.shownBytes, v.maskedBefore, v.mostlySecret = nil, 0, false, false
 	return rest
 }
 
-// peek returns the text that is held back, for a reader that looks now, unless it is
+// takePending returns the text that is held back, for a reader that looks now, unless it is
 // most of a secret. If it did begin a secret, the rest of that will be hidden.
-func (v *veil) peek() []byte {
-	if v.most {
+func (v *redactor) takePending() []byte {
+	if v.mostlySecret {
 		return nil
 	}
-	rest := v.shown(v.tail, v.find(v.tail), len(v.tail))
-	v.out = len(v.tail)
+	rest := v.redactUntil(v.pendingTail, v.findSpans(v.pendingTail), len(v.pendingTail))
+	v.shownBytes = len(v.pendingTail)
 	return rest
 }
 
@@ -374,7 +374,7 @@ func (v *veil) peek() []byte {
 // hook adds at any moment may come in the middle of one write of the runtime.
 func endsText(body Body) bool {
 	switch body.(type) {
-	case Interrupt, Limit, Notice, Progress, WaitEnded, Denied, Granted:
+	case Interrupt, Limit, Notice, Progress, InputRequestEnded, AccessDenied, AccessGranted:
 		return false
 	}
 	return true

@@ -16,18 +16,20 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// printed returns the text of a log, as bytes.
-func printed(l *timeline.Log) string {
-	data, _ := content(l.Since(0))
+// logText returns the text of a log, as bytes.
+func logText(l *timeline.Log) string {
+	data, _ := textAndGaps(l.EventsSince(0))
 	return string(data)
 }
 
-func written(s string) timeline.Event { return timeline.Event{Body: timeline.Text{Data: []byte(s)}} }
+func stringEvent(s string) timeline.Event {
+	return timeline.Event{Body: timeline.Text{Data: []byte(s)}}
+}
 
 func TestHide_FormsInWhichATextReappears(t *testing.T) {
 	const secret = `p"ä/w'o\rd & <x>😀`
 	l := newLog(t, nil)
-	if err := l.Hide(secret + "\r\n"); err != nil {
+	if err := l.AddSecret(secret + "\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	asJSON, _ := json.Marshal(secret)
@@ -49,7 +51,7 @@ func TestHide_FormsInWhichATextReappears(t *testing.T) {
 		"base64, user of 2":    base64.StdEncoding.EncodeToString([]byte("us" + secret + "!")),
 	}
 	for name, form := range forms {
-		if got := l.Hidden("<" + form + ">"); !strings.Contains(got, "[secret]") || len(got) > len("<''[secret]>")+6 {
+		if got := l.Redact("<" + form + ">"); !strings.Contains(got, "[secret]") || len(got) > len("<''[secret]>")+6 {
 			t.Errorf("%s: %q became %q", name, form, got)
 		}
 	}
@@ -67,7 +69,7 @@ func TestHide_PiecesMakeNoDifference(t *testing.T) {
 		whole, cut := newLog(t, nil), newLog(t, nil)
 		for _, s := range secrets {
 			for _, l := range []*timeline.Log{whole, cut} {
-				if err := l.Hide(s); err != nil {
+				if err := l.AddSecret(s); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -83,7 +85,7 @@ func TestHide_PiecesMakeNoDifference(t *testing.T) {
 			rest = rest[n:]
 		}
 		cut.Append(timeline.Event{Body: timeline.TurnEnded{}})
-		got, want := printed(cut), printed(whole)
+		got, want := logText(cut), logText(whole)
 		if got != want {
 			t.Fatalf("%q became %q in pieces, %q as a whole", text, got, want)
 		}
@@ -100,36 +102,36 @@ func TestHide_PiecesMakeNoDifference(t *testing.T) {
 
 func TestHide_WhatMayBeginASecretIsShownToWhoLooks(t *testing.T) {
 	l := newLog(t, nil)
-	if err := l.Hide("S3CRETpw"); err != nil {
+	if err := l.AddSecret("S3CRETpw"); err != nil {
 		t.Fatal(err)
 	}
-	l.Append(written("Menu: S"))
-	if got := printed(l); got != "Menu: S" {
+	l.Append(stringEvent("Menu: S"))
+	if got := logText(l); got != "Menu: S" {
 		t.Errorf("a look shows %q", got)
 	}
-	l.Append(written("3CRE"))
-	if got := printed(l); got != "Menu: S" {
+	l.Append(stringEvent("3CRE"))
+	if got := logText(l); got != "Menu: S" {
 		t.Errorf("more than half of a secret is shown: %q", got)
 	}
-	l.Append(written("T"))
-	l.Append(written("pw;S3CRE"))
-	if got := printed(l); got != "Menu: S[secret];" {
+	l.Append(stringEvent("T"))
+	l.Append(stringEvent("pw;S3CRE"))
+	if got := logText(l); got != "Menu: S[secret];" {
 		t.Errorf("got %q", got)
 	}
-	l.Append(timeline.Event{Body: timeline.Wait{Prompt: "S3CRE"}})
-	if got := printed(l); got != "Menu: S[secret];S3CRE" {
+	l.Append(timeline.Event{Body: timeline.InputRequested{Prompt: "S3CRE"}})
+	if got := logText(l); got != "Menu: S[secret];S3CRE" {
 		t.Errorf("at a wait there is %q", got)
 	}
-	l.Append(written("S3"))
+	l.Append(stringEvent("S3"))
 	l.Append(timeline.Event{Body: timeline.Text{Stream: timeline.Stderr, Data: []byte("CRETpw")}})
-	if got := printed(l); got != "Menu: S[secret];S3CRES3CRETpw" {
+	if got := logText(l); got != "Menu: S[secret];S3CRES3CRETpw" {
 		t.Errorf("text of two streams became %q", got)
 	}
-	l.Append(written("S3CRE"))
+	l.Append(stringEvent("S3CRE"))
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if got := printed(l); !strings.HasSuffix(got, "pwS3CRE") {
+	if got := logText(l); !strings.HasSuffix(got, "pwS3CRE") {
 		t.Errorf("closed, there is %q", got)
 	}
 }
@@ -138,27 +140,27 @@ func TestHide_EverythingThatAnEventSays(t *testing.T) {
 	const secret = "S3CRETpw-0f-15b" // longer than its replacement
 	dir := t.TempDir()
 	l := newLog(t, &timeline.Options{Dir: dir})
-	if err := l.Hide(secret); err != nil {
+	if err := l.AddSecret(secret); err != nil {
 		t.Fatal(err)
 	}
 	for _, b := range []timeline.Body{
 		timeline.Text{Data: []byte("x" + secret)},
 		timeline.Display{Title: secret, ID: secret, Meta: []byte(`{"a":"` + secret + `"}`), Data: map[string][]byte{"text/html": []byte("<b>" + secret), "application/json": []byte(`["` + secret + `"]`)}},
-		timeline.TurnStarted{Input: []byte("p = '" + secret + "'"), Bytes: 6 + len(secret)},
-		timeline.TurnStarted{Input: []byte(secret + secret), Bytes: 2 * len(secret)},
+		timeline.TurnStarted{Input: []byte("p = '" + secret + "'"), InputBytes: 6 + len(secret)},
+		timeline.TurnStarted{Input: []byte(secret + secret), InputBytes: 2 * len(secret)},
 		timeline.InputLine{Prompt: secret, Text: secret},
-		timeline.Wait{Prompt: secret},
+		timeline.InputRequested{Prompt: secret},
 		timeline.Progress{Message: secret},
 		timeline.Preparation{Message: secret},
 		timeline.Notice{Message: secret},
 		timeline.TurnEnded{Name: secret, Message: "no " + secret, Prompt: secret},
-		timeline.GenerationEnded{Reason: secret, Message: secret, LastLine: secret},
+		timeline.WorkerExited{Reason: secret, Message: secret, LastLine: secret},
 	} {
 		l.Append(timeline.Event{Body: b})
 	}
-	for _, e := range l.Since(0) {
-		if b, ok := e.Body.(timeline.TurnStarted); ok && b.Bytes != len(b.Input) {
-			t.Errorf("an input is not whole any more: %d bytes, %q", b.Bytes, b.Input)
+	for _, e := range l.EventsSince(0) {
+		if b, ok := e.Body.(timeline.TurnStarted); ok && b.InputBytes != len(b.Input) {
+			t.Errorf("an input is not whole any more: %d bytes, %q", b.InputBytes, b.Input)
 		}
 	}
 	l.Sync()
@@ -178,7 +180,7 @@ func TestHide_BoundsAreSaid(t *testing.T) {
 		{"a line\n" + strings.Repeat("x", 5000), "more than 4.1 KB"},
 		{"", ""},
 	} {
-		err := newLog(t, nil).Hide(c.secret)
+		err := newLog(t, nil).AddSecret(c.secret)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%.20q: %v, want %q", c.secret, err, c.want)
 		}
@@ -186,9 +188,9 @@ func TestHide_BoundsAreSaid(t *testing.T) {
 	l := newLog(t, nil)
 	var err error
 	for i := 0; err == nil && i < 100; i++ {
-		err = l.Hide(strings.Repeat(strconv.Itoa(i), 500))
+		err = l.AddSecret(strings.Repeat(strconv.Itoa(i), 500))
 		if err == nil {
-			err = l.Hide(strings.Repeat(strconv.Itoa(i), 500)) // known: costs nothing
+			err = l.AddSecret(strings.Repeat(strconv.Itoa(i), 500)) // known: costs nothing
 		}
 	}
 	if err == nil || !strings.Contains(err.Error(), "too many") {
@@ -202,7 +204,7 @@ func BenchmarkAppend_Secrets(b *testing.B) {
 		b.Run(strconv.Itoa(secrets), func(b *testing.B) {
 			l := newLog(b, nil)
 			for i := range secrets {
-				if err := l.Hide("S3CRETpw" + strconv.Itoa(i)); err != nil {
+				if err := l.AddSecret("S3CRETpw" + strconv.Itoa(i)); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -13,40 +13,40 @@ import (
 	"time"
 )
 
-// A disk makes files that fail or hang.
-type disk struct {
-	room int           // bytes until every write fails; negative is endless
-	hang chan struct{} // writes wait until it is closed, if not nil
+// A fakeDisk makes files that fail or hang.
+type fakeDisk struct {
+	roomBytes int           // bytes until every write fails; negative is endless
+	hang      chan struct{} // writes wait until it is closed, if not nil
 }
 
-type diskFile struct {
-	*disk
+type fakeFile struct {
+	*fakeDisk
 	io.WriteCloser
 }
 
-func (d *disk) create(path string) (io.WriteCloser, error) {
+func (d *fakeDisk) create(path string) (io.WriteCloser, error) {
 	f, err := createFile(path)
-	return diskFile{d, f}, err
+	return fakeFile{d, f}, err
 }
 
-var errFull = errors.New("no space left on device")
+var errDiskFull = errors.New("no space left on device")
 
-func (f diskFile) Write(p []byte) (int, error) {
+func (f fakeFile) Write(p []byte) (int, error) {
 	if f.hang != nil {
 		<-f.hang
 	}
-	if f.room >= 0 && len(p) > f.room {
-		n, _ := f.WriteCloser.Write(p[:f.room])
-		f.room = 0
-		return n, errFull
+	if f.roomBytes >= 0 && len(p) > f.roomBytes {
+		n, _ := f.WriteCloser.Write(p[:f.roomBytes])
+		f.roomBytes = 0
+		return n, errDiskFull
 	}
-	if f.room >= 0 {
-		f.disk.room -= len(p)
+	if f.roomBytes >= 0 {
+		f.fakeDisk.roomBytes -= len(p)
 	}
 	return f.WriteCloser.Write(p)
 }
 
-func openLog(t *testing.T, o *Options, d *disk) *Log {
+func openLog(t *testing.T, o *Options, d *fakeDisk) *Log {
 	t.Helper()
 	o.Dir = t.TempDir()
 	l, err := newLog(o, d.create)
@@ -56,11 +56,11 @@ func openLog(t *testing.T, o *Options, d *disk) *Log {
 	return l
 }
 
-func line(n int) Event {
+func lineEvent(n int) Event {
 	return Event{Generation: 2, Turn: 3, Body: Text{Data: append(bytes.Repeat([]byte("x"), n-1), '\n')}}
 }
 
-func notices(events []Event) (found []string) {
+func noticeMessages(events []Event) (found []string) {
 	for _, e := range events {
 		if n, ok := e.Body.(Notice); ok {
 			found = append(found, n.Message)
@@ -72,13 +72,13 @@ func notices(events []Event) (found []string) {
 func TestSpool_FullDiskTurnsFilesOffWithOneNotice(t *testing.T) {
 	for _, room := range []int{0, 10, 5000, 300_000} {
 		t.Run(fmt.Sprint(room), func(t *testing.T) {
-			l := openLog(t, &Options{MemoryBytes: 1 << 20}, &disk{room: room})
+			l := openLog(t, &Options{MemoryBytes: 1 << 20}, &fakeDisk{roomBytes: room})
 			for range 1000 {
-				l.Append(line(1000))
+				l.Append(lineEvent(1000))
 			}
 			l.Sync()
 			for range 10 {
-				l.Append(line(10))
+				l.Append(lineEvent(10))
 				l.Sync()
 			}
 			if l.OutputPath() != "" {
@@ -91,8 +91,8 @@ func TestSpool_FullDiskTurnsFilesOffWithOneNotice(t *testing.T) {
 			for e := range l.Follow(t.Context(), 0) {
 				followed = append(followed, e)
 			}
-			got := notices(followed)
-			if len(got) != 1 || !strings.Contains(got[0], errFull.Error()) {
+			got := noticeMessages(followed)
+			if len(got) != 1 || !strings.Contains(got[0], errDiskFull.Error()) {
 				t.Errorf("got notices %q, want one that says why", got)
 			}
 			after := Seq(0)
@@ -114,20 +114,20 @@ func TestSpool_FullDiskTurnsFilesOffWithOneNotice(t *testing.T) {
 
 func TestSpool_HangingDiskIsGivenUpAfterABoundedWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &disk{room: -1, hang: make(chan struct{})}
+		d := &fakeDisk{roomBytes: -1, hang: make(chan struct{})}
 		l := openLog(t, &Options{MemoryBytes: 64 << 10}, d)
 		start := time.Now()
 		for range 80 {
-			l.Append(line(1000))
+			l.Append(lineEvent(1000))
 		}
-		if waited := time.Since(start); waited != maxStall {
-			t.Errorf("Append waited %v, want %v once", waited, maxStall)
+		if waited := time.Since(start); waited != writerTimeout {
+			t.Errorf("Append waited %v, want %v once", waited, writerTimeout)
 		}
-		if got := notices(l.Since(0)); len(got) != 1 {
+		if got := noticeMessages(l.EventsSince(0)); len(got) != 1 {
 			t.Errorf("got notices %q, want one", got)
 		}
-		if err := l.Close(); err == nil || time.Since(start) != 2*maxStall {
-			t.Errorf("Close: %v after %v, want an error after %v", err, time.Since(start), 2*maxStall)
+		if err := l.Close(); err == nil || time.Since(start) != 2*writerTimeout {
+			t.Errorf("Close: %v after %v, want an error after %v", err, time.Since(start), 2*writerTimeout)
 		}
 		close(d.hang)
 		if err := l.Close(); err != nil {
@@ -138,14 +138,14 @@ func TestSpool_HangingDiskIsGivenUpAfterABoundedWait(t *testing.T) {
 
 func TestSpool_LaggingDiskHoldsAppendBackAndLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &disk{room: -1, hang: make(chan struct{})}
+		d := &fakeDisk{roomBytes: -1, hang: make(chan struct{})}
 		l := openLog(t, &Options{MemoryBytes: 64 << 10}, d)
 		go func() {
-			time.Sleep(maxStall / 2)
+			time.Sleep(writerTimeout / 2)
 			close(d.hang)
 		}()
 		for range 1000 {
-			l.Append(line(1000))
+			l.Append(lineEvent(1000))
 		}
 		l.Sync()
 		if l.OutputPath() == "" || l.LineCount() != 1000 {
@@ -159,9 +159,9 @@ func TestSpool_LaggingDiskHoldsAppendBackAndLosesNothing(t *testing.T) {
 
 func TestSpool_FirstEventIsWrittenAfterAShortDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := openLog(t, &Options{}, &disk{room: -1})
-		l.Append(line(10))
-		time.Sleep(spillDelay - time.Nanosecond)
+		l := openLog(t, &Options{}, &fakeDisk{roomBytes: -1})
+		l.Append(lineEvent(10))
+		time.Sleep(flushDelay - time.Nanosecond)
 		synctest.Wait()
 		if n := l.LineCount(); n != 0 {
 			t.Errorf("got %d lines before the delay", n)
@@ -179,12 +179,12 @@ func TestSpool_FirstEventIsWrittenAfterAShortDelay(t *testing.T) {
 
 func TestSpool_IdleLogHasNoTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := openLog(t, &Options{}, &disk{room: -1})
+		l := openLog(t, &Options{}, &fakeDisk{roomBytes: -1})
 		for range 3 {
-			l.Append(line(10))
+			l.Append(lineEvent(10))
 			l.Sync()
 			l.mu.Lock()
-			if l.armed || l.timer.Stop() {
+			if l.timerRunning || l.timer.Stop() {
 				t.Error("the timer runs though everything is written")
 			}
 			l.mu.Unlock()
@@ -197,10 +197,10 @@ func TestSpool_IdleLogHasNoTimer(t *testing.T) {
 
 func TestSpool_BacklogIsWrittenWithoutWaitingForTheTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := openLog(t, &Options{}, &disk{room: -1})
+		l := openLog(t, &Options{}, &fakeDisk{roomBytes: -1})
 		start := time.Now()
 		for range 300 {
-			l.Append(line(1000))
+			l.Append(lineEvent(1000))
 		}
 		synctest.Wait()
 		if l.LineCount() < 200 || time.Since(start) != 0 {
@@ -214,10 +214,10 @@ func TestSpool_BacklogIsWrittenWithoutWaitingForTheTimer(t *testing.T) {
 
 func TestWindow_LongTextWaitsForItsLineNumbers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := openLog(t, &Options{}, &disk{room: -1})
+		l := openLog(t, &Options{}, &fakeDisk{roomBytes: -1})
 		start := time.Now()
 		for range 50 {
-			l.Append(line(640))
+			l.Append(lineEvent(640))
 		}
 		for i, e := range l.Window(0, 64<<10, 64<<10) {
 			if e.Line != i+1 {
@@ -235,23 +235,23 @@ func TestWindow_LongTextWaitsForItsLineNumbers(t *testing.T) {
 
 func TestWindow_HangingDiskCostsABoundedWaitAndTheLineNumbers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &disk{room: -1, hang: make(chan struct{})}
+		d := &fakeDisk{roomBytes: -1, hang: make(chan struct{})}
 		l := openLog(t, &Options{}, d)
 		for range 100 {
-			l.Append(line(1000))
+			l.Append(lineEvent(1000))
 		}
 		start := time.Now()
 		found := false
 		for _, e := range l.Window(0, 4096, 4096) {
 			switch b := e.Body.(type) {
-			case Elided:
+			case Omitted:
 				found = b.FirstLine == 0 && b.LastLine == 0 && b.Bytes > 90_000
 			case Gap:
 				t.Errorf("got %+v, though nothing is lost", b)
 			}
 		}
-		if waited := time.Since(start); !found || waited != lineNumbersStall {
-			t.Errorf("elided %v after %v, want an Elided without lines after %v", found, waited, lineNumbersStall)
+		if waited := time.Since(start); !found || waited != lineNumberTimeout {
+			t.Errorf("elided %v after %v, want an Elided without lines after %v", found, waited, lineNumberTimeout)
 		}
 		close(d.hang)
 		if err := l.Close(); err != nil {
@@ -261,8 +261,8 @@ func TestWindow_HangingDiskCostsABoundedWaitAndTheLineNumbers(t *testing.T) {
 }
 
 func TestSpool_CloseWritesWhatIsLeft(t *testing.T) {
-	l := openLog(t, &Options{}, &disk{room: -1})
-	l.Append(line(10))
+	l := openLog(t, &Options{}, &fakeDisk{roomBytes: -1})
+	l.Append(lineEvent(10))
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +287,7 @@ func TestRestingFile_RefusesAFileThatIsNotItsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := f.(*restingFile)
+	r := f.(*reopeningFile)
 	write := func(text string) error {
 		_, err := r.Write([]byte(text))
 		return err
@@ -295,14 +295,14 @@ func TestRestingFile_RefusesAFileThatIsNotItsOwn(t *testing.T) {
 	if err := write("one "); err != nil {
 		t.Fatal(err)
 	}
-	r.rest()
+	r.closeUntilWrite()
 	if r.file != nil {
 		t.Error("it is open while it rests")
 	}
 	if err := write("two"); err != nil {
 		t.Fatal(err)
 	}
-	r.rest()
+	r.closeUntilWrite()
 	if got, _ := os.ReadFile(path); string(got) != "one two" {
 		t.Errorf("got %q", got)
 	}
@@ -329,7 +329,7 @@ func TestSpool_FilesThatCannotBeginAnewAreGivenUp(t *testing.T) {
 		dir, left := t.TempDir(), 2+made
 		l, err := newLog(&Options{Dir: dir, FileBytes: 4 << 10}, func(path string) (io.WriteCloser, error) {
 			if left--; left < 0 {
-				return nil, errFull
+				return nil, errDiskFull
 			}
 			return createFile(path)
 		})
@@ -337,13 +337,13 @@ func TestSpool_FilesThatCannotBeginAnewAreGivenUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 8 {
-			l.Append(line(1000))
+			l.Append(lineEvent(1000))
 			l.Sync()
 		}
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if got := notices(l.Since(0)); len(got) != 1 || !strings.Contains(got[0], errFull.Error()) {
+		if got := noticeMessages(l.EventsSince(0)); len(got) != 1 || !strings.Contains(got[0], errDiskFull.Error()) {
 			t.Errorf("got notices %q", got)
 		}
 	}

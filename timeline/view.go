@@ -11,38 +11,38 @@ import (
 	"sort"
 )
 
-// A view is a snapshot of a log after a cursor: events on disk, perhaps a gap, then
+// A logSnapshot is a snapshot of a log after a cursor: events on disk, perhaps a gap, then
 // events in memory. It is read without the log's lock.
-type view struct {
-	after  Seq
-	end    place   // after the last event of the log
-	memory []entry // in memory, after the cursor
-	from   place   // of the oldest event in memory, also before the cursor
+type logSnapshot struct {
+	after       Seq
+	end         eventPosition // after the last event of the log
+	memory      []entry       // in memory, after the cursor
+	memoryStart eventPosition // of the oldest event in memory, also before the cursor
 
-	path  string // of the events file; "" without one
-	begin place  // of the oldest event on disk
-	disk  place  // after the last event on disk
-	index index
-	lines int // in output.txt
+	eventsPath  string        // of the events file; "" without one
+	diskStart   eventPosition // of the oldest event on disk
+	diskEnd     eventPosition // after the last event on disk
+	index       index
+	outputLines int // in output.txt
 
-	named   bool // there is an output file whose lines can be named
-	writing bool // events are still being written to it
+	hasOutputFile bool // there is an output file whose lines can be named
+	isWriting     bool // events are still being written to it
 
-	missed int64           // bytes before the first lost event, or before the cursor
-	more   <-chan struct{} // closed by the next event; nil if none will come, or if the view has some
+	missedBytes int64           // bytes before the first lost event, or before the cursor
+	moreEvents  <-chan struct{} // closed by the next event; nil if none will come, or if the view has some
 
-	most  int64 // types of displays on disk that have more bytes may be left out
-	apart bool  // large data of displays on disk is not wanted at all
+	maxTypeBytes int64 // types of displays on disk that have more bytes may be left out
+	skipUnread   bool  // large data of displays on disk is not wanted at all
 }
 
-// view makes a view with at most limit events from memory; 0 means all.
-func (l *Log) view(after Seq, limit int) view {
+// takeSnapshot makes a view with at most limit events from memory; 0 means all.
+func (l *Log) takeSnapshot(after Seq, limit int) logSnapshot {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	v := l.viewLocked(after)
+	v := l.snapshotLocked(after)
 	if after+1 >= l.end.seq || after+1 == 0 {
 		if !l.closed {
-			v.more = waiter(&l.more)
+			v.moreEvents = waitChannel(&l.moreEvents)
 		}
 		return v
 	}
@@ -54,19 +54,19 @@ func (l *Log) view(after Seq, limit int) view {
 	return v
 }
 
-// viewLocked makes a view without events from memory.
-func (l *Log) viewLocked(after Seq) view {
-	v := view{
-		after: after, end: l.end, from: l.end,
-		begin: l.oldest, disk: l.disk, index: l.index, lines: l.lines,
-		named: l.outputPathLocked() != "", writing: l.writingLocked(),
-		missed: l.bytesBeforeLocked(after + 1), most: math.MaxInt64,
+// snapshotLocked makes a view without events from memory.
+func (l *Log) snapshotLocked(after Seq) logSnapshot {
+	v := logSnapshot{
+		after: after, end: l.end, memoryStart: l.end,
+		diskStart: l.diskStart, diskEnd: l.diskEnd, index: l.index, outputLines: l.outputLines,
+		hasOutputFile: l.outputPathLocked() != "", isWriting: l.writingLocked(),
+		missedBytes: l.bytesBeforeLocked(after + 1), maxTypeBytes: math.MaxInt64,
 	}
 	if l.opts.Dir != "" {
-		v.path = filepath.Join(l.opts.Dir, EventsName)
+		v.eventsPath = filepath.Join(l.opts.Dir, EventsName)
 	}
 	if len(l.memory) > 0 {
-		v.from = l.memory[0].at
+		v.memoryStart = l.memory[0].position
 	}
 	return v
 }
@@ -86,66 +86,68 @@ func (l *Log) memoryLocked(from, to Seq) []entry {
 // bytesBeforeLocked returns roughly how many bytes came before seq, by the nearest place
 // before it.
 func (l *Log) bytesBeforeLocked(seq Seq) int64 {
-	if l.oldest.seq <= seq && seq < l.disk.seq {
-		p, _ := l.index.seek(func(p place) bool { return p.seq > seq })
-		return p.bytes
+	if l.diskStart.seq <= seq && seq < l.diskEnd.seq {
+		p, _ := l.index.findLast(func(p eventPosition) bool { return p.seq > seq })
+		return p.bytesBefore
 	}
-	lost := l.lost.bytesBefore(seq)
-	if seq >= l.disk.seq {
-		lost = max(lost, l.disk.bytes)
+	lost := l.lostEstimate.bytesBefore(seq)
+	if seq >= l.diskEnd.seq {
+		lost = max(lost, l.diskEnd.bytesBefore)
 	}
 	return lost
 }
 
-// empty reports whether there is nothing after the cursor.
-func (v *view) empty() bool { return v.more != nil || v.after+1 >= v.end.seq || v.after+1 == 0 }
+// isEmpty reports whether there is nothing after the cursor.
+func (v *logSnapshot) isEmpty() bool {
+	return v.moreEvents != nil || v.after+1 >= v.end.seq || v.after+1 == 0
+}
 
 // forgetDisk reduces the view to the events in memory.
-func (v *view) forgetDisk() { v.path, v.begin = "", place{} }
+func (v *logSnapshot) forgetDisk() { v.eventsPath, v.diskStart = "", eventPosition{} }
 
-// events returns everything after the cursor.
-func (v *view) events() []Event {
+// allEvents returns everything after the cursor.
+func (v *logSnapshot) allEvents() []Event {
 	var events []Event
-	for e := range v.walk(v.after + 1) {
+	for e := range v.entriesFrom(v.after + 1) {
 		events = append(events, e.Event)
 	}
 	return events
 }
 
-// walk yields the events from seq on, with a Gap for missing ones.
-func (v *view) walk(seq Seq) iter.Seq[entry] {
+// entriesFrom yields the events from seq on, with a Gap for missing ones.
+func (v *logSnapshot) entriesFrom(seq Seq) iter.Seq[entry] {
 	return func(yield func(entry) bool) {
-		missed := v.missed
-		if seq < v.begin.seq && v.begin.seq < v.from.seq { // the files have begun anew
-			if !yield(v.gap(seq, v.begin, missed)) {
+		missed := v.missedBytes
+		if seq < v.diskStart.seq && v.diskStart.seq < v.memoryStart.seq { // the files have begun anew
+			if !yield(v.gapEntry(seq, v.diskStart, missed)) {
 				return
 			}
-			seq, missed = v.begin.seq, v.begin.bytes
+			seq, missed = v.diskStart.seq, v.diskStart.bytesBefore
 		}
-		if seq < v.from.seq && seq < v.disk.seq {
-			start, _ := v.index.seek(func(p place) bool { return p.seq > seq })
+		if seq < v.memoryStart.seq && seq < v.diskEnd.seq {
+			start, _ := v.index.findLast(func(p eventPosition) bool { return p.seq > seq })
 			whole := seq
-			if v.apart {
-				whole = nowhere
+			if v.skipUnread {
+				whole = afterAllEvents
 			}
-			for e, next := range v.replay(start, whole) {
+			for e, next := range v.readEvents(start, whole) {
 				if e.Seq < seq {
 					continue
 				}
-				if e.Seq >= v.from.seq {
+				if e.Seq >= v.memoryStart.seq {
 					break
 				}
 				if !yield(e) {
 					return
 				}
-				seq, missed = next.seq, next.bytes
+				seq, missed = next.seq, next.bytesBefore
 			}
 		}
-		if seq < v.from.seq {
-			if !yield(v.gap(seq, v.from, missed)) {
+		if seq < v.memoryStart.seq {
+			if !yield(v.gapEntry(seq, v.memoryStart, missed)) {
 				return
 			}
-			seq = v.from.seq
+			seq = v.memoryStart.seq
 		}
 		for _, e := range v.memory {
 			if e.Seq >= seq && !yield(e) {
@@ -155,38 +157,38 @@ func (v *view) walk(seq Seq) iter.Seq[entry] {
 	}
 }
 
-// gap stands for the events from seq to the one at next.
-func (v *view) gap(seq Seq, next place, missed int64) entry {
+// gapEntry stands for the events from seq to the one at next.
+func (v *logSnapshot) gapEntry(seq Seq, next eventPosition, missed int64) entry {
 	last := next.seq - 1
-	g := entry{at: next}
-	g.at.seq, g.at.bytes = seq, missed
+	g := entry{position: next}
+	g.position.seq, g.position.bytesBefore = seq, missed
 	g.Seq = last
-	g.Body = Gap{From: seq, To: last, Bytes: next.bytes - missed}
+	g.Body = Gap{From: seq, To: last, Bytes: next.bytesBefore - missed}
 	if len(v.memory) > 0 {
 		e := &v.memory[0]
-		g.At, g.Generation, g.Turn, g.Between = e.At, e.Generation, e.Turn, e.Between
+		g.At, g.Generation, g.Turn, g.BetweenTurns = e.At, e.Generation, e.Turn, e.BetweenTurns
 	}
 	return g
 }
 
 // nowhere is behind every event.
-const nowhere = ^Seq(0)
+const afterAllEvents = ^Seq(0)
 
-// replay yields the events on disk from a place on, each with the place after it. Those before
+// readEvents yields the events on disk from a place on, each with the place after it. Those before
 // whole may have data that is apart. It ends early if the file cannot be read.
-func (v *view) replay(p place, whole Seq) iter.Seq2[entry, place] {
-	return func(yield func(entry, place) bool) {
-		if v.path == "" || p.seq == 0 {
+func (v *logSnapshot) readEvents(p eventPosition, whole Seq) iter.Seq2[entry, eventPosition] {
+	return func(yield func(entry, eventPosition) bool) {
+		if v.eventsPath == "" || p.seq == 0 {
 			return
 		}
-		f, err := v.open()
+		f, err := v.openEventsFile()
 		if err != nil {
 			return
 		}
 		defer f.Close()
-		for e, next := range v.replayFile(f, p) {
+		for e, next := range v.readFileEvents(f, p) {
 			if e.Seq >= whole {
-				if e.Event, err = e.together(v.section(f), v.most); err != nil {
+				if e.Event, err = e.withFullData(v.fileSection(f), v.maxTypeBytes); err != nil {
 					return
 				}
 			}
@@ -197,18 +199,18 @@ func (v *view) replay(p place, whole Seq) iter.Seq2[entry, place] {
 	}
 }
 
-// replayFile yields the events of a file from a place on, each with the place after it. They may
+// readFileEvents yields the events of a file from a place on, each with the place after it. They may
 // have data that is apart.
-func (v *view) replayFile(f *os.File, p place) iter.Seq2[entry, place] {
-	return func(yield func(entry, place) bool) {
-		left := v.disk.offset - p.offset
+func (v *logSnapshot) readFileEvents(f *os.File, p eventPosition) iter.Seq2[entry, eventPosition] {
+	return func(yield func(entry, eventPosition) bool) {
+		left := v.diskEnd.offset - p.offset
 		r := bufio.NewReaderSize(io.NewSectionReader(f, p.offset, left), 64<<10)
 		for left > 0 {
 			e, _, size, err := readRecord(r, left)
 			if err != nil || e.Seq != p.seq {
 				return
 			}
-			next := p.after(e, size)
+			next := p.afterEvent(e, size)
 			if !yield(entry{e, p}, next) {
 				return
 			}
@@ -218,17 +220,19 @@ func (v *view) replayFile(f *os.File, p place) iter.Seq2[entry, place] {
 	}
 }
 
-// section returns what the view knows of the events file.
-func (v *view) section(f *os.File) *io.SectionReader { return io.NewSectionReader(f, 0, v.disk.offset) }
+// fileSection returns what the view knows of the events file.
+func (v *logSnapshot) fileSection(f *os.File) *io.SectionReader {
+	return io.NewSectionReader(f, 0, v.diskEnd.offset)
+}
 
-// open opens the events file if it is still the one that the view knows. A file that has
+// openEventsFile opens the events file if it is still the one that the view knows. A file that has
 // begun anew since is shorter, for a long time.
-func (v *view) open() (*os.File, error) {
-	f, err := os.Open(v.path)
+func (v *logSnapshot) openEventsFile() (*os.File, error) {
+	f, err := os.Open(v.eventsPath)
 	if err != nil {
 		return nil, err
 	}
-	if i, err := f.Stat(); err != nil || i.Size() < v.disk.offset {
+	if i, err := f.Stat(); err != nil || i.Size() < v.diskEnd.offset {
 		f.Close()
 		return nil, io.ErrUnexpectedEOF
 	}
@@ -245,8 +249,8 @@ func ReadFile(dir string) iter.Seq[Event] {
 		if err != nil || !i.Mode().IsRegular() {
 			return
 		}
-		v := view{path: path, disk: place{offset: i.Size()}, most: math.MaxInt64}
-		for e := range v.replay(place{seq: v.firstSeq(), structural: -1}, 0) {
+		v := logSnapshot{eventsPath: path, diskEnd: eventPosition{offset: i.Size()}, maxTypeBytes: math.MaxInt64}
+		for e := range v.readEvents(eventPosition{seq: v.firstSeq(), lastStructural: -1}, 0) {
 			if !yield(e.Event) {
 				return
 			}
@@ -255,47 +259,47 @@ func ReadFile(dir string) iter.Seq[Event] {
 }
 
 // firstSeq returns the number of the first event in the file, 0 if there is none.
-func (v *view) firstSeq() Seq {
-	f, err := v.open()
+func (v *logSnapshot) firstSeq() Seq {
+	f, err := v.openEventsFile()
 	if err != nil {
 		return 0
 	}
 	defer f.Close()
-	e, _, _, err := readRecord(bufio.NewReader(f), v.disk.offset)
+	e, _, _, err := readRecord(bufio.NewReader(f), v.diskEnd.offset)
 	if err != nil {
 		return 0
 	}
 	return e.Seq
 }
 
-// walkCost yields the events from a cost on. It may begin with some that come before.
-func (v *view) walkCost(cost int64) iter.Seq[entry] {
-	if cost >= v.from.cost {
-		i := sort.Search(len(v.memory), func(i int) bool { return v.memory[i].at.cost > cost })
+// entriesFromCost yields the events from a cost on. It may begin with some that come before.
+func (v *logSnapshot) entriesFromCost(cost int64) iter.Seq[entry] {
+	if cost >= v.memoryStart.costBefore {
+		i := sort.Search(len(v.memory), func(i int) bool { return v.memory[i].position.costBefore > cost })
 		return slices.Values(v.memory[max(0, i-1):])
 	}
 	seq := v.after + 1
-	if p, ok := v.index.seek(func(p place) bool { return p.cost > cost }); ok {
-		for e, next := range v.replay(p, nowhere) {
-			if p = e.at; next.cost > cost {
+	if p, ok := v.index.findLast(func(p eventPosition) bool { return p.costBefore > cost }); ok {
+		for e, next := range v.readEvents(p, afterAllEvents) {
+			if p = e.position; next.costBefore > cost {
 				break
 			}
 		}
 		seq = max(seq, p.seq)
 	}
-	return v.walk(seq)
+	return v.entriesFrom(seq)
 }
 
-// structural returns the events of [from, to) that are neither text nor pictures,
+// structuralEvents returns the events of [from, to) that are neither text nor pictures,
 // the newest limit of them.
-func (v *view) structural(from, to Seq, limit int) []Event {
+func (v *logSnapshot) structuralEvents(from, to Seq, limit int) []Event {
 	var found []Event // newest first
 	for _, e := range slices.Backward(v.memory) {
-		if len(found) < limit && e.Seq >= from && e.Seq < to && structural(e.Body) {
+		if len(found) < limit && e.Seq >= from && e.Seq < to && isStructural(e.Body) {
 			found = append(found, e.Event)
 		}
 	}
-	to = min(to, v.from.seq, v.disk.seq)
+	to = min(to, v.memoryStart.seq, v.diskEnd.seq)
 	if from < to && len(found) < limit {
 		found = v.structuralOnDisk(found, from, to, limit)
 	}
@@ -305,17 +309,17 @@ func (v *view) structural(from, to Seq, limit int) []Event {
 
 // structuralOnDisk reads the last stretch, and from there follows the chain of
 // structural records backwards through the file.
-func (v *view) structuralOnDisk(found []Event, from, to Seq, limit int) []Event {
-	start, ok := v.index.seek(func(p place) bool { return p.seq >= to })
+func (v *logSnapshot) structuralOnDisk(found []Event, from, to Seq, limit int) []Event {
+	start, ok := v.index.findLast(func(p eventPosition) bool { return p.seq >= to })
 	if !ok {
 		return found
 	}
 	var last []Event
-	for e := range v.replay(start, nowhere) {
+	for e := range v.readEvents(start, afterAllEvents) {
 		if e.Seq >= to {
 			break
 		}
-		if e.Seq >= from && structural(e.Body) {
+		if e.Seq >= from && isStructural(e.Body) {
 			last = append(last, e.Event)
 		}
 	}
@@ -324,13 +328,13 @@ func (v *view) structuralOnDisk(found []Event, from, to Seq, limit int) []Event 
 			found = append(found, e)
 		}
 	}
-	f, err := v.open()
+	f, err := v.openEventsFile()
 	if err != nil {
 		return found
 	}
 	defer f.Close()
-	for offset := start.structural; offset >= 0 && len(found) < limit; {
-		left := v.disk.offset - offset
+	for offset := start.lastStructural; offset >= 0 && len(found) < limit; {
+		left := v.diskEnd.offset - offset
 		r := bufio.NewReaderSize(io.NewSectionReader(f, offset, left), 512)
 		e, previous, _, err := readRecord(r, left)
 		if err != nil || e.Seq < from || previous >= offset {

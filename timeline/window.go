@@ -10,10 +10,10 @@ const (
 	// maxStructural bounds the structural events of the middle that a Window keeps.
 	maxStructural = 200
 
-	// From the cost lineNumbersFrom on, some events of a Window may get elided. So it
-	// waits until the writer has given them line numbers, lineNumbersStall at most.
-	lineNumbersFrom  = 16 << 10
-	lineNumbersStall = 250 * time.Millisecond
+	// From the cost minLineNumberCost on, some events of a Window may get elided. So it
+	// waits until the writer has given them line numbers, lineNumberTimeout at most.
+	minLineNumberCost = 16 << 10
+	lineNumberTimeout = 250 * time.Millisecond
 )
 
 // Window returns the events after the cursor, about headBytes of the oldest and
@@ -27,25 +27,25 @@ const (
 // The Seq of the last event returned is the new cursor.
 // The time this takes does not depend on how much is left out.
 func (l *Log) Window(after Seq, headBytes, tailBytes int) []Event {
-	l.peek()
-	v := l.view(after, 0)
-	if v.empty() {
+	l.appendPending()
+	v := l.takeSnapshot(after, 0)
+	if v.isEmpty() {
 		return nil
 	}
-	first := v.first()
-	if v.writing && v.end.cost-first.at.cost > lineNumbersFrom && v.disk.seq < v.end.seq {
-		l.sync(lineNumbersStall)
-		v = l.view(after, 0)
+	first := v.firstEntry()
+	if v.isWriting && v.end.costBefore-first.position.costBefore > minLineNumberCost && v.diskEnd.seq < v.end.seq {
+		l.syncWithin(lineNumberTimeout)
+		v = l.takeSnapshot(after, 0)
 	}
-	headEnd := first.at.cost + int64(max(0, headBytes))
-	tailStart := v.end.cost - int64(max(0, tailBytes))
+	headEnd := first.position.costBefore + int64(max(0, headBytes))
+	tailStart := v.end.costBefore - int64(max(0, tailBytes))
 	if headEnd >= tailStart {
-		return v.events()
+		return v.allEvents()
 	}
-	head := v.head(headEnd, int64(headBytes/4))
-	tail := v.tail(tailStart, int64(tailBytes/4))
-	if !head.before(tail) {
-		return v.events()
+	head := v.findHeadEnd(headEnd, int64(headBytes/4))
+	tail := v.findTailStart(tailStart, int64(tailBytes/4))
+	if !head.isBefore(tail) {
+		return v.allEvents()
 	}
 
 	var out []Event
@@ -53,18 +53,18 @@ func (l *Log) Window(after Seq, headBytes, tailBytes int) []Event {
 		out = append(out, e.Event)
 	}
 	if head.n > 0 {
-		e := head.entry()
-		e.Body = e.Body.(Text).part(0, head.n)
+		e := head.currentEntry()
+		e.Body = e.Body.(Text).sliceText(0, head.n)
 		out = append(out, e.Event)
 	}
-	out = append(out, v.middle(head, tail)...)
+	out = append(out, v.middleReplacement(head, tail)...)
 	if tail.i == len(tail.list) {
 		return out
 	}
-	e := tail.entry()
+	e := tail.currentEntry()
 	if tail.n > 0 {
-		e.Line = tail.line()
-		e.Body = e.Body.(Text).part(tail.n, len(e.Body.(Text).Data))
+		e.Line = tail.lineNumber()
+		e.Body = e.Body.(Text).sliceText(tail.n, len(e.Body.(Text).Data))
 	}
 	out = append(out, e.Event)
 	for _, e := range tail.list[tail.i+1:] {
@@ -73,49 +73,49 @@ func (l *Log) Window(after Seq, headBytes, tailBytes int) []Event {
 	return out
 }
 
-// first returns the first event after the cursor.
-func (v *view) first() entry {
-	for e := range v.walk(v.after + 1) {
+// firstEntry returns the first event after the cursor.
+func (v *logSnapshot) firstEntry() entry {
+	for e := range v.entriesFrom(v.after + 1) {
 		return e
 	}
-	return entry{at: v.end}
+	return entry{position: v.end}
 }
 
-// part returns the bytes from..to of a text.
-func (t Text) part(from, to int) Text {
+// sliceText returns the bytes from..to of a text.
+func (t Text) sliceText(from, to int) Text {
 	t.Data = t.Data[from:to]
 	return t
 }
 
-// A cut is a position in a list of events: before byte n of the text of list[i].
+// A eventOffset is a position in a list of events: before byte n of the text of list[i].
 // If i is len(list), it is after the last event.
-type cut struct {
+type eventOffset struct {
 	list    []entry
 	i, n    int
 	newline bool // right after a newline
-	end     place
+	end     eventPosition
 }
 
-func (c cut) entry() entry { return c.list[c.i] }
+func (c eventOffset) currentEntry() entry { return c.list[c.i] }
 
-// at returns the place of the event that is cut.
-func (c cut) at() place {
+// position returns the place of the event that is cut.
+func (c eventOffset) position() eventPosition {
 	if c.i == len(c.list) {
 		return c.end
 	}
-	return c.list[c.i].at
+	return c.list[c.i].position
 }
 
-func (c cut) before(d cut) bool {
-	a, b := c.at().seq, d.at().seq
+func (c eventOffset) isBefore(d eventOffset) bool {
+	a, b := c.position().seq, d.position().seq
 	return a < b || a == b && c.n < d.n
 }
 
-// bytes returns the number of bytes of text and displays before it.
-func (c cut) bytes() int64 { return c.at().bytes + int64(c.n) }
+// bytesBefore returns the number of bytes of text and displays before it.
+func (c eventOffset) bytesBefore() int64 { return c.position().bytesBefore + int64(c.n) }
 
-// line returns its line in the output file, 0 if unknown.
-func (c cut) line() int {
+// lineNumber returns its line in the output file, 0 if unknown.
+func (c eventOffset) lineNumber() int {
 	if c.i == len(c.list) || c.list[c.i].Line == 0 {
 		return 0
 	}
@@ -126,22 +126,22 @@ func (c cut) line() int {
 	return line
 }
 
-// normal returns the same position, as one before an event if it is after the last byte
+// normalize returns the same position, as one before an event if it is after the last byte
 // of another.
-func (c cut) normal() cut {
+func (c eventOffset) normalize() eventOffset {
 	if t, ok := c.list[c.i].Body.(Text); ok && c.n == len(t.Data) {
 		c.i, c.n = c.i+1, 0
 	}
 	return c
 }
 
-// head finds the end of the head: after the last newline before a cost, unless that is
+// findHeadEnd finds the end of the head: after the last newline before a cost, unless that is
 // more than slack before it.
-func (v *view) head(cost, slack int64) cut {
-	c := cut{end: v.end}
-	for e := range v.walk(v.after + 1) {
+func (v *logSnapshot) findHeadEnd(cost, slack int64) eventOffset {
+	c := eventOffset{end: v.end}
+	for e := range v.entriesFrom(v.after + 1) {
 		c.list = append(c.list, e)
-		if e.at.cost >= cost {
+		if e.position.costBefore >= cost {
 			break
 		}
 		c.i = len(c.list)
@@ -150,8 +150,8 @@ func (v *view) head(cost, slack int64) cut {
 		return c
 	}
 	last := c.list[c.i-1]
-	if t, ok := last.Body.(Text); ok && int64(len(t.Data)) > cost-last.at.cost {
-		c.i, c.n = c.i-1, runeStart(t.Data, int(cost-last.at.cost))
+	if t, ok := last.Body.(Text); ok && int64(len(t.Data)) > cost-last.position.costBefore {
+		c.i, c.n = c.i-1, runeStart(t.Data, int(cost-last.position.costBefore))
 	}
 	for i := min(c.i, len(c.list)-1); i >= 0; i-- {
 		e := c.list[i]
@@ -167,21 +167,21 @@ func (v *view) head(cost, slack int64) cut {
 			data = data[:c.n]
 		}
 		n := bytes.LastIndexByte(data, '\n') + 1
-		if e.at.cost+int64(n) < cost-slack {
+		if e.position.costBefore+int64(n) < cost-slack {
 			break
 		}
 		if n > 0 {
-			return cut{list: c.list, i: i, n: n, newline: true, end: v.end}.normal()
+			return eventOffset{list: c.list, i: i, n: n, newline: true, end: v.end}.normalize()
 		}
 	}
 	return c
 }
 
-// tail finds the beginning of the tail: after the first newline after a cost, unless
+// findTailStart finds the beginning of the tail: after the first newline after a cost, unless
 // that is more than slack after it.
-func (v *view) tail(cost, slack int64) cut {
-	c := cut{end: v.end}
-	for e := range v.walkCost(cost) {
+func (v *logSnapshot) findTailStart(cost, slack int64) eventOffset {
+	c := eventOffset{end: v.end}
+	for e := range v.entriesFromCost(cost) {
 		if len(c.list) > 0 || v.costAfter(e) > cost {
 			c.list = append(c.list, e)
 		}
@@ -190,8 +190,8 @@ func (v *view) tail(cost, slack int64) cut {
 		return c
 	}
 	first := c.list[0]
-	if t, ok := first.Body.(Text); ok && first.at.cost < cost {
-		c.n = runeStart(t.Data, min(len(t.Data), int(cost-first.at.cost)))
+	if t, ok := first.Body.(Text); ok && first.position.costBefore < cost {
+		c.n = runeStart(t.Data, min(len(t.Data), int(cost-first.position.costBefore)))
 	}
 	for i, e := range c.list {
 		t, ok := e.Body.(Text)
@@ -205,23 +205,23 @@ func (v *view) tail(cost, slack int64) cut {
 		if i == 0 {
 			from = c.n
 		}
-		if e.at.cost+int64(from) > cost+slack {
+		if e.position.costBefore+int64(from) > cost+slack {
 			break
 		}
 		n := from + bytes.IndexByte(t.Data[from:], '\n') + 1
-		if n > from && e.at.cost+int64(n) <= cost+slack {
-			return cut{list: c.list, i: i, n: n, newline: true, end: v.end}.normal()
+		if n > from && e.position.costBefore+int64(n) <= cost+slack {
+			return eventOffset{list: c.list, i: i, n: n, newline: true, end: v.end}.normalize()
 		}
 	}
 	return c
 }
 
 // costAfter returns the cost of everything up to an entry.
-func (v *view) costAfter(e entry) int64 {
+func (v *logSnapshot) costAfter(e entry) int64 {
 	if _, ok := e.Body.(Gap); ok {
-		return e.at.cost
+		return e.position.costBefore
 	}
-	return e.at.cost + cost(e.Body)
+	return e.position.costBefore + windowCost(e.Body)
 }
 
 // runeStart returns the beginning of the character at n.
@@ -234,37 +234,37 @@ func runeStart(data []byte, n int) int {
 	return n
 }
 
-// middle returns the events that replace those between two cuts.
-func (v *view) middle(head, tail cut) []Event {
-	from, to := head.at(), tail.at()
+// middleReplacement returns the events that replace those between two cuts.
+func (v *logSnapshot) middleReplacement(head, tail eventOffset) []Event {
+	from, to := head.position(), tail.position()
 	last := to.seq - 1 // the last event that is left out or cut
 	if tail.n > 0 {
 		last = to.seq
 	}
-	kept := v.structural(from.seq, to.seq, maxStructural)
+	kept := v.structuralEvents(from.seq, to.seq, maxStructural)
 
-	elided := Elided{From: from.seq, To: last, Bytes: tail.bytes() - head.bytes()}
+	elided := Omitted{From: from.seq, To: last, Bytes: tail.bytesBefore() - head.bytesBefore()}
 	var gap *Gap
-	if v.path == "" || v.writing || to.seq < v.disk.seq || v.disk.seq == v.end.seq {
-		last, newline := tail.line(), tail.newline
-		if tail.i == len(tail.list) && v.disk.seq == v.end.seq {
-			last, newline = v.lines, false
+	if v.eventsPath == "" || v.isWriting || to.seq < v.diskEnd.seq || v.diskEnd.seq == v.end.seq {
+		last, newline := tail.lineNumber(), tail.newline
+		if tail.i == len(tail.list) && v.diskEnd.seq == v.end.seq {
+			last, newline = v.outputLines, false
 		}
 		elided.FirstLine, elided.LastLine = v.lineRange(head, last, newline)
 	} else {
 		// The files end in the middle.
-		gap = &Gap{From: max(from.seq, v.disk.seq), To: last}
-		gap.Bytes = tail.bytes() - max(head.bytes(), v.disk.bytes)
+		gap = &Gap{From: max(from.seq, v.diskEnd.seq), To: last}
+		gap.Bytes = tail.bytesBefore() - max(head.bytesBefore(), v.diskEnd.bytesBefore)
 		elided.To = gap.From - 1
 		elided.Bytes -= gap.Bytes
-		elided.FirstLine, elided.LastLine = v.lineRange(head, v.lines, false)
+		elided.FirstLine, elided.LastLine = v.lineRange(head, v.outputLines, false)
 	}
 
 	next := v.memory[len(v.memory)-1]
 	if tail.i < len(tail.list) {
-		next = tail.entry()
+		next = tail.currentEntry()
 	}
-	stamp := Event{At: next.At, Generation: next.Generation, Turn: next.Turn, Between: next.Between}
+	stamp := Event{At: next.At, Generation: next.Generation, Turn: next.Turn, BetweenTurns: next.BetweenTurns}
 	var out []Event
 	if n := int(elided.To) - int(elided.From) + 1; n > 0 && (elided.Bytes > 0 || n > len(kept)) {
 		stamp.Seq, stamp.Body = elided.From, elided
@@ -284,9 +284,9 @@ func (v *view) middle(head, tail cut) []Event {
 
 // lineRange returns the lines from a cut to line last, or to the line before it if the
 // second cut is right after a newline.
-func (v *view) lineRange(head cut, last int, newline bool) (int, int) {
-	first := head.line()
-	if !v.named || first == 0 || last == 0 {
+func (v *logSnapshot) lineRange(head eventOffset, last int, newline bool) (int, int) {
+	first := head.lineNumber()
+	if !v.hasOutputFile || first == 0 || last == 0 {
 		return 0, 0
 	}
 	if newline {

@@ -12,11 +12,11 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// elided returns the Elided of a window, and the events before and after it.
-func elided(t testing.TB, events []timeline.Event) (e timeline.Elided, head, tail []timeline.Event) {
+// splitAtOmitted returns the Elided of a window, and the events before and after it.
+func splitAtOmitted(t testing.TB, events []timeline.Event) (e timeline.Omitted, head, tail []timeline.Event) {
 	t.Helper()
 	for i, ev := range events {
-		if b, ok := ev.Body.(timeline.Elided); ok {
+		if b, ok := ev.Body.(timeline.Omitted); ok {
 			if e.To != 0 {
 				t.Fatal("got a second Elided")
 			}
@@ -29,13 +29,13 @@ func elided(t testing.TB, events []timeline.Event) (e timeline.Elided, head, tai
 	return e, head, tail
 }
 
-// checkElided fails unless the lines that the Elided of a window names are what
+// checkOmitted fails unless the lines that the Elided of a window names are what
 // the window leaves out of a text that is rendered as it is.
-func checkElided(t testing.TB, l *timeline.Log, all []byte, window []timeline.Event) {
+func checkOmitted(t testing.TB, l *timeline.Log, all []byte, window []timeline.Event) {
 	t.Helper()
-	e, before, after := elided(t, window)
-	head, _ := content(before)
-	tail, _ := content(after)
+	e, before, after := splitAtOmitted(t, window)
+	head, _ := textAndGaps(before)
+	tail, _ := textAndGaps(after)
 	if !bytes.HasPrefix(all, head) || !bytes.HasSuffix(all, tail) {
 		t.Fatal("head or tail is not what was appended")
 	}
@@ -77,7 +77,7 @@ func TestWindow_ElisionNamesExactlyTheLinesThatHoldIt(t *testing.T) {
 				}
 				l.Sync() // Window itself waits only so long
 				for _, sizes := range [][2]int{{4096, 4096}, {0, 2000}, {2000, 0}, {64 << 10, 10 << 10}, {1000, 100_000}} {
-					checkElided(t, l, all, l.Window(0, sizes[0], sizes[1]))
+					checkOmitted(t, l, all, l.Window(0, sizes[0], sizes[1]))
 				}
 			})
 		}
@@ -85,12 +85,12 @@ func TestWindow_ElisionNamesExactlyTheLinesThatHoldIt(t *testing.T) {
 }
 
 func TestWindow_SmallerThanItsBoundsIsEverything(t *testing.T) {
-	logs(t, timeline.Options{}, func(t *testing.T, l *timeline.Log) {
+	eachLogKind(t, timeline.Options{}, func(t *testing.T, l *timeline.Log) {
 		for range 20 {
-			l.Append(text(lines(1000)))
+			l.Append(textEvent(numberedLines(1000)))
 		}
 		got := l.Window(5, 64<<10, 64<<10)
-		checkContiguous(t, got, 5, 20)
+		wantContiguous(t, got, 5, 20)
 		if got := l.Window(20, 1, 1); len(got) != 0 {
 			t.Errorf("got %v after the last event", got)
 		}
@@ -98,12 +98,12 @@ func TestWindow_SmallerThanItsBoundsIsEverything(t *testing.T) {
 }
 
 func TestWindow_IsBoundedAndHasTheNewest(t *testing.T) {
-	logs(t, timeline.Options{MemoryBytes: 1 << 20}, func(t *testing.T, l *timeline.Log) {
+	eachLogKind(t, timeline.Options{MemoryBytes: 1 << 20}, func(t *testing.T, l *timeline.Log) {
 		for i := range 20_000 {
-			l.Append(text(fmt.Appendf(nil, "%d\n", i)))
+			l.Append(textEvent(fmt.Appendf(nil, "%d\n", i)))
 		}
 		got := l.Window(0, 10_000, 20_000)
-		data, _ := content(got)
+		data, _ := textAndGaps(got)
 		if len(got) > 2000 || len(data) > 30_000 || !bytes.HasSuffix(data, []byte("\n19999\n")) {
 			t.Errorf("got %d events with %d bytes", len(got), len(data))
 		}
@@ -114,12 +114,12 @@ func TestWindow_StructuralEventsOfTheMiddleAreKept(t *testing.T) {
 	for _, memory := range []int64{64 << 10, 4 << 20} {
 		l := newLog(t, &timeline.Options{MemoryBytes: memory, Dir: t.TempDir()})
 		for i := range 3000 {
-			l.Append(text(lines(500)))
+			l.Append(textEvent(numberedLines(500)))
 			if i%10 == 0 {
 				l.Append(timeline.Event{Body: timeline.Notice{Message: fmt.Sprint(i)}})
 			}
 		}
-		e, _, tail := elided(t, l.Window(0, 4<<10, 4<<10))
+		e, _, tail := splitAtOmitted(t, l.Window(0, 4<<10, 4<<10))
 		var kept []int
 		for _, ev := range tail {
 			if n, ok := ev.Body.(timeline.Notice); ok && ev.Seq < e.To {
@@ -144,24 +144,24 @@ func TestWindow_StructuralEventsOfTheMiddleAreKept(t *testing.T) {
 
 func TestWindow_PictureBesideMuchTextIsKeptWhole(t *testing.T) {
 	l := newLog(t, nil)
-	l.Append(text(lines(10_000)))
-	l.Append(timeline.Event{Body: timeline.NewPicture("image/png", make([]byte, 300_000), "", "")})
-	l.Append(text(lines(10_000)))
-	checkContiguous(t, l.Window(0, 64<<10, 64<<10), 0, 3)
+	l.Append(textEvent(numberedLines(10_000)))
+	l.Append(timeline.Event{Body: timeline.NewImageDisplay("image/png", make([]byte, 300_000), "", "")})
+	l.Append(textEvent(numberedLines(10_000)))
+	wantContiguous(t, l.Window(0, 64<<10, 64<<10), 0, 3)
 }
 
 func TestWindow_WhatIsInNoFileIsAGap(t *testing.T) {
 	l := newLog(t, &timeline.Options{MemoryBytes: 32 << 10, FileBytes: 100_000, Dir: t.TempDir()})
 	var all []byte
 	for i := range 540 {
-		data := append(lines(990), fmt.Sprintf("%08d\n", i)...)
+		data := append(numberedLines(990), fmt.Sprintf("%08d\n", i)...)
 		all = append(all, data...)
-		l.Append(text(data))
+		l.Append(textEvent(data))
 		l.Sync()
 	}
 	window := l.Window(0, 10_000, 10_000)
-	e, _, _ := elided(t, window)
-	data, gaps := content(window)
+	e, _, _ := splitAtOmitted(t, window)
+	data, gaps := textAndGaps(window)
 	if len(gaps) != 1 || gaps[0].From != 1 || e.From <= gaps[0].To {
 		t.Fatalf("got %+v and gaps %+v, want one at the beginning", e, gaps)
 	}
@@ -175,17 +175,17 @@ func TestWindow_WhatIsInNoFileIsAGap(t *testing.T) {
 
 func TestWindow_OneLongLineIsCutBetweenCharacters(t *testing.T) {
 	l := newLog(t, &timeline.Options{Dir: t.TempDir()})
-	l.Append(text([]byte("first\n")))
+	l.Append(textEvent([]byte("first\n")))
 	for range 100 {
-		l.Append(text(bytes.Repeat([]byte("€"), 3000)))
+		l.Append(textEvent(bytes.Repeat([]byte("€"), 3000)))
 	}
 	l.Sync() // Window itself waits only so long
-	e, head, tail := elided(t, l.Window(0, 5000, 5001))
+	e, head, tail := splitAtOmitted(t, l.Window(0, 5000, 5001))
 	if e.FirstLine != 2 || e.LastLine != 2 {
 		t.Errorf("got lines %d-%d, want 2-2", e.FirstLine, e.LastLine)
 	}
-	a, _ := content(head)
-	b, _ := content(tail)
+	a, _ := textAndGaps(head)
+	b, _ := textAndGaps(tail)
 	if strings.ContainsRune(string(a)+string(b), '\uFFFD') || len(a) < 4900 || len(b) < 4900 {
 		t.Errorf("got %d and %d bytes", len(a), len(b))
 	}
@@ -195,11 +195,11 @@ func TestWindow_OneLongLineIsCutBetweenCharacters(t *testing.T) {
 func TestWindow_LongMessageOfAnErrorLeavesTheEndOfTheOutput(t *testing.T) {
 	l := newLog(t, &timeline.Options{Dir: t.TempDir()})
 	message := strings.Repeat("m", 60<<10)
-	l.Append(text([]byte("Error: " + strings.Repeat("m", 140<<10) + "the end\n")))
+	l.Append(textEvent([]byte("Error: " + strings.Repeat("m", 140<<10) + "the end\n")))
 	l.Append(timeline.Event{Turn: 1, Body: timeline.TurnEnded{Outcome: timeline.OutcomeError, Name: "Error", Message: message}})
 	l.Sync() // Window itself waits only so long
-	_, _, tail := elided(t, l.Window(0, 64<<10, 64<<10))
-	got, _ := content(tail)
+	_, _, tail := splitAtOmitted(t, l.Window(0, 64<<10, 64<<10))
+	got, _ := textAndGaps(tail)
 	if !strings.HasSuffix(string(got), "the end\n") || len(got) < 60<<10 {
 		t.Errorf("got %d bytes of the end", len(got))
 	}
@@ -208,7 +208,7 @@ func TestWindow_LongMessageOfAnErrorLeavesTheEndOfTheOutput(t *testing.T) {
 func TestRender_ElisionOfALogNamesTheLinesThatHoldIt(t *testing.T) {
 	l := newLog(t, &timeline.Options{Dir: t.TempDir()})
 	for _, n := range []int{2000, 100_000} { // within the window, and beyond
-		after := l.Last()
+		after := l.LastSeq()
 		first := l.LineCount() + 1
 		l.Append(timeline.Event{Turn: 1, Body: timeline.TurnStarted{}})
 		for i := range n {
@@ -239,7 +239,7 @@ func TestRender_ElisionOfALogNamesTheLinesThatHoldIt(t *testing.T) {
 func TestRender_ElisionOfLinesThatAreNotWrittenYetNamesTheFile(t *testing.T) {
 	events := []timeline.Event{
 		{Seq: 1, Turn: 1, Body: timeline.Text{Data: []byte("first\n")}, Line: 1},
-		{Seq: 2, Turn: 1, Body: timeline.Elided{From: 2, To: 9, Bytes: 900_000}},
+		{Seq: 2, Turn: 1, Body: timeline.Omitted{From: 2, To: 9, Bytes: 900_000}},
 		{Seq: 10, Turn: 1, Body: timeline.Text{Data: []byte(strings.Repeat("later\nlines\n", 500))}},
 	}
 	got := timeline.Render(events, &timeline.RenderOptions{MaxChars: 1000, OutputPath: "/a/output.txt"}).Text()

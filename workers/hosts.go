@@ -8,25 +8,25 @@ import (
 	"strings"
 )
 
-// A Host is a pattern of places in the network: a name, all names below one, or an address,
+// A HostPattern is a pattern of places in the network: a name, all names below one, or an address,
 // at one port or at all.
-type Host struct {
-	Name  string     // in lower case; "" for an address
-	Below bool       // the names below Name, and not Name itself
-	Addr  netip.Addr // of an address
-	Port  uint16     // 0 means all
+type HostPattern struct {
+	Name       string     // in lower case; "" for an address
+	Subdomains bool       // the names below Name, and not Name itself
+	Addr       netip.Addr // of an address
+	Port       uint16     // 0 means all
 }
 
-// maxName is the longest name that DNS can carry, as text.
-const maxName = 253
+// maxHostNameBytes is the longest name that DNS can carry, as text.
+const maxHostNameBytes = 253
 
-// ParseHost reads a pattern: "example.org", "*.example.org", "example.org:5432",
+// ParseHostPattern reads a pattern: "example.org", "*.example.org", "example.org:5432",
 // "192.0.2.7", "[2001:db8::7]:443".
-func ParseHost(pattern string) (Host, error) {
-	wrong := func(why string) (Host, error) {
-		return Host{}, fmt.Errorf("%q is not a host: %s; write example.org, *.example.org, example.org:5432 or an address", pattern, why)
+func ParseHostPattern(pattern string) (HostPattern, error) {
+	wrong := func(why string) (HostPattern, error) {
+		return HostPattern{}, fmt.Errorf("%q is not a host: %s; write example.org, *.example.org, example.org:5432 or an address", pattern, why)
 	}
-	var h Host
+	var h HostPattern
 	name := pattern
 	if addr, err := netip.ParseAddr(strings.Trim(pattern, "[]")); err == nil {
 		if addr.Zone() != "" {
@@ -46,20 +46,20 @@ func ParseHost(pattern string) (Host, error) {
 		h.Addr = addr.Unmap()
 		return h, nil
 	}
-	name, h.Below = strings.CutPrefix(name, "*.")
+	name, h.Subdomains = strings.CutPrefix(name, "*.")
 	h.Name = strings.ToLower(strings.TrimSuffix(name, "."))
-	if why := notAName(h.Name); why != "" {
+	if why := hostNameProblem(h.Name); why != "" {
 		return wrong(why)
 	}
 	return h, nil
 }
 
-// notAName says why a text is no name of a host, or "".
-func notAName(name string) string {
+// hostNameProblem says why a text is no name of a host, or "".
+func hostNameProblem(name string) string {
 	if name == "" {
 		return "it has no name"
 	}
-	if len(name) > maxName {
+	if len(name) > maxHostNameBytes {
 		return "a name has at most 253 characters"
 	}
 	for label := range strings.SplitSeq(name, ".") {
@@ -78,36 +78,36 @@ func notAName(name string) string {
 	return ""
 }
 
-// Covers reports whether a name at a port belongs to the pattern. The name is in lower case.
-func (h Host) Covers(name string, port uint16) bool {
+// Matches reports whether a name at a port belongs to the pattern. The name is in lower case.
+func (h HostPattern) Matches(name string, port uint16) bool {
 	if h.Name == "" || h.Port != 0 && h.Port != port {
 		return false
 	}
-	if h.Below {
+	if h.Subdomains {
 		return strings.HasSuffix(name, "."+h.Name)
 	}
 	return name == h.Name
 }
 
-// CoversAddr reports whether the pattern is this address at this port.
-func (h Host) CoversAddr(a netip.AddrPort) bool {
+// MatchesAddr reports whether the pattern is this address at this port.
+func (h HostPattern) MatchesAddr(a netip.AddrPort) bool {
 	return h.Addr.IsValid() && h.Addr == a.Addr().Unmap() && (h.Port == 0 || h.Port == a.Port())
 }
 
-// CoversPlace reports whether "name:port" or "address:port" belongs to the pattern.
-func (h Host) CoversPlace(place string) bool {
+// MatchesHostPort reports whether "name:port" or "address:port" belongs to the pattern.
+func (h HostPattern) MatchesHostPort(place string) bool {
 	if a, err := netip.ParseAddrPort(place); err == nil {
-		return h.CoversAddr(a)
+		return h.MatchesAddr(a)
 	}
 	name, port, err := net.SplitHostPort(place)
 	n, wrong := strconv.ParseUint(port, 10, 16)
-	return err == nil && wrong == nil && h.Covers(name, uint16(n))
+	return err == nil && wrong == nil && h.Matches(name, uint16(n))
 }
 
-// String is the pattern, as ParseHost reads it.
-func (h Host) String() string {
+// String is the pattern, as ParseHostPattern reads it.
+func (h HostPattern) String() string {
 	name := h.Name
-	if h.Below {
+	if h.Subdomains {
 		name = "*." + name
 	}
 	if h.Addr.IsValid() {

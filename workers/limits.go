@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// MinMemory is the smallest memory limit, in bytes: a runtime needs it before any user
+// MinMemoryBytes is the smallest memory limit, in bytes: a runtime needs it before any user
 // code runs.
-const MinMemory = 64 << 20
+const MinMemoryBytes = 64 << 20
 
-// MinFiles is the smallest limit of open files: a runtime opens some itself.
-const MinFiles = 64
+// MinOpenFiles is the smallest limit of open files: a runtime opens some itself.
+const MinOpenFiles = 64
 
-// MinDisk is the smallest limit of what a session keeps, in bytes.
-const MinDisk = 1 << 20
+// MinDiskBytes is the smallest limit of what a session keeps, in bytes.
+const MinDiskBytes = 1 << 20
 
 // Limits bound what a session uses. A field that is zero bounds nothing. A limit that a
 // system does not have is an error of the start, so that nobody relies on one that has no
 // effect.
 type Limits struct {
 	// Memory bounds the bytes that the worker and everything it starts use together:
-	// MinMemory or more. Beyond it, allocations fail: Python raises a MemoryError, R says
+	// MinMemoryBytes or more. Beyond it, allocations fail: Python raises a MemoryError, R says
 	// that it cannot allocate a vector. Linux and Windows have it.
 	Memory int64
 
@@ -32,12 +32,12 @@ type Limits struct {
 	// CPUs is how many processors the session may use at a time. Only Linux has it.
 	CPUs int
 
-	// Files bounds the open files of each process: MinFiles or more. Only Linux has it.
+	// Files bounds the open files of each process: MinOpenFiles or more. Only Linux has it.
 	Files int
 
 	// Disk bounds the bytes that a session with a sandbox keeps for itself: its files in /tmp, and
 	// its copies of caches and libraries, together; as much again in /dev/shm; and any one file
-	// that it writes elsewhere. MinDisk or more. Only Linux has it, and holds
+	// that it writes elsewhere. MinDiskBytes or more. Only Linux has it, and holds
 	// these files in memory.
 	Disk int64
 
@@ -52,12 +52,12 @@ func (l Limits) Validate() error {
 	switch {
 	case l.Memory < 0 || l.Processes < 0 || l.CPUs < 0 || l.Files < 0 || l.Disk < 0 || l.Turn < 0:
 		return fmt.Errorf("workers: a limit is negative: %s", l)
-	case l.Memory != 0 && l.Memory < MinMemory:
-		return fmt.Errorf("workers: the memory limit is %s, in which nothing starts: allow at least %s", Bytes(l.Memory), Bytes(MinMemory))
-	case l.Disk != 0 && l.Disk < MinDisk:
-		return fmt.Errorf("workers: the limit of disk is %d bytes, with which nothing starts: allow at least %s", l.Disk, Bytes(MinDisk))
-	case l.Files != 0 && l.Files < MinFiles:
-		return fmt.Errorf("workers: the limit of open files is %d, with which nothing starts: allow at least %d", l.Files, MinFiles)
+	case l.Memory != 0 && l.Memory < MinMemoryBytes:
+		return fmt.Errorf("workers: the memory limit is %s, in which nothing starts: allow at least %s", FormatBytes(l.Memory), FormatBytes(MinMemoryBytes))
+	case l.Disk != 0 && l.Disk < MinDiskBytes:
+		return fmt.Errorf("workers: the limit of disk is %d bytes, with which nothing starts: allow at least %s", l.Disk, FormatBytes(MinDiskBytes))
+	case l.Files != 0 && l.Files < MinOpenFiles:
+		return fmt.Errorf("workers: the limit of open files is %d, with which nothing starts: allow at least %d", l.Files, MinOpenFiles)
 	}
 	return nil
 }
@@ -70,20 +70,20 @@ func (l Limits) String() string {
 			words = append(words, fmt.Sprintf(format, value))
 		}
 	}
-	add(l.Memory != 0, "memory %s", Bytes(l.Memory))
+	add(l.Memory != 0, "memory %s", FormatBytes(l.Memory))
 	add(l.Processes != 0, "%d processes", l.Processes)
 	add(l.CPUs != 0, "%d CPUs", l.CPUs)
 	add(l.Files != 0, "%d open files", l.Files)
-	add(l.Disk != 0, "disk %s", Bytes(l.Disk))
-	add(l.Turn != 0, "turns of %s", shorten.Replace(l.Turn.String()+" "))
+	add(l.Disk != 0, "disk %s", FormatBytes(l.Disk))
+	add(l.Turn != 0, "turns of %s", trimZeroUnits.Replace(l.Turn.String()+" "))
 	return strings.Join(words, ", ")
 }
 
 // shorten leaves out the zeros with which Go ends a time: "1h0m0s".
-var shorten = strings.NewReplacer("h0m0s ", "h", "m0s ", "m", " ", "")
+var trimZeroUnits = strings.NewReplacer("h0m0s ", "h", "m0s ", "m", " ", "")
 
-// Bytes writes a size as people do: "512 MiB", "1.5 GiB".
-func Bytes(n int64) string {
+// FormatBytes writes a size as people do: "512 MiB", "1.5 GiB".
+func FormatBytes(n int64) string {
 	unit, name := int64(1<<20), "MiB"
 	if n >= 1<<30 && (n%(1<<30) == 0 || n >= 10<<30) {
 		unit, name = 1<<30, "GiB"

@@ -2,19 +2,19 @@ package workers
 
 import "fmt"
 
-// A Mechanism confines a session less well than the namespaces of Linux do. A session gets one
+// A SandboxMechanism confines a session less well than the namespaces of Linux do. A session gets one
 // only if its user accepts it by name.
-type Mechanism string
+type SandboxMechanism string
 
 const (
 	// Landlock needs no user namespaces. It cannot protect a name in a directory that is
 	// written, and the session has no loopback, layers or terminals of its own.
-	Landlock Mechanism = "landlock"
+	Landlock SandboxMechanism = "landlock"
 )
 
-// ParseMechanism is the mechanism of that name; "" is none.
-func ParseMechanism(name string) (Mechanism, error) {
-	switch m := Mechanism(name); m {
+// ParseSandboxMechanism is the mechanism of that name; "" is none.
+func ParseSandboxMechanism(name string) (SandboxMechanism, error) {
+	switch m := SandboxMechanism(name); m {
 	case "", Landlock:
 		return m, nil
 	}

@@ -10,15 +10,15 @@ import (
 // Narrower returns a sandbox for a session in dir that allows only what both allow. It is s
 // itself if other takes nothing from it. Links are not followed: give real paths.
 func (s *Sandbox) Narrower(other *Sandbox, dir string) *Sandbox {
-	n := Sandbox{Level: Full, Network: NetworkFull, Ask: true}
+	n := Sandbox{Level: Full, Network: NetworkFull, AskUser: true}
 	if s.Confines() {
 		n = *s
 	}
-	narrowed := n.writeOnly(other.writes(dir), s.writes(dir), dir)
+	narrowed := n.restrictWrites(other.writableDirs(dir), s.writableDirs(dir), dir)
 	if narrowed && len(n.Writable) > 0 { // parts of what may be written whatever is in it
-		n.AcceptPaths = s.accepted(dir)
+		n.AcceptPaths = s.acceptedDirs(dir)
 	}
-	narrowed = n.reachOnly(other) || narrowed
+	narrowed = n.restrictNetwork(other) || narrowed
 	if other != nil {
 		for _, add := range []struct {
 			to   *[]string
@@ -46,8 +46,8 @@ func (s *Sandbox) Narrower(other *Sandbox, dir string) *Sandbox {
 	return &n
 }
 
-// writes returns the directories that may be written, with all that is in them.
-func (s *Sandbox) writes(dir string) []string {
+// writableDirs returns the directories that may be written, with all that is in them.
+func (s *Sandbox) writableDirs(dir string) []string {
 	switch {
 	case !s.Confines():
 		return []string{string(filepath.Separator)}
@@ -57,8 +57,8 @@ func (s *Sandbox) writes(dir string) []string {
 	return append([]string{cmp.Or(s.Workspace, dir)}, s.Writable...)
 }
 
-// accepted returns the directories that may be written whatever is in them.
-func (s *Sandbox) accepted(dir string) []string {
+// acceptedDirs returns the directories that may be written whatever is in them.
+func (s *Sandbox) acceptedDirs(dir string) []string {
 	switch {
 	case !s.Confines():
 		return []string{string(filepath.Separator)}
@@ -68,8 +68,8 @@ func (s *Sandbox) accepted(dir string) []string {
 	return append(slices.Clip(s.AcceptPaths), cmp.Or(s.Workspace, dir))
 }
 
-// writeOnly leaves of own only what lies in other as well.
-func (s *Sandbox) writeOnly(other, own []string, dir string) (narrowed bool) {
+// restrictWrites leaves of own only what lies in other as well.
+func (s *Sandbox) restrictWrites(other, own []string, dir string) (narrowed bool) {
 	var both []string
 	for _, a := range own {
 		for _, b := range other {
@@ -100,9 +100,9 @@ func (s *Sandbox) writeOnly(other, own []string, dir string) (narrowed bool) {
 	return true
 }
 
-// reachOnly leaves only the network that other has as well. Where a person may add hosts they
+// restrictNetwork leaves only the network that other has as well. Where a person may add hosts they
 // still may, as to any session.
-func (s *Sandbox) reachOnly(other *Sandbox) (narrowed bool) {
+func (s *Sandbox) restrictNetwork(other *Sandbox) (narrowed bool) {
 	if !other.Confines() && (other == nil || other.Network != NetworkNone) || other.Network == NetworkFull || s.Network == NetworkNone {
 		return false
 	}

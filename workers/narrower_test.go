@@ -13,7 +13,7 @@ func TestSandbox_NarrowerAllowsOnlyWhatBothAllow(t *testing.T) {
 	full := &workers.Sandbox{Level: workers.Full, Network: workers.NetworkFull}
 	reads := &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone}
 	theirs := &workers.Sandbox{Level: workers.ReadOnly, Writable: []string{dir, "/data"}, Network: workers.NetworkNone}
-	agent := &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkList, Ask: true}
+	agent := &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkList, AskUser: true}
 	for _, row := range []struct {
 		name        string
 		ours, other *workers.Sandbox
@@ -23,9 +23,9 @@ func TestSandbox_NarrowerAllowsOnlyWhatBothAllow(t *testing.T) {
 		{"full widens nothing", agent, full, nil},
 		{"no sandbox at all", nil, full, nil},
 		{"the same directory", agent, theirs, nil},
-		{"read-only", agent, reads, &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkList, Ask: true}},
-		{"read-only of a session without a sandbox", nil, reads, &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkList, Ask: true}},
-		{"their directories for a session without a sandbox", nil, theirs, &workers.Sandbox{Level: workers.Workspace, Writable: []string{"/data"}, AcceptPaths: []string{"/"}, Network: workers.NetworkList, Ask: true}},
+		{"read-only", agent, reads, &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkList, AskUser: true}},
+		{"read-only of a session without a sandbox", nil, reads, &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkList, AskUser: true}},
+		{"their directories for a session without a sandbox", nil, theirs, &workers.Sandbox{Level: workers.Workspace, Writable: []string{"/data"}, AcceptPaths: []string{"/"}, Network: workers.NetworkList, AskUser: true}},
 		{"hosts", &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkList, Hosts: []string{"a.org"}}, theirs,
 			&workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkList, Hosts: []string{}}},
 		{"the whole network", &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkFull}, theirs,
@@ -34,7 +34,7 @@ func TestSandbox_NarrowerAllowsOnlyWhatBothAllow(t *testing.T) {
 		{"directories that both have", &workers.Sandbox{Level: workers.Workspace, Writable: []string{"/data/x", "/other"}, Network: workers.NetworkNone}, theirs,
 			&workers.Sandbox{Level: workers.Workspace, Writable: []string{"/data/x"}, AcceptPaths: []string{dir}, Network: workers.NetworkNone}},
 		{"a part of the workspace", agent, &workers.Sandbox{Level: workers.ReadOnly, Writable: []string{"/p/out", "/pp"}, Network: workers.NetworkFull},
-			&workers.Sandbox{Level: workers.ReadOnly, Writable: []string{"/p/out"}, AcceptPaths: []string{dir}, Network: workers.NetworkList, Ask: true}},
+			&workers.Sandbox{Level: workers.ReadOnly, Writable: []string{"/p/out"}, AcceptPaths: []string{dir}, Network: workers.NetworkList, AskUser: true}},
 		{"the workspace lies in theirs", agent, &workers.Sandbox{Level: workers.ReadOnly, Writable: []string{"/"}, Network: workers.NetworkFull}, nil},
 		{"hidden and protected paths are added", &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Hidden: []string{"/k"}},
 			&workers.Sandbox{Level: workers.ReadOnly, Writable: []string{dir}, Network: workers.NetworkNone, Hidden: []string{"/k", "/s"}, Protected: []string{"/p/lock"}},
@@ -43,7 +43,7 @@ func TestSandbox_NarrowerAllowsOnlyWhatBothAllow(t *testing.T) {
 			&workers.Sandbox{Level: workers.ReadOnly, Writable: []string{dir}, Network: workers.NetworkNone, Hidden: []string{"/s"}},
 			&workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Readable: []string{"/h/.data"}, Hidden: []string{"/s"}}},
 		{"no network for who may write everything", nil, &workers.Sandbox{Level: workers.Full, Network: workers.NetworkNone},
-			&workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkList, Ask: true}},
+			&workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkList, AskUser: true}},
 	} {
 		got, want := row.ours.Narrower(row.other, dir), row.want
 		if want == nil {

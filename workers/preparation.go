@@ -15,15 +15,15 @@ type Preparation struct {
 	Key string
 
 	// What names the result for a person: "numpy, pandas". "" means a part of the worker.
-	What string
+	Name string
 
 	// Limit is how long it may take; 0 means as long as the start of a worker.
-	Limit time.Duration
+	Timeout time.Duration
 
 	// Make makes it, and gives up when ctx ends. It must be quick when its work was
 	// done before, and calls report from one goroutine at a time. Its error is shown to
 	// those who use the session, and may have several lines.
-	Make func(ctx context.Context, report func(Progress)) (Made, error)
+	Run func(ctx context.Context, report func(Progress)) (PreparationResult, error)
 }
 
 // A Progress says how far a preparation is.
@@ -32,15 +32,15 @@ type Progress struct {
 	Message     string // one printable line
 }
 
-// Made is what a preparation adds to a Spec.
-type Made struct {
+// PreparationResult is what a preparation adds to a Spec.
+type PreparationResult struct {
 	Files  map[string][]byte // more of Spec.Files
 	Env    []string          // applied behind Spec.Env
 	Notice string            // one line for those who use the session; may be ""
 }
 
-// With returns the spec with the result of a preparation. s does not change.
-func (s *Spec) With(made Made) Spec {
+// WithResult returns the spec with the result of a preparation. s does not change.
+func (s *Spec) WithResult(made PreparationResult) Spec {
 	with := *s
 	with.Env = slices.Concat(s.Env, made.Env)
 	with.Files = make(map[string][]byte, len(s.Files)+len(made.Files))
@@ -49,20 +49,20 @@ func (s *Spec) With(made Made) Spec {
 	return with
 }
 
-// Prepared makes all preparations and returns the spec with their results, for a program
+// RunPreparations makes all preparations and returns the spec with their results, for a program
 // without a supervisor. A nil report is not called.
-func (s *Spec) Prepared(ctx context.Context, report func(Progress)) (Spec, error) {
+func (s *Spec) RunPreparations(ctx context.Context, report func(Progress)) (Spec, error) {
 	if report == nil {
 		report = func(Progress) {}
 	}
 	done := *s
-	for _, p := range s.Prepare {
-		made, err := p.Make(ctx, report)
+	for _, p := range s.Preparations {
+		made, err := p.Run(ctx, report)
 		if err != nil {
 			return done, err
 		}
-		done = done.With(made)
+		done = done.WithResult(made)
 	}
-	done.Prepare = nil
+	done.Preparations = nil
 	return done, nil
 }

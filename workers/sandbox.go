@@ -10,7 +10,7 @@ import (
 // enforces it, or refuses to start the worker.
 type Sandbox struct {
 	// Level is how much may be written.
-	Level Level
+	Level SandboxLevel
 
 	// Workspace is the absolute path of the directory that a session of level Workspace may
 	// write; "" means Spec.Dir. The root, the home directory, their parents and the directory
@@ -31,7 +31,7 @@ type Sandbox struct {
 	Readable []string
 
 	// Home is how much of the user's home directory the session sees; "" is HomeDocuments.
-	Home Home
+	Home HomeAccess
 
 	// Protected are absolute paths in what may be written that stay as they are. One that is
 	// not there cannot be made.
@@ -47,71 +47,71 @@ type Sandbox struct {
 	Layered []string
 
 	// Network is what the session may reach.
-	Network Network
+	Network NetworkAccess
 
 	// Ask holds a call that a person could allow until somebody has decided. Without it the
 	// call is refused at once.
-	Ask bool
+	AskUser bool
 
 	// Quiet leaves out the notice with which a confined session begins: what holds. It is for
 	// programs that show Info.Sandbox themselves. Other notices of the sandbox still come.
-	Quiet bool
+	NoNotice bool
 
 	// Accept is what the user takes where namespaces cannot be had; "" is nothing, so that
 	// such a session does not start.
-	Accept Mechanism
+	AcceptMechanism SandboxMechanism
 
-	// Hosts are patterns of what a session with NetworkList may reach, as ParseHost reads
-	// them, or HostsOfPackages.
+	// Hosts are patterns of what a session with NetworkList may reach, as ParseHostPattern reads
+	// them, or PackageHosts.
 	Hosts []string
 }
 
-// HostsOfPackages stands, among Sandbox.Hosts, for the places from which pip, uv, npm and R
+// PackageHosts stands, among Sandbox.Hosts, for the places from which pip, uv, npm and R
 // install packages: those that the user's own configuration names, else the public ones.
-const HostsOfPackages = "packages"
+const PackageHosts = "packages"
 
-// A Level is how much of the machine a session may write.
-type Level string
+// A SandboxLevel is how much of the machine a session may write.
+type SandboxLevel string
 
 const (
 	// ReadOnly sessions write nothing but temporary files and layers of their own.
-	ReadOnly Level = "read-only"
+	ReadOnly SandboxLevel = "read-only"
 	// Workspace sessions write their workspace as well.
-	Workspace Level = "workspace"
+	Workspace SandboxLevel = "workspace"
 	// Full sessions have all rights of their user: there is no sandbox.
-	Full Level = "full"
+	Full SandboxLevel = "full"
 )
 
-// ParseLevel is the level of that name.
-func ParseLevel(name string) (Level, error) {
-	switch l := Level(name); l {
+// ParseSandboxLevel is the level of that name.
+func ParseSandboxLevel(name string) (SandboxLevel, error) {
+	switch l := SandboxLevel(name); l {
 	case ReadOnly, Workspace, Full:
 		return l, nil
 	}
 	return "", fmt.Errorf("no such sandbox: %q; there is read-only, workspace and full", name)
 }
 
-// Home is how much of a home directory a session sees.
-type Home string
+// HomeAccess is how much of a home directory a session sees.
+type HomeAccess string
 
 const (
 	// HomeDocuments shows what has a name without a dot, and what HomeTools shows.
-	HomeDocuments Home = "documents"
+	HomeDocuments HomeAccess = "documents"
 	// HomeTools shows toolchains, caches, libraries and plain settings, besides what the sandbox names.
-	HomeTools Home = "tools"
+	HomeTools HomeAccess = "tools"
 )
 
-// A Network is what a session may reach.
-type Network string
+// A NetworkAccess is what a session may reach.
+type NetworkAccess string
 
 const (
 	// NetworkNone leaves a session its own loopback, at which its own servers listen.
-	NetworkNone Network = "none"
+	NetworkNone NetworkAccess = "none"
 	// NetworkList leaves a session its own loopback, and the TCP ports of the hosts in
 	// Sandbox.Hosts, by name.
-	NetworkList Network = "list"
+	NetworkList NetworkAccess = "list"
 	// NetworkFull leaves a session the network of its user.
-	NetworkFull Network = "full"
+	NetworkFull NetworkAccess = "full"
 )
 
 // Confines reports whether there is anything to enforce.
@@ -141,8 +141,8 @@ func (s *Sandbox) String() string {
 	for _, host := range s.Hosts {
 		words += ", reaches " + host
 	}
-	if s.Accept != "" {
-		words += ", accepts " + string(s.Accept)
+	if s.AcceptMechanism != "" {
+		words += ", accepts " + string(s.AcceptMechanism)
 	}
 	return words
 }
@@ -152,7 +152,7 @@ func (s *Sandbox) Validate() error {
 	if s == nil {
 		return nil
 	}
-	if _, err := ParseLevel(string(s.Level)); err != nil {
+	if _, err := ParseSandboxLevel(string(s.Level)); err != nil {
 		return fmt.Errorf("workers: %w", err)
 	}
 	if n := s.Network; n != NetworkNone && n != NetworkList && n != NetworkFull && (n != "" || s.Confines()) {
@@ -161,7 +161,7 @@ func (s *Sandbox) Validate() error {
 	if h := s.Home; h != "" && h != HomeDocuments && h != HomeTools {
 		return fmt.Errorf("workers: a sandbox does not know the home %q; there is documents and tools", h)
 	}
-	if _, err := ParseMechanism(string(s.Accept)); err != nil {
+	if _, err := ParseSandboxMechanism(string(s.AcceptMechanism)); err != nil {
 		return fmt.Errorf("workers: %w", err)
 	}
 	if err := s.validateHosts(); err != nil {
@@ -194,10 +194,10 @@ func (s *Sandbox) validateHosts() error {
 		return fmt.Errorf("workers: a sandbox may name %d hosts, and this one names %d", maxHosts, len(s.Hosts))
 	}
 	for _, h := range s.Hosts {
-		if h == HostsOfPackages {
+		if h == PackageHosts {
 			continue
 		}
-		if _, err := ParseHost(h); err != nil {
+		if _, err := ParseHostPattern(h); err != nil {
 			return fmt.Errorf("workers: %w", err)
 		}
 	}
@@ -220,7 +220,7 @@ func ProtectedNames() []string {
 
 // DefaultHidden are the places below a home directory where secrets are kept.
 func DefaultHidden(home string) []string {
-	return below(home, ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".oci", ".boto",
+	return joinHome(home, ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".oci", ".boto",
 		".netrc", ".pgpass", ".my.cnf", ".git-credentials", ".pypirc", ".npmrc", ".vault-token", ".terraform.d",
 		".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".m2/settings.xml", ".gradle/gradle.properties",
 		".config/turnstone", ".config/gcloud", ".config/gh", ".config/glab-cli", ".config/hub", ".config/op", ".config/doctl", ".config/git/credentials",
@@ -232,7 +232,7 @@ func DefaultHidden(home string) []string {
 		".bash_history", ".zsh_history", ".python_history", ".Rhistory", ".psql_history", ".mysql_history", ".node_repl_history")
 }
 
-func below(home string, names ...string) []string {
+func joinHome(home string, names ...string) []string {
 	for i, n := range names {
 		names[i] = filepath.Join(home, filepath.FromSlash(n))
 	}

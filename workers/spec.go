@@ -39,9 +39,9 @@ type Spec struct {
 
 	// Person makes the worker's terminal that of the person in front of the supervisor's
 	// program. Programs find the TERM and the PAGER of its environment, and may take the keys:
-	// the front end must then pass them on, see timeline.Screen. Otherwise the terminal is for
+	// the front end must then pass them on, see timeline.FullScreenChanged. Otherwise the terminal is for
 	// programs: TERM is dumb, and pages are shown whole.
-	Person bool
+	UserTerminal bool
 
 	// Program is for a worker that runs one program, with neither a person nor an agent at its
 	// terminal.
@@ -52,7 +52,7 @@ type Spec struct {
 
 	// Sandbox confines the worker and everything that it starts; nil leaves them all
 	// rights of the user. Linux has it. Elsewhere, and on a Linux that does not let programs
-	// make namespaces, a worker with a sandbox is not started, unless Sandbox.Accept takes a
+	// make namespaces, a worker with a sandbox is not started, unless Sandbox.AcceptMechanism takes a
 	// weaker mechanism that is there.
 	Sandbox *Sandbox
 
@@ -62,26 +62,26 @@ type Spec struct {
 
 	// Prepare is the work that must be done before the first start, in this order. A
 	// session keeps the results for all its workers.
-	Prepare []Preparation
+	Preparations []Preparation
 
 	// Compile has what a worker compiles while it starts compiled for later workers. A worker
 	// without a sandbox keeps its code itself; one with a sandbox must not. nil keeps nothing.
-	Compile *Compilation
+	Compilation *Compilation
 
-	// EarlyInput is for a runtime that must not read its terminal before it is ready. If
+	// EarlyInputError is for a runtime that must not read its terminal before it is ready. If
 	// it does, and the system shows such readers, the worker is ended with this sentence,
 	// which explains the cause. "" means that the worker may ask.
-	EarlyInput string
+	EarlyInputError string
 
-	// NoMemory are words in the name or the message of an error that mean that the runtime
+	// OutOfMemoryWords are words in the name or the message of an error that mean that the runtime
 	// got no memory. Then the reply names the limit of memory, if there is one.
-	NoMemory []string
+	OutOfMemoryWords []string
 
-	// EnoughMemory are words of errors that look like those of NoMemory and have another cause.
-	EnoughMemory []string
+	// NotOutOfMemoryWords are words of errors that look like those of OutOfMemoryWords and have another cause.
+	NotOutOfMemoryWords []string
 
 	// Why says in one line how Path was chosen, for a person ("active VIRTUAL_ENV").
-	Why string
+	PathSource string
 
 	// Notice is one line that the user of the session should know from the beginning,
 	// such as an environment that was asked for and cannot be used. It may be "".
@@ -120,11 +120,11 @@ type Compilation struct {
 	Key string
 
 	// Kept reports whether there is such code already.
-	Kept func() bool
+	HasResult func() bool
 
 	// Keep stores the file. Its content may be anything, since a session may be able to write
 	// the executable: only workers that are started with that executable may use it.
-	Keep func(name string, content []byte) error
+	SaveResult func(name string, content []byte) error
 }
 
 // Validate reports why s cannot be started.
@@ -151,12 +151,12 @@ func (s *Spec) Validate() error {
 			return fmt.Errorf("workers: %q has a zero byte, which no program can be given", text)
 		}
 	}
-	for _, p := range s.Prepare {
-		if p.Key == "" || p.Make == nil {
+	for _, p := range s.Preparations {
+		if p.Key == "" || p.Run == nil {
 			return fmt.Errorf("workers: a preparation of %s has no key, or nothing to do", s.Name)
 		}
 	}
-	if c := s.Compile; c != nil && (c.Key == "" || c.Kept == nil || c.Keep == nil) {
+	if c := s.Compilation; c != nil && (c.Key == "" || c.HasResult == nil || c.SaveResult == nil) {
 		return fmt.Errorf("workers: the compilation of %s has no key, or nothing that keeps its result", s.Name)
 	}
 	for name := range s.Files {

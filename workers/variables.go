@@ -9,36 +9,36 @@ import (
 // neededVariables stay, whatever their value looks like.
 var neededVariables = []string{"HOME", "LANG", "LD_LIBRARY_PATH", "LOGNAME", "OLDPWD", "PATH", "PWD", "SHELL", "TERM", "USER"}
 
-// waysToKeys are variables that lead to programs that hold keys, or are keys without saying so.
-var waysToKeys = []string{
+// keyVariables are variables that lead to programs that hold keys, or are keys without saying so.
+var keyVariables = []string{
 	"SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", "DOCKER_HOST", "DOCKER_AUTH_CONFIG",
 	"KUBECONFIG", "NETRC", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "DATABASE_URL",
 }
 
 var (
-	// secretName matches what the names of keys have in them. TOKENIZERS_PARALLELISM has no token.
-	secretName = regexp.MustCompile(`TOKEN([^I]|I[^Z]|$)|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|` +
+	// secretNamePattern matches what the names of keys have in them. TOKENIZERS_PARALLELISM has no token.
+	secretNamePattern = regexp.MustCompile(`TOKEN([^I]|I[^Z]|$)|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|` +
 		`(API|PRIVATE|ACCESS|SIGNING|ENCRYPTION|MASTER)_?KEY|CONNECTION_?STRING|` +
 		`(^|_)(PASS|PW|PAT|JWT|COOKIES?|DSN|AUTHORIZATION|BEARER)[0-9]*(_|$)|_(PWD|AUTH|SAS|KEYS?)[0-9]*$|(SSH|DB|PG|SQL|USER|MAIL|SMTP|LDAP|ROOT|ADMIN)PASS$`)
 
-	// secretValue matches keys in the forms that their makers gave them, to be found by programs, and values
+	// secretValuePattern matches keys in the forms that their makers gave them, to be found by programs, and values
 	// that say that they are one.
-	secretValue = regexp.MustCompile(`(^|[^A-Za-z0-9])(gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|gl[a-z]{1,4}-[\w-]{16,}|sk-[\w-]{20,}|xox[a-z]-[\w-]{10,}|` +
+	secretValuePattern = regexp.MustCompile(`(^|[^A-Za-z0-9])(gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|gl[a-z]{1,4}-[\w-]{16,}|sk-[\w-]{20,}|xox[a-z]-[\w-]{10,}|` +
 		`A(KI|SI)A[A-Z0-9]{16}|AIza[\w-]{30,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}|pypi-A[\w-]{20,}|do[oprt]_v1_[a-f0-9]{40,}|[prsw]k_(live|test)_[A-Za-z0-9]{16,}|` +
 		`hv[bs]\.[\w-]{20,}|SG\.[\w-]{16,}\.[\w-]{16,}|dckr_[a-z]+_[\w-]{20,}|gsk_[A-Za-z0-9]{20,}|r8_[A-Za-z0-9]{20,}|pplx-[A-Za-z0-9]{20,}|tskey-[a-z]+-[\w-]+|dapi[a-f0-9]{32}|figd_[\w-]{20,}|` +
 		`shp[a-z]{2}_[A-Za-z0-9]{20,}|pscale_[a-z]+_[\w-]{20,}|lin_api_[A-Za-z0-9]{20,}|dp\.[a-z]+\.[A-Za-z0-9]{20,}|key-[a-f0-9]{32}|nvapi-[\w-]{20,}|sntry[su]_[\w=+/-]{20,}|glsa_\w{20,}|` +
 		`eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+)|-----BEGIN [A-Z ]*PRIVATE KEY-----|AGE-SECRET-KEY-1|hooks\.slack\.com/services/|discord(app)?\.com/api/webhooks/|` +
 		`(?i:^(bearer|basic) +\S|(^|[;?& ])(password|pwd|accountkey|sharedaccesskey|access_token|api_?key|sig)=[^;&\s])`)
 
-	// longWord matches where a key can be that has no form of its own.
-	longWord = regexp.MustCompile(`^[\w-]*[A-Za-z0-9]{28,}[\w-]*$`)
-	numbers  = regexp.MustCompile(`[0-9]+`)
+	// longToken matches where a key can be that has no form of its own.
+	longToken = regexp.MustCompile(`^[\w-]*[A-Za-z0-9]{28,}[\w-]*$`)
+	digitRuns = regexp.MustCompile(`[0-9]+`)
 
 	// loginInURL matches a user and a password before the host of a URL. On the web a user alone is a key.
 	loginInURL = regexp.MustCompile(`(://)[^/@\s:]*:[^/\s]*@|(https?://)[^/@\s]+@`)
 
-	// loginOfProxy matches them where the address of a proxy has no scheme, as curl and others allow.
-	loginOfProxy = regexp.MustCompile(`(?i)^(\w*proxy=)[^/@\s:]+:[^/\s]*@`)
+	// loginInProxy matches them where the address of a proxy has no scheme, as curl and others allow.
+	loginInProxy = regexp.MustCompile(`(?i)^(\w*proxy=)[^/@\s:]+:[^/\s]*@`)
 )
 
 // SecretVariables are the names in an environment whose values are keys, or lead to programs that hold
@@ -60,7 +60,7 @@ func LoginVariables(env []string) []string {
 	var without []string
 	for _, entry := range env {
 		name, value, _ := strings.Cut(entry, "=")
-		plain := loginOfProxy.ReplaceAllString(name+"="+loginInURL.ReplaceAllString(value, "$1$2"), "$1")
+		plain := loginInProxy.ReplaceAllString(name+"="+loginInURL.ReplaceAllString(value, "$1$2"), "$1")
 		if plain != name+"="+value && !isSecretVariable(strings.ToUpper(name), value) {
 			without = append(without, plain)
 		}
@@ -72,14 +72,14 @@ func isSecretVariable(name, value string) bool {
 	switch {
 	case slices.Contains(neededVariables, name):
 		return false
-	case slices.Contains(waysToKeys, name):
+	case slices.Contains(keyVariables, name):
 		return true
 	}
-	return secretName.MatchString(name) || secretValue.MatchString(value) || isRandom(value)
+	return secretNamePattern.MatchString(name) || secretValuePattern.MatchString(value) || isRandomToken(value)
 }
 
-// isRandom reports whether a value is one long word with letters in both cases and digits all over, as no
+// isRandomToken reports whether a value is one long word with letters in both cases and digits all over, as no
 // person writes it. Hashes and identifiers have one case.
-func isRandom(value string) bool {
-	return longWord.MatchString(value) && value != strings.ToLower(value) && value != strings.ToUpper(value) && len(numbers.FindAllString(value, 3)) == 3
+func isRandomToken(value string) bool {
+	return longToken.MatchString(value) && value != strings.ToLower(value) && value != strings.ToUpper(value) && len(digitRuns.FindAllString(value, 3)) == 3
 }

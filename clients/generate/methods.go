@@ -26,14 +26,14 @@ var methods = []method{
 	{"MethodVariables", "client.NameParams", "session.Variables"},
 	{"MethodInspect", "client.QueryParams", "session.Inspection"},
 	{"MethodReached", "client.NameParams", "client.ReachedPlaces"},
-	{"MethodShown", "client.NameParams", "session.Shown"},
+	{"MethodShown", "client.NameParams", "session.Visibility"},
 	{"MethodOutput", "client.OutputParams", "session.Output"},
-	{"MethodRead", "client.ReadParams", "session.Page"},
-	{"MethodOutline", "client.OutlineParams", "session.Outline"},
-	{"MethodSearch", "client.SearchParams", "session.Found"},
-	{"MethodBlob", "client.BlobParams", "session.Piece"},
+	{"MethodRead", "client.ReadParams", "session.EventPage"},
+	{"MethodOutline", "client.OutlineParams", "session.TurnSummaries"},
+	{"MethodSearch", "client.SearchParams", "session.SearchResult"},
+	{"MethodBlob", "client.BlobParams", "session.BlobPart"},
 	{"MethodFiles", "client.FilesParams", "client.Files"},
-	{"MethodFile", "client.FileParams", "session.FilePiece"},
+	{"MethodFile", "client.FileParams", "session.FilePart"},
 	{"MethodLost", "", "client.LostSessions"},
 	{"MethodTake", "client.WriterParams", ""},
 	{"MethodRelease", "client.WriterParams", ""},
@@ -58,26 +58,26 @@ var notifications = []method{
 
 // renamed are the types whose JSON is written by another one.
 var renamed = map[string]string{
-	"session.Info":     "session.wireInfo",
-	"session.Reply":    "session.wireReply",
-	"timeline.Event":   "timeline.wireEvent",
-	"timeline.Summary": "timeline.wireSummary",
+	"session.Info":         "session.infoJSON",
+	"session.Reply":        "session.replyJSON",
+	"timeline.Event":       "timeline.eventJSON",
+	"timeline.TurnSummary": "timeline.summaryJSON",
 }
 
 // names are those of types in the schema and in other languages, where their Go name alone would
 // not tell enough, or is taken.
 var names = map[string]string{
-	"client.Info":          "Daemon",
-	"client.Tick":          "TickNotice",
-	"client.Limits":        "SessionLimits",
-	"session.wireInfo":     "Session",
-	"session.wireReply":    "Reply",
-	"timeline.wireSummary": "Summary",
-	"timeline.wireEvent":   "Event",
-	"session.Kind":         "ErrorKind",
-	"session.Variables":    "Variables",
-	"timeline.Denied":      "Denial",
-	"list":                 "SessionList",
+	"client.Info":           "Daemon",
+	"client.Tick":           "TickNotice",
+	"client.Limits":         "SessionLimits",
+	"session.infoJSON":      "Session",
+	"session.replyJSON":     "Reply",
+	"timeline.summaryJSON":  "Summary",
+	"timeline.eventJSON":    "Event",
+	"session.Kind":          "ErrorKind",
+	"session.Variables":     "Variables",
+	"timeline.AccessDenied": "Denial",
+	"list":                  "SessionList",
 }
 
 // byHand are types whose JSON no struct describes.
@@ -86,6 +86,6 @@ var byHand = map[string]kind{
 	"timeline.Seq":      {basic: integer},
 	"time.Time":         {basic: text},
 	"json.RawMessage":   {basic: anything},
-	"timeline.wireData": {basic: anything},
-	"timeline.wireWait": {basic: anything},
+	"timeline.dataJSON": {basic: anything},
+	"timeline.waitJSON": {basic: anything},
 }

@@ -209,8 +209,10 @@ func (w *wire) kindOf(name string) (kind, error) {
 	w.objects[as] = o // before its fields, which may hold one of its own kind
 	fields, err := w.fields(pkg, s)
 	o.fields = fields
-	if base, ok := strings.CutPrefix(short, "wire"); ok && o.doc == "" {
-		o.doc = w.docs[w.packages[pkg][base]]
+	for of, by := range renamed {
+		if by == name && o.doc == "" {
+			o.doc = w.docs[w.packages[pkg][strings.TrimPrefix(of, pkg+".")]]
+		}
 	}
 	if err != nil {
 		return kind{}, fmt.Errorf("%s: %w", name, err)

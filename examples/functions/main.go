@@ -22,14 +22,14 @@ import (
 
 type sighting struct{ Species, Place string }
 
-var table = []sighting{{"turnstone", "harbour"}, {"knot", "harbour"}, {"spoonbill", "marsh"}, {"purple sandpiper", "harbour"}}
+var sightings = []sighting{{"turnstone", "harbour"}, {"knot", "harbour"}, {"spoonbill", "marsh"}, {"purple sandpiper", "harbour"}}
 
-type where struct {
+type queryParams struct {
 	Place string `json:"place,omitempty" doc:"only those there"`
 }
 
-func query(_ context.Context, q where) (rows []sighting, err error) {
-	for _, row := range table {
+func querySightings(_ context.Context, q queryParams) (rows []sighting, err error) {
+	for _, row := range sightings {
 		if q.Place == "" || row.Place == q.Place {
 			rows = append(rows, row)
 		}
@@ -42,8 +42,8 @@ type question struct {
 	Text     string `json:"text,omitempty" doc:"what the question is about"`
 }
 
-// asker returns a function that asks a server of the usual protocol for chats.
-func asker(url string) func(context.Context, question) (string, error) {
+// newModelFunction returns a function that asks a server of the usual protocol for chats.
+func newModelFunction(url string) func(context.Context, question) (string, error) {
 	return func(ctx context.Context, q question) (string, error) {
 		message := map[string]string{"role": "user", "content": q.Question + "\n\n" + q.Text}
 		body, _ := json.Marshal(map[string]any{"model": "default", "messages": []any{message}})
@@ -66,10 +66,10 @@ func asker(url string) func(context.Context, question) (string, error) {
 	}
 }
 
-func run(ctx context.Context, spec workers.Spec, code, modelURL string) (string, error) {
+func runCode(ctx context.Context, spec workers.Spec, code, modelURL string) (string, error) {
 	sup, err := supervisor.New(&supervisor.Options{Functions: []supervisor.Function{
-		supervisor.FunctionOf("query", "Returns sightings of birds.", query),
-		supervisor.FunctionOf("ask_model", "Asks a language model one question.", asker(modelURL)),
+		supervisor.FunctionOf("query", "Returns sightings of birds.", querySightings),
+		supervisor.FunctionOf("ask_model", "Asks a language model one question.", newModelFunction(modelURL)),
 	}})
 	if err != nil {
 		return "", err
@@ -90,7 +90,7 @@ func run(ctx context.Context, spec workers.Spec, code, modelURL string) (string,
 func main() {
 	supervisor.StageMain()
 	spec := map[string]workers.Spec{"python": python.Spec(python.Options{}), "r": r.Spec(r.Options{})}[os.Args[1]]
-	text, err := run(context.Background(), spec, os.Args[2], os.Getenv("MODEL_URL"))
+	text, err := runCode(context.Background(), spec, os.Args[2], os.Getenv("MODEL_URL"))
 	fmt.Print(text)
 	if err != nil {
 		log.Fatal(err)

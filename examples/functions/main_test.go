@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// scripted is a model that knows one rare bird.
-func scripted(t *testing.T, asked *atomic.Int64) string {
+// newModelServer is a model that knows one rare bird.
+func newModelServer(t *testing.T, asked *atomic.Int64) string {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
 		body, _ := io.ReadAll(r.Body)
@@ -58,7 +58,7 @@ print(rows$Species[rare])`},
 				t.Skipf("needs %s: %v", name, c.spec.Err)
 			}
 			var asked atomic.Int64
-			text, err := run(t.Context(), c.spec, c.code, scripted(t, &asked))
+			text, err := runCode(t.Context(), c.spec, c.code, newModelServer(t, &asked))
 			if err != nil || !strings.Contains(text, "purple sandpiper") || strings.Contains(text, "knot") || asked.Load() != 3 {
 				t.Errorf("%d questions, then %q, %v", asked.Load(), text, err)
 			}
@@ -77,7 +77,7 @@ func TestExample_AModelThatFailsIsAnErrorOfTheCode(t *testing.T) {
 	}
 	server := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(server.Close)
-	text, err := run(t.Context(), spec, "import turnstone\nturnstone.ask_model('x')", server.URL)
+	text, err := runCode(t.Context(), spec, "import turnstone\nturnstone.ask_model('x')", server.URL)
 	if err != nil || !strings.Contains(text, "ConnectionError: the model does not answer: 404 Not Found") {
 		t.Errorf("%q, %v", text, err)
 	}

@@ -19,7 +19,7 @@ func Quote(word string) string {
 	switch {
 	case word != "" && word[0] != '=' && strings.Trim(word, plain) == "": // zsh replaces =ls
 		return word
-	case timeline.Escape(word) == word:
+	case timeline.EscapeInvisible(word) == word:
 		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 	}
 	if strings.HasSuffix(word, "\n") { // a shell drops newlines at the end of an output; as a path it is the same
@@ -27,7 +27,7 @@ func Quote(word string) string {
 	}
 	var b strings.Builder
 	for _, c := range strings.SplitAfter(word, "") {
-		if timeline.Escape(c) == c && !strings.Contains(`'\!`, c) { // inside of "…", ! is bash's history
+		if timeline.EscapeInvisible(c) == c && !strings.Contains(`'\!`, c) { // inside of "…", ! is bash's history
 			b.WriteString(c)
 			continue
 		}

@@ -10,85 +10,85 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// copied submits without waiting for the worker, and copies the turn at once.
-func copied(t *testing.T, s session.Session, code string) (string, timeline.TurnEnded) {
+// runAndCopy submits without waiting for the worker, and copies the turn at once.
+func runAndCopy(t *testing.T, s session.Session, code string) (string, timeline.TurnEnded) {
 	t.Helper()
-	turn, err := s.Submit(limited(t), code)
+	turn, err := s.Submit(withTimeout(t), code)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	end, err := session.Copy(limited(t), s, turn, &out, &out)
+	end, err := session.Copy(withTimeout(t), s, turn, &out, &out)
 	if err != nil {
 		t.Errorf("%q: %v", code, err)
 	}
-	wait(t, s, turn)
+	waitTurn(t, s, turn)
 	return out.String(), end
 }
 
-func followsEarly(t *testing.T, s session.Session) {
+func testFollowBeforeStart(t *testing.T, s session.Session) {
 	hi := func(when string) {
 		t.Helper()
-		if text, end := copied(t, s, "print hi"); text != "hi\n" || end.Outcome != timeline.OutcomeOK {
+		if text, end := runAndCopy(t, s, "print hi"); text != "hi\n" || end.Outcome != timeline.OutcomeOK {
 			t.Errorf("%s: got %q, %+v", when, text, end)
 		}
 	}
 	hi("just opened")
 	hi("idle")
-	copied(t, s, "exit 3")
+	runAndCopy(t, s, "exit 3")
 	hi("after the worker ended")
-	if err := s.Reset(limited(t)); err != nil {
+	if err := s.Reset(withTimeout(t)); err != nil {
 		t.Fatal(err)
 	}
 	hi("after a reset")
 }
 
-func tellsDeath(t *testing.T, s session.Session) {
-	if _, end := copied(t, s, "exit 3"); end.Outcome != timeline.OutcomeEnded || !strings.Contains(end.Message, "exit status 3") || end.Code != 3 || end.Signal != "" {
+func testExitReason(t *testing.T, s session.Session) {
+	if _, end := runAndCopy(t, s, "exit 3"); end.Outcome != timeline.OutcomeEnded || !strings.Contains(end.Message, "exit status 3") || end.Code != 3 || end.Signal != "" {
 		t.Errorf("got %+v", end)
 	}
-	if end, ok := run(t, s, "exit 4").End(); !ok || !strings.Contains(end.Message, "exit status 4") || end.Code != 4 {
+	if end, ok := runCode(t, s, "exit 4").End(); !ok || !strings.Contains(end.Message, "exit status 4") || end.Code != 4 {
 		t.Errorf("a reply has %+v", end)
 	}
-	turn := submit(t, s, "sleep")
-	seen(t, s, 0, func(e timeline.Event) bool { _, ok := e.Body.(timeline.TurnStarted); return ok && e.Turn == turn })
-	if err := s.Reset(limited(t)); err != nil {
+	turn := submitCode(t, s, "sleep")
+	waitEvent(t, s, 0, func(e timeline.Event) bool { _, ok := e.Body.(timeline.TurnStarted); return ok && e.Turn == turn })
+	if err := s.Reset(withTimeout(t)); err != nil {
 		t.Fatal(err)
 	}
-	if end, ok := wait(t, s, turn).End(); !ok || end.Message != "reset" {
+	if end, ok := waitTurn(t, s, turn).End(); !ok || end.Message != "reset" {
 		t.Errorf("after a reset: got %+v", end)
 	}
 }
 
-func firstReply(t *testing.T, s session.Session, w *workshop) {
+func testFirstReply(t *testing.T, s session.Session, w *fakePreparation) {
 	w.result <- nil
-	if r := run(t, s, "print a"); r.Text() != "[it is made]\na\n" || r.Turn != 1 {
+	if r := runCode(t, s, "print a"); r.Text() != "[it is made]\na\n" || r.Turn != 1 {
 		t.Errorf("the first reply: got %q", r.Text())
 	}
-	if r := run(t, s, "print b"); r.Text() != "b\n" {
+	if r := runCode(t, s, "print b"); r.Text() != "b\n" {
 		t.Errorf("the second one: got %q", r.Text())
 	}
 }
 
-func beginsForNobody(t *testing.T, s session.Session) {
-	r, err := session.Begin(s, "wait name? ", nil).Wait(limited(t), session.Until(patience))
-	if err != nil || r.Wait == nil {
+func testStartWithoutCallback(t *testing.T, s session.Session) {
+	r, err := session.StartTurn(s, "wait name? ", nil).Wait(withTimeout(t), session.WaitAtMost(waitTimeout))
+	if err != nil || r.InputRequest == nil {
 		t.Fatalf("got %+v, %v", r, err)
 	}
-	r, err = session.BeginAnswer(s, r.Wait.ID, session.Input{Data: []byte("Ada\n")}, nil).Wait(limited(t), session.Until(patience))
+	r, err = session.StartAnswer(s, r.InputRequest.ID, session.Input{Data: []byte("Ada\n")}, nil).Wait(withTimeout(t), session.WaitAtMost(waitTimeout))
 	if err != nil || r.Outcome != timeline.OutcomeOK {
 		t.Errorf("got %+v, %v", r, err)
 	}
-	if err := session.FollowPreparation(limited(t), s, info(t, s), nil); err != nil {
+	if err := session.FollowPreparation(withTimeout(t), s, readInfo(t, s), nil); err != nil {
 		t.Error(err)
 	}
 }
 
-// neverRan follows a turn whose input is dropped while the session is being prepared.
-func neverRan(t *testing.T, s session.Session, w *workshop) {
+// testNeverRan follows a turn whose input is dropped while the session is being prepared.
+func testNeverRan(t *testing.T, s session.Session, w *fakePreparation) {
 	turn := make(chan uint64, 1)
 	go func() {
-		n, err := s.Submit(limited(t), "print never")
+		n, err := s.Submit(withTimeout(t), "print never")
 		if err != nil {
 			t.Error(err)
 		}
@@ -96,19 +96,19 @@ func neverRan(t *testing.T, s session.Session, w *workshop) {
 	}()
 	copied := make(chan error, 1)
 	go func() { // its number is known before it is told
-		_, err := session.Copy(limited(t), s, 1, nil, nil)
+		_, err := session.Copy(withTimeout(t), s, 1, nil, nil)
 		for err != nil && strings.Contains(err.Error(), "not begun") && t.Context().Err() == nil { // it is not submitted yet
-			_, err = session.Copy(limited(t), s, 1, nil, nil)
+			_, err = session.Copy(withTimeout(t), s, 1, nil, nil)
 		}
 		copied <- err
 	}()
 	seenHeld := func() bool {
-		r, err := s.Wait(limited(t), 1, &session.WaitOptions{Poll: true})
+		r, err := s.Wait(withTimeout(t), 1, &session.WaitOptions{Poll: true})
 		return err == nil && r.Turn == 1
 	}
 	for !seenHeld() {
 	}
-	if _, err := s.Interrupt(limited(t), 1); err != nil {
+	if _, err := s.Interrupt(withTimeout(t), 1); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-copied; !errors.Is(err, session.ErrStale) || !strings.Contains(err.Error(), "interrupted") {
@@ -118,7 +118,7 @@ func neverRan(t *testing.T, s session.Session, w *workshop) {
 		t.Errorf("got turn %d", n)
 	}
 	w.result <- nil
-	if r := run(t, s, "print again"); r.Outcome != timeline.OutcomeOK {
+	if r := runCode(t, s, "print again"); r.Outcome != timeline.OutcomeOK {
 		t.Errorf("got %+v", r)
 	}
 }

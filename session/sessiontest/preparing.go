@@ -12,25 +12,25 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A workshop makes what a session needs when its test says so.
-type workshop struct {
-	begun   chan struct{}
-	reports chan workers.Progress
-	result  chan error
-	ended   chan error // why it was given up
+// A fakePreparation makes what a session needs when its test says so.
+type fakePreparation struct {
+	started  chan struct{}
+	reports  chan workers.Progress
+	result   chan error
+	canceled chan error // why it was given up
 }
 
-func (w *workshop) make(ctx context.Context, report func(workers.Progress)) (workers.Made, error) {
-	w.begun <- struct{}{}
+func (w *fakePreparation) awaitResult(ctx context.Context, report func(workers.Progress)) (workers.PreparationResult, error) {
+	w.started <- struct{}{}
 	for {
 		select {
 		case p := <-w.reports:
 			report(p)
 		case err := <-w.result:
-			return workers.Made{Env: []string{"PREPARED=yes"}, Notice: "it is made"}, err
+			return workers.PreparationResult{Env: []string{"PREPARED=yes"}, Notice: "it is made"}, err
 		case <-ctx.Done():
-			w.ended <- context.Cause(ctx)
-			return workers.Made{}, ctx.Err()
+			w.canceled <- context.Cause(ctx)
+			return workers.PreparationResult{}, ctx.Err()
 		}
 	}
 }
@@ -39,87 +39,87 @@ func (w *workshop) make(ctx context.Context, report func(workers.Progress)) (wor
 func runPreparing(t *testing.T, open func(t *testing.T, prepare ...workers.Preparation) session.Session) {
 	for _, promise := range []struct {
 		name string
-		test func(*testing.T, session.Session, *workshop)
+		test func(*testing.T, session.Session, *fakePreparation)
 	}{
-		{"a preparation says how far it is, and the worker has what was made", preparationGoesOn},
-		{"what was made once is there for every worker", preparationIsKept},
-		{"an input waits for a preparation no longer than its context", preparationAndContexts},
-		{"an interrupt drops the input that waits for a preparation", preparationAndInterrupts},
-		{"the first reply begins with the notices of the start", firstReply},
-		{"a turn that never ran says so to who follows it", neverRan},
-		{"a preparation that failed refuses the input in its own words", preparationFails},
-		{"reset begins a preparation anew at once", preparationIsReset},
-		{"close ends a preparation at once", preparationIsClosed},
+		{"a preparation says how far it is, and the worker has what was made", testPreparationProgress},
+		{"what was made once is there for every worker", testPreparationReused},
+		{"an input waits for a preparation no longer than its context", testPreparationContexts},
+		{"an interrupt drops the input that waits for a preparation", testPreparationInterrupt},
+		{"the first reply begins with the notices of the start", testFirstReply},
+		{"a turn that never ran says so to who follows it", testNeverRan},
+		{"a preparation that failed refuses the input in its own words", testPreparationFails},
+		{"reset begins a preparation anew at once", testPreparationReset},
+		{"close ends a preparation at once", testPreparationClosed},
 	} {
 		t.Run(promise.name, func(t *testing.T) {
-			w := &workshop{make(chan struct{}, 9), make(chan workers.Progress), make(chan error), make(chan error, 9)}
-			s := open(t, workers.Preparation{Key: t.Name(), What: "numpy", Limit: time.Hour, Make: w.make}) // others may run in the meantime
+			w := &fakePreparation{make(chan struct{}, 9), make(chan workers.Progress), make(chan error), make(chan error, 9)}
+			s := open(t, workers.Preparation{Key: t.Name(), Name: "numpy", Timeout: time.Hour, Run: w.awaitResult}) // others may run in the meantime
 			t.Parallel()
-			<-w.begun
+			<-w.started
 			promise.test(t, s, w)
 		})
 	}
 }
 
-func says(message string) func(timeline.Event) bool {
+func hasPreparationMessage(message string) func(timeline.Event) bool {
 	return func(e timeline.Event) bool {
 		p, ok := e.Body.(timeline.Preparation)
 		return ok && p.Message == message
 	}
 }
 
-func preparationGoesOn(t *testing.T, s session.Session, w *workshop) {
-	if i := info(t, s); i.State != session.StatePreparing || i.PID != 0 {
+func testPreparationProgress(t *testing.T, s session.Session, w *fakePreparation) {
+	if i := readInfo(t, s); i.State != session.StatePreparing || i.PID != 0 {
 		t.Errorf("got %+v", i)
 	}
-	first := seen(t, s, 0, says("")).Body.(timeline.Preparation)
-	if first.What != "numpy" || first.Over() {
+	first := waitEvent(t, s, 0, hasPreparationMessage("")).Body.(timeline.Preparation)
+	if first.Name != "numpy" || first.IsDone() {
 		t.Errorf("got %+v", first)
 	}
 	w.reports <- workers.Progress{Done: 10, Total: 10, Message: "unpacking"}
-	if p := seen(t, s, 0, says("unpacking")).Body.(timeline.Preparation); p.Done != 10 || p.Total <= 10 {
+	if p := waitEvent(t, s, 0, hasPreparationMessage("unpacking")).Body.(timeline.Preparation); p.Done != 10 || p.Total <= 10 {
 		t.Errorf("it is not over yet: got %+v", p)
 	}
 	w.reports <- workers.Progress{Done: 3, Message: "a step back"}
-	if p := seen(t, s, 0, says("a step back")).Body.(timeline.Preparation); p.Done != 10 {
+	if p := waitEvent(t, s, 0, hasPreparationMessage("a step back")).Body.(timeline.Preparation); p.Done != 10 {
 		t.Errorf("got %+v", p)
 	}
-	for _, o := range []*session.WaitOptions{{Poll: true}, session.Until(20 * time.Millisecond)} {
-		if r, err := s.Wait(limited(t), 0, o); err != nil || r.State != session.StatePreparing {
+	for _, o := range []*session.WaitOptions{{Poll: true}, session.WaitAtMost(20 * time.Millisecond)} {
+		if r, err := s.Wait(withTimeout(t), 0, o); err != nil || r.State != session.StatePreparing {
 			t.Errorf("got %+v, %v", r, err)
 		}
 	}
 	w.result <- nil
-	seen(t, s, 0, func(e timeline.Event) bool {
+	waitEvent(t, s, 0, func(e timeline.Event) bool {
 		p, ok := e.Body.(timeline.Preparation)
-		return ok && p.Over()
+		return ok && p.IsDone()
 	})
-	seen(t, s, 0, func(e timeline.Event) bool { return e.Body == timeline.Notice{Message: "it is made"} })
-	if r := run(t, s, "env PREPARED"); !strings.Contains(r.Text(), "yes") || r.Generation != 1 {
+	waitEvent(t, s, 0, func(e timeline.Event) bool { return e.Body == timeline.Notice{Message: "it is made"} })
+	if r := runCode(t, s, "env PREPARED"); !strings.Contains(r.Text(), "yes") || r.Generation != 1 {
 		t.Errorf("got %+v", r)
 	}
 }
 
-func preparationIsKept(t *testing.T, s session.Session, w *workshop) {
+func testPreparationReused(t *testing.T, s session.Session, w *fakePreparation) {
 	w.result <- nil
-	run(t, s, "exit 3")
-	if r := run(t, s, "env PREPARED"); !strings.Contains(r.Text(), "yes") || r.Generation != 2 {
+	runCode(t, s, "exit 3")
+	if r := runCode(t, s, "env PREPARED"); !strings.Contains(r.Text(), "yes") || r.Generation != 2 {
 		t.Errorf("got %+v", r)
 	}
-	if err := s.Reset(limited(t)); err != nil {
+	if err := s.Reset(withTimeout(t)); err != nil {
 		t.Fatal(err)
 	}
-	if r := run(t, s, "env PREPARED"); !strings.Contains(r.Text(), "yes") {
+	if r := runCode(t, s, "env PREPARED"); !strings.Contains(r.Text(), "yes") {
 		t.Errorf("got %+v", r)
 	}
 	select {
-	case <-w.begun:
+	case <-w.started:
 		t.Error("it was prepared again")
 	default:
 	}
 }
 
-func preparationAndContexts(t *testing.T, s session.Session, w *workshop) {
+func testPreparationContexts(t *testing.T, s session.Session, w *fakePreparation) {
 	for name, call := range map[string]func(context.Context) error{
 		"submit": func(ctx context.Context) error { _, err := s.Submit(ctx, "print never"); return err },
 		"wait":   func(ctx context.Context) error { _, err := s.Wait(ctx, 0, nil); return err },
@@ -134,20 +134,20 @@ func preparationAndContexts(t *testing.T, s session.Session, w *workshop) {
 	var turn uint64
 	go func() {
 		var err error
-		turn, err = s.Submit(limited(t), "print next")
+		turn, err = s.Submit(withTimeout(t), "print next")
 		result <- err
 	}()
 	w.result <- nil
 	if err := <-result; err != nil {
 		t.Fatal(err)
 	}
-	if r := wait(t, s, turn); !strings.Contains(r.Text(), "next") || strings.Contains(r.Text(), "never") {
+	if r := waitTurn(t, s, turn); !strings.Contains(r.Text(), "next") || strings.Contains(r.Text(), "never") {
 		t.Errorf("got %q", r.Text())
 	}
 }
 
-func preparationAndInterrupts(t *testing.T, s session.Session, w *workshop) {
-	if result, err := s.Interrupt(limited(t), 0); err != nil || result != session.InterruptNotRunning {
+func testPreparationInterrupt(t *testing.T, s session.Session, w *fakePreparation) {
+	if result, err := s.Interrupt(withTimeout(t), 0); err != nil || result != session.InterruptNotRunning {
 		t.Errorf("nothing waits: got %q, %v", result, err)
 	}
 	type submitted struct {
@@ -156,11 +156,11 @@ func preparationAndInterrupts(t *testing.T, s session.Session, w *workshop) {
 	}
 	result := make(chan submitted, 1)
 	go func() {
-		turn, err := s.Submit(limited(t), "print never")
+		turn, err := s.Submit(withTimeout(t), "print never")
 		result <- submitted{turn, err}
 	}()
 	for {
-		if result, err := s.Interrupt(limited(t), 0); err != nil {
+		if result, err := s.Interrupt(withTimeout(t), 0); err != nil {
 			t.Fatal(err)
 		} else if result == session.InterruptIdle {
 			break
@@ -170,19 +170,19 @@ func preparationAndInterrupts(t *testing.T, s session.Session, w *workshop) {
 	if got.err != nil {
 		t.Fatal(got.err)
 	}
-	if r := wait(t, s, got.turn); r.Outcome != timeline.OutcomeInterrupted || r.State != session.StatePreparing {
+	if r := waitTurn(t, s, got.turn); r.Outcome != timeline.OutcomeInterrupted || r.State != session.StatePreparing {
 		t.Errorf("got %+v", r)
 	}
 	w.result <- nil
-	if r := run(t, s, "print next"); strings.Contains(r.Text(), "never") {
+	if r := runCode(t, s, "print next"); strings.Contains(r.Text(), "never") {
 		t.Errorf("got %q", r.Text())
 	}
 }
 
-func preparationFails(t *testing.T, s session.Session, w *workshop) {
+func testPreparationFails(t *testing.T, s session.Session, w *fakePreparation) {
 	result := make(chan error, 1)
 	go func() {
-		_, err := s.Submit(limited(t), "print never")
+		_, err := s.Submit(withTimeout(t), "print never")
 		result <- err
 	}()
 	why := errors.New("numpy cannot be prepared: no such thing\nthe last line of the tool")
@@ -192,35 +192,35 @@ func preparationFails(t *testing.T, s session.Session, w *workshop) {
 	}
 }
 
-func preparationIsReset(t *testing.T, s session.Session, w *workshop) {
+func testPreparationReset(t *testing.T, s session.Session, w *fakePreparation) {
 	result := make(chan error, 1)
-	go func() { result <- s.Reset(limited(t)) }()
-	<-w.begun
-	if err := <-w.ended; err == nil {
+	go func() { result <- s.Reset(withTimeout(t)) }()
+	<-w.started
+	if err := <-w.canceled; err == nil {
 		t.Error("the first was not given up")
 	}
 	w.result <- nil
 	if err := <-result; err != nil {
 		t.Error(err)
 	}
-	if r := run(t, s, "env PREPARED"); !strings.Contains(r.Text(), "yes") || r.Generation != 2 {
+	if r := runCode(t, s, "env PREPARED"); !strings.Contains(r.Text(), "yes") || r.Generation != 2 {
 		t.Errorf("got %+v", r)
 	}
 }
 
-func preparationIsClosed(t *testing.T, s session.Session, w *workshop) {
+func testPreparationClosed(t *testing.T, s session.Session, w *fakePreparation) {
 	result := make(chan error, 1)
 	go func() {
-		_, err := s.Submit(limited(t), "print never")
+		_, err := s.Submit(withTimeout(t), "print never")
 		result <- err
 	}()
-	if err := s.Close(limited(t)); err != nil {
+	if err := s.Close(withTimeout(t)); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-result; !errors.Is(err, session.ErrClosed) {
 		t.Errorf("got %v", err)
 	}
-	if err := <-w.ended; err == nil {
+	if err := <-w.canceled; err == nil {
 		t.Error("it goes on for nobody")
 	}
 }

@@ -223,7 +223,7 @@ func BenchmarkInterrupt(b *testing.B) {
 			s := open(b)
 			var took []time.Duration
 			for b.Loop() {
-				after := s.Log().Last()
+				after := s.Log().LastSeq()
 				if _, err := s.Submit(b.Context(), code); err != nil {
 					b.Fatal(err)
 				}

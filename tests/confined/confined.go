@@ -31,7 +31,7 @@ func Sandbox() *workers.Sandbox {
 	if level == "" {
 		return nil
 	}
-	return &workers.Sandbox{Level: workers.Level(level), Network: workers.NetworkNone, Writable: []string{os.TempDir()}, AcceptPaths: []string{string(filepath.Separator)}, Quiet: true}
+	return &workers.Sandbox{Level: workers.SandboxLevel(level), Network: workers.NetworkNone, Writable: []string{os.TempDir()}, AcceptPaths: []string{string(filepath.Separator)}, NoNotice: true}
 }
 
 // Main runs the tests of a package: as a user without rights if they are about a sandbox.

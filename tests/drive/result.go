@@ -15,7 +15,7 @@ type Result struct {
 	Outcome string // "" when it did not end in time
 	Failure string // the language's name of its error
 	Waits   int
-	End     *timeline.GenerationEnded
+	End     *timeline.WorkerExited
 }
 
 // Text returns the text of some streams. Without an argument it returns the text of all.
@@ -48,7 +48,7 @@ func (res Result) Script() string {
 			b.Write(x.Data)
 			continue
 		case timeline.Display:
-			if _, _, ok := x.Picture(); ok {
+			if _, _, ok := x.ImageData(); ok {
 				turnTo(timeline.Stdout)
 				b.WriteString("[image]")
 			} else if text := x.Text(); text != "" {
@@ -56,7 +56,7 @@ func (res Result) Script() string {
 				b.WriteString(text + "\n")
 			}
 			continue
-		case timeline.Wait:
+		case timeline.InputRequested:
 			turnTo(timeline.Stdout)
 			b.WriteString("[")
 			if strings.HasPrefix(x.Reader, "python") {
@@ -65,7 +65,7 @@ func (res Result) Script() string {
 			if x.Terminal {
 				b.WriteString(x.Reader + " ")
 			}
-			if x.Kind != timeline.WaitLine {
+			if x.Kind != timeline.InputKindLine {
 				b.WriteString(string(x.Kind) + " ")
 			}
 			fmt.Fprintf(&b, "wait %q]", x.Prompt)
@@ -85,9 +85,9 @@ func (res Result) Script() string {
 			fmt.Fprintf(&b, "[notice %q]", x.Message)
 		case timeline.Limit:
 			fmt.Fprintf(&b, "[limit %s]", x)
-		case timeline.Denied:
+		case timeline.AccessDenied:
 			fmt.Fprintf(&b, "[denied %s]", x)
-		case timeline.Granted:
+		case timeline.AccessGranted:
 			fmt.Fprintf(&b, "[granted %s]", x)
 		}
 	}

@@ -159,7 +159,7 @@ func (r *REPL) follow(t testing.TB, turn uint64, answers []string, wait bool) Re
 		r.seen = e.Seq
 		res.Events = append(res.Events, e)
 		switch b := e.Body.(type) {
-		case timeline.Wait:
+		case timeline.InputRequested:
 			res.Waits++
 			if len(answers) == 0 && wait {
 				continue
@@ -186,7 +186,7 @@ func (r *REPL) follow(t testing.TB, turn uint64, answers []string, wait bool) Re
 			if b.Outcome != timeline.OutcomeEnded {
 				return res
 			}
-		case timeline.GenerationEnded:
+		case timeline.WorkerExited:
 			res.End = &b
 			return res
 		}
@@ -234,7 +234,7 @@ func (r *REPL) InterruptTurn(t testing.TB, turn uint64) session.InterruptResult 
 		switch e.Body.(type) {
 		case timeline.TurnEnded:
 			return session.InterruptIdle
-		case timeline.Wait:
+		case timeline.InputRequested:
 			return session.InterruptWaiting
 		}
 	}
@@ -254,6 +254,6 @@ func Prints(want string) func(timeline.Event) bool {
 
 // Asks is for Until: a wait.
 func Asks(e timeline.Event) bool {
-	_, ok := e.Body.(timeline.Wait)
+	_, ok := e.Body.(timeline.InputRequested)
 	return ok
 }

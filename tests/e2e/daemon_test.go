@@ -27,7 +27,7 @@ func TestAttach_SeesWhatWasAndTakesPart(t *testing.T) {
 	p.sees("42\r\n")
 	isFree := func() bool {
 		s := h.sessions(t)["main"]
-		return s.State == session.StateIdle && s.Writer == ""
+		return s.State == session.StateIdle && s.WriteLockHolder == ""
 	}
 	eventually(t, "the turn is over", isFree)
 	want(t, h.run(t, "", "exec", "main", "-e", "print('agent', 'again')"), result{"agent again\n", "", 0})
@@ -66,7 +66,7 @@ func TestAttach_TwoOfOnePersonSeeEachOther(t *testing.T) {
 	first.types("x + 1\r")
 	second.sees(")> x + 1") // with a name before it
 	second.sees("2\r\n")
-	eventually(t, "the turn is over", func() bool { return h.sessions(t)["main"].Writer == "" })
+	eventually(t, "the turn is over", func() bool { return h.sessions(t)["main"].WriteLockHolder == "" })
 	second.types("import time; time.sleep(600)\r")
 	first.sees("ada> import time; time.sleep(600)")
 	first.types("\x03") // in an empty line it is for what runs
@@ -98,7 +98,7 @@ func TestAttach_WhoIsThereAnswersTheAgentsCode(t *testing.T) {
 	p.types("7\r")
 	eventually(t, "the line was run", func() bool {
 		s := h.sessions(t)["main"]
-		return s.Turn == 5 && s.State == session.StateIdle && s.Writer == ""
+		return s.Turn == 5 && s.State == session.StateIdle && s.WriteLockHolder == ""
 	})
 	want(t, h.run(t, "", "exec", "main", "-e", "x, y"), result{"(7, 'eve')\n", "", 0})
 }

@@ -96,7 +96,7 @@ func TestPermission_APersonAnswersInAnotherTerminal(t *testing.T) {
 	}
 	held(there[0])
 	p := h.start(t, "allow", "bot")
-	p.sees("Allow it to write " + timeline.Unmistakable(dirs[0]) + "?")
+	p.sees("Allow it to write " + timeline.QuoteName(dirs[0]) + "?")
 	p.sees("or n: ")
 	p.types("y\r")
 	p.leaves(0)
@@ -125,8 +125,8 @@ func TestPermission_APersonAnswersInAnotherTerminal(t *testing.T) {
 	}
 	got := h.run(t, "", "sandbox", "bot").stdout
 	for _, want := range []string{
-		"given: write " + timeline.Unmistakable(dirs[0]), "given: write " + timeline.Unmistakable(dirs[1]),
-		"refused: create " + timeline.Unmistakable(dirs[2]+"/x"),
+		"given: write " + timeline.QuoteName(dirs[0]), "given: write " + timeline.QuoteName(dirs[1]),
+		"refused: create " + timeline.QuoteName(dirs[2]+"/x"),
 	} {
 		if !strings.Contains(got, want+"\n") {
 			t.Errorf("repl sandbox says %q, want %q in it", got, want)
@@ -190,7 +190,7 @@ func TestPermission_TheUserOfAClientAnswers(t *testing.T) {
 		ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 			questions = append(questions, r.Params.Message)
 			for dir, result := range answer {
-				if strings.Contains(r.Params.Message, "Allow it to write "+timeline.Unmistakable(dir)+"?") {
+				if strings.Contains(r.Params.Message, "Allow it to write "+timeline.QuoteName(dir)+"?") {
 					return result, nil
 				}
 			}

@@ -101,7 +101,7 @@ func TestPlace_APersonTakesPartInASessionThere(t *testing.T) {
 	p.sees(">>> ")
 	eventually(t, "the turn is over", func() bool {
 		s := there.sessions(t)["main"]
-		return s.State == session.StateIdle && s.Writer == ""
+		return s.State == session.StateIdle && s.WriteLockHolder == ""
 	})
 	p.types("\x04")
 	p.sees("[detached: main goes on; repl close main --via '")

@@ -223,7 +223,7 @@ func TestSandbox_WhatIsAllowedAlwaysHoldsInLaterSessions(t *testing.T) {
 	if got := h.run(t, "", "exec", "main", "--sandbox", "workspace", "--dir", h.dir, "-e", writes); !strings.HasSuffix(got.stdout, "written written None\n") {
 		t.Errorf("got %v", got)
 	}
-	if got := h.run(t, "", "sandbox", "main"); got.status != 0 || !strings.Contains(got.stdout, "sandbox workspace\ndirectory: "+timeline.Unmistakable(h.dir)+"\ngiven: write "+timeline.Unmistakable(outside)+"\n") {
+	if got := h.run(t, "", "sandbox", "main"); got.status != 0 || !strings.Contains(got.stdout, "sandbox workspace\ndirectory: "+timeline.QuoteName(h.dir)+"\ngiven: write "+timeline.QuoteName(outside)+"\n") {
 		t.Errorf("got %v", got)
 	}
 	if got := h.run(t, "", "exec", "main", "--sandbox", "workspace", "-e", "1"); got.status != 0 {
@@ -381,7 +381,7 @@ func TestSandbox_APersonShowsMoreOfTheHomeDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	p = h.start(t, "allow", "main", "--read", filepath.Join(h.dir, "results"))
-	p.sees("leads to " + timeline.Unmistakable(filepath.Join(in, ".later")))
+	p.sees("leads to " + timeline.QuoteName(filepath.Join(in, ".later")))
 	p.types("y\r")
 	p.leaves(0)
 	shows("True True True True", "exec", "main")
@@ -453,12 +453,12 @@ func TestSandbox_APersonInsistsOnAPlaceOfPrograms(t *testing.T) {
 		t.Errorf("in the file: got %v", got)
 	}
 	h.settings(t, "[workspace.\""+h.dir+"\"]\nwritable = [\""+bin+"\"]\n")
-	if got := h.run(t, "", append(confined, "-e", puts)...); !strings.Contains(got.stdout+got.stderr, "a path that you allowed is not given: "+timeline.Unmistakable(bin)) || exists(filepath.Join(bin, "x")) {
+	if got := h.run(t, "", append(confined, "-e", puts)...); !strings.Contains(got.stdout+got.stderr, "a path that you allowed is not given: "+timeline.QuoteName(bin)) || exists(filepath.Join(bin, "x")) {
 		t.Errorf("kept without a second name: got %v", got)
 	}
 
 	h.settings(t, "")
-	types("y", " leads to "+timeline.Unmistakable(bin)+", which is where programs keep", 1, "--always", "--write", "results")
+	types("y", " leads to "+timeline.QuoteName(bin)+", which is where programs keep", 1, "--always", "--write", "results")
 	types("results", "", 1, "--always", "--write", "results")
 	writes("false false", confined...)
 	types(bin, "", 0, "--always", "--write", "results")

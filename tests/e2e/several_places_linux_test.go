@@ -57,7 +57,7 @@ func TestPlaces_PicturesAndPermissionsAreThoseOfTheNamedSession(t *testing.T) {
 		}
 	}
 	p := h.start(t, "allow", "bot", "--place", "hpc")
-	p.sees("Allow it to write " + timeline.Unmistakable(dirs["hpc"]) + "?")
+	p.sees("Allow it to write " + timeline.QuoteName(dirs["hpc"]) + "?")
 	p.types("y\r")
 	p.leaves(0)
 	output := func(place string) string {
@@ -68,7 +68,7 @@ func TestPlaces_PicturesAndPermissionsAreThoseOfTheNamedSession(t *testing.T) {
 	if got := output("hpc"); !strings.Contains(got, "4") || !exists(filepath.Join(dirs["hpc"], "x")) {
 		t.Errorf("after a yes at hpc: %q", got)
 	}
-	if s := homes["gpu"].sessions(t)["bot"]; s.Wait == nil || s.Wait.Permission == nil {
+	if s := homes["gpu"].sessions(t)["bot"]; s.InputRequest == nil || s.InputRequest.Permission == nil {
 		t.Errorf("gpu does not wait any more: %+v", s)
 	}
 	h.start(t, "allow", "bot", "--place", "gpu", "--no").leaves(0)
@@ -76,7 +76,7 @@ func TestPlaces_PicturesAndPermissionsAreThoseOfTheNamedSession(t *testing.T) {
 		t.Errorf("after a no at gpu: %q", got)
 	}
 	for place, is := range map[string]bool{"gpu": false, "hpc": true} {
-		if r := h.run(t, "", "sandbox", "bot", "--place", place); r.status != 0 || strings.Contains(r.stdout, "given: write "+timeline.Unmistakable(dirs[place])+"\n") != is {
+		if r := h.run(t, "", "sandbox", "bot", "--place", place); r.status != 0 || strings.Contains(r.stdout, "given: write "+timeline.QuoteName(dirs[place])+"\n") != is {
 			t.Errorf("%s: %v", place, r)
 		}
 	}

@@ -62,7 +62,7 @@ func reachable(t *testing.T, address string) {
 
 func refusedHosts(res []timeline.Event) (hosts []string) {
 	for _, e := range res {
-		if d, ok := e.Body.(timeline.Denied); ok {
+		if d, ok := e.Body.(timeline.AccessDenied); ok {
 			hosts = append(hosts, d.Host)
 		}
 	}
@@ -98,13 +98,13 @@ func TestNetwork_AHostOnTheListIsReachedByName(t *testing.T) {
 	if got := refusedHosts(res.Events); !slices.Equal(got, []string{"other.org:443"}) {
 		t.Errorf("the timeline has the denials %q", got)
 	}
-	reached := map[string]session.Reached{}
-	places, err := r.Reached(t.Context())
+	reached := map[string]session.Destination{}
+	places, err := r.Destinations(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, place := range places {
-		reached[place.Place] = place
+		reached[place.Address] = place
 	}
 	if p := reached["example.org:80"]; p.Connections < 3 || p.Received < 24 || p.Refused != 0 {
 		t.Errorf("got %+v", p)
@@ -156,7 +156,7 @@ func TestNetwork_ANameThatLeadsInsideIsRefused(t *testing.T) {
 		if n, ok := e.Body.(timeline.Notice); ok && strings.Contains(n.Message, "it leads to") {
 			told = append(told, n.Message)
 		}
-		if e.Seq >= r.Log().Last() {
+		if e.Seq >= r.Log().LastSeq() {
 			break
 		}
 	}
@@ -335,10 +335,10 @@ func TestNetwork_APersonAllowsAHostToALiveSession(t *testing.T) {
 	}{{"asked.org", "hello", true}, {"never.org", "EACCES", false}} {
 		turn := asking.Begin(t, "print(tries(get, '"+row.name+"', 80, 5))")
 		e := asking.Until(t, "question", func(e timeline.Event) bool {
-			w, ok := e.Body.(timeline.Wait)
-			return ok && w.Kind == timeline.WaitPermission && w.Asks.Host == row.name+":80"
+			w, ok := e.Body.(timeline.InputRequested)
+			return ok && w.Kind == timeline.InputKindPermission && w.Denied.Host == row.name+":80"
 		})
-		if err := asking.Permit(t.Context(), e.Body.(timeline.Wait).Permission, row.ok); err != nil {
+		if err := asking.AnswerPermission(t.Context(), e.Body.(timeline.InputRequested).PermissionID, row.ok); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.TrimSpace(asking.Finish(t, turn).Text(timeline.Stdout, timeline.Stderr)); got != row.want {
@@ -375,20 +375,20 @@ print(*got)
 	question, signalled := uint64(0), false
 	r.Until(t, "question and signals", func(e timeline.Event) bool {
 		switch body := e.Body.(type) {
-		case timeline.Wait:
-			question = body.Permission
+		case timeline.InputRequested:
+			question = body.PermissionID
 		case timeline.Text:
 			signalled = signalled || strings.Contains(string(body.Data), "signalled")
 		}
 		return signalled && question > 0
 	})
-	if err := r.Permit(t.Context(), question, true); err != nil {
+	if err := r.AnswerPermission(t.Context(), question, true); err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.TrimSpace(r.Finish(t, turn).Text(timeline.Stdout, timeline.Stderr)); got != "hello" {
 		t.Errorf("got %q after a yes", got)
 	}
-	if got, err := r.Reached(t.Context()); err != nil || len(got) != 1 || got[0].Refused != 1 || got[0].Connections != 1 {
+	if got, err := r.Destinations(t.Context()); err != nil || len(got) != 1 || got[0].Refused != 1 || got[0].Connections != 1 {
 		t.Errorf("got %+v, %v, want one question and one connection", got, err)
 	}
 }
@@ -475,8 +475,8 @@ time.sleep(1000)
 	asked := r.Until(t, "the question", drive.Asks).Seq
 	write(t, filepath.Join(n.work, "asked"), "")
 	r.Until(t, "the end of the question", func(e timeline.Event) bool {
-		ended, ok := e.Body.(timeline.WaitEnded)
-		return ok && ended.Wait == asked
+		ended, ok := e.Body.(timeline.InputRequestEnded)
+		return ok && ended.Request == asked
 	})
 	if _, err := r.Interrupt(t.Context(), 0); err != nil {
 		t.Error(err)

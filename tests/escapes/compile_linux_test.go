@@ -93,7 +93,7 @@ exec `+interpreter+` "$@"
 		t.Errorf("got %q, want nothing that is hidden, and what the program wrote", code)
 	}
 	other := python.Spec(python.Options{Path: interpreter, CacheDir: filepath.Join(m.base, "cache")})
-	if other.Args[2] == spec.Args[2] || other.Compile.Kept() {
+	if other.Args[2] == spec.Args[2] || other.Compilation.HasResult() {
 		t.Errorf("another interpreter takes the code: %q", other.Args)
 	}
 	for _, dir := range []string{m.work, filepath.Join(m.base, "cache")} {
@@ -102,10 +102,10 @@ exec `+interpreter+` "$@"
 		}
 	}
 	write(t, own, strings.Replace(readText(own), "-I", "-X", 1)) // it is another one now
-	if err := spec.Compile.Keep("worker-x-"+spec.Args[2], nil); err == nil || !strings.Contains(err.Error(), "has changed") {
+	if err := spec.Compilation.SaveResult("worker-x-"+spec.Args[2], nil); err == nil || !strings.Contains(err.Error(), "has changed") {
 		t.Errorf("got %v for an interpreter that has changed", err)
 	}
-	if err := spec.Compile.Keep("worker-x-"+other.Args[2], nil); err == nil || !strings.Contains(err.Error(), "is not the name") {
+	if err := spec.Compilation.SaveResult("worker-x-"+other.Args[2], nil); err == nil || !strings.Contains(err.Error(), "is not the name") {
 		t.Errorf("got %v for the name of another interpreter's code", err)
 	}
 }

@@ -93,17 +93,17 @@ func TestHold_ACallWaitsForAPerson(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	box := workspace(m)
-	box.Ask = true
+	box.AskUser = true
 	r := open(t, m, box)
 	r.Run(t, writer)
 	path := filepath.Join(m.outside, "asked")
 
 	turn := r.Begin(t, "puts('"+path+"')")
 	p := asked(t, r, turn)
-	if want := (timeline.Denied{Op: "create", Path: path}); p.Denial != want {
-		t.Errorf("got %+v, want %+v", p.Denial, want)
+	if want := (timeline.AccessDenied{Op: "create", Path: path}); p.AccessDenied != want {
+		t.Errorf("got %+v, want %+v", p.AccessDenied, want)
 	}
-	if err := r.Session.Permit(t.Context(), p.ID, false); err != nil {
+	if err := r.Session.AnswerPermission(t.Context(), p.ID, false); err != nil {
 		t.Fatal(err)
 	}
 	ends(t, r, turn, "Read-only file system")
@@ -124,7 +124,7 @@ func TestHold_ACallWaitsForAPerson(t *testing.T) {
 	if p = asked(t, r, turn); p.Path != other+"/x" {
 		t.Errorf("got %+v", p)
 	}
-	if err := r.Session.Permit(t.Context(), p.ID, true); err != nil {
+	if err := r.Session.AnswerPermission(t.Context(), p.ID, true); err != nil {
 		t.Fatal(err)
 	}
 	ends(t, r, turn, "written")
@@ -138,7 +138,7 @@ func TestHold_AnInterruptEndsACallBeforeItIsRefused(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	box := workspace(m)
-	box.Ask = true
+	box.AskUser = true
 	r := open(t, m, box)
 	r.Run(t, writer)
 	for range 20 {
@@ -154,13 +154,13 @@ func TestHold_AnInterruptEndsACallBeforeItIsRefused(t *testing.T) {
 }
 
 // asked waits until a turn asks for a permission.
-func asked(t *testing.T, r *drive.REPL, turn uint64) session.Permission {
+func asked(t *testing.T, r *drive.REPL, turn uint64) session.PermissionRequest {
 	t.Helper()
-	reply, err := r.Session.Wait(t.Context(), turn, session.Until(drive.Patience))
-	if err != nil || reply.Wait == nil || reply.Wait.Permission == nil {
+	reply, err := r.Session.Wait(t.Context(), turn, session.WaitAtMost(drive.Patience))
+	if err != nil || reply.InputRequest == nil || reply.InputRequest.Permission == nil {
 		t.Fatalf("got %+v, %v; want a question", reply, err)
 	}
-	return *reply.Wait.Permission
+	return *reply.InputRequest.Permission
 }
 
 // ends waits for the end of a turn.
@@ -265,8 +265,8 @@ func TestGrant_NamesTheRealDirectoryAndNoneOfPrograms(t *testing.T) {
 	r := open(t, m, workspace(m))
 	r.Run(t, writer+"os.symlink('"+data+"', 'results'); os.symlink('"+programs+"', 'commands')")
 	for path, want := range map[string]struct{ real, words string }{
-		filepath.Join(m.work, "results"):      {data, " leads to " + timeline.Unmistakable(data) + ": a person has to confirm that"},
-		filepath.Join(m.work, "commands"):     {programs, " leads to " + timeline.Unmistakable(programs) + ", which has programs of your PATH: a person has to confirm that"},
+		filepath.Join(m.work, "results"):      {data, " leads to " + timeline.QuoteName(data) + ": a person has to confirm that"},
+		filepath.Join(m.work, "commands"):     {programs, " leads to " + timeline.QuoteName(programs) + ", which has programs of your PATH: a person has to confirm that"},
 		programs:                              {programs, " has programs of your PATH: a person has to confirm that"},
 		m.outside:                             {m.outside, " has programs of your PATH: a person has to confirm that"},
 		in(".config/systemd/user"):            {in(".config/systemd/user"), "is where programs keep what they run and read"},
@@ -336,7 +336,7 @@ func TestHold_ADirectoryThatWasReplacedSinceTheQuestionIsNotGiven(t *testing.T) 
 	t.Parallel()
 	m := newMachine(t)
 	box := workspace(m)
-	box.Ask = true
+	box.AskUser = true
 	r := open(t, m, box)
 	r.Run(t, writer)
 	for _, c := range []struct{ what, outside, name string }{
@@ -350,11 +350,11 @@ func TestHold_ADirectoryThatWasReplacedSinceTheQuestionIsNotGiven(t *testing.T) 
 			turn := r.Begin(t, "puts('"+dir+"/x')")
 			p := asked(t, r, turn)
 			m.outsideDoes(t, m.outside, c.outside)
-			if err := r.Session.Permit(t.Context(), p.ID, true); err == nil {
+			if err := r.Session.AnswerPermission(t.Context(), p.ID, true); err == nil {
 				t.Error("it was given")
 			}
-			if now := drive.Info(r); now.Wait != nil && now.Wait.Permission != nil { // it can still be refused
-				if err := r.Session.Permit(t.Context(), p.ID, false); err != nil {
+			if now := drive.Info(r); now.InputRequest != nil && now.InputRequest.Permission != nil { // it can still be refused
+				if err := r.Session.AnswerPermission(t.Context(), p.ID, false); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -383,7 +383,7 @@ func TestGrant_OfOneFileIsOfThatFile(t *testing.T) {
 			if p.Grant != (session.Grant{Write: path}) {
 				t.Fatalf("the question is about %+v", p.Grant)
 			}
-			if err := r.Session.Permit(t.Context(), p.ID, true); err != nil {
+			if err := r.Session.AnswerPermission(t.Context(), p.ID, true); err != nil {
 				t.Fatal(err)
 			}
 			ends(t, r, turn, "written")
@@ -396,7 +396,7 @@ func TestGrant_OfOneFileIsOfThatFile(t *testing.T) {
 			write(t, path, "old")
 			write(t, path+"-beside", "old")
 			box := workspace(m)
-			box.Ask = strings.HasSuffix(name, "asked")
+			box.AskUser = strings.HasSuffix(name, "asked")
 			r := open(t, m, box)
 			r.Run(t, writer)
 			give(t, r, path)
@@ -409,8 +409,8 @@ func TestGrant_OfOneFileIsOfThatFile(t *testing.T) {
 			says(t, r, "puts('"+path+"')", "written")
 			outside("given", "from inside")
 			beside := r.Begin(t, "puts('"+path+"-beside')")
-			if box.Ask {
-				if err := r.Session.Permit(t.Context(), asked(t, r, beside).ID, false); err != nil {
+			if box.AskUser {
+				if err := r.Session.AnswerPermission(t.Context(), asked(t, r, beside).ID, false); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -441,7 +441,7 @@ func TestGrant_OfOneFileIsOfThatFile(t *testing.T) {
 			turn = r.Begin(t, writer+"puts('"+path+"')")
 			r.Finish(t, turn)
 			first, err := r.Session.Wait(t.Context(), turn, &session.WaitOptions{Poll: true})
-			if said := first.Text(); err != nil || !strings.Contains(said, "a path that you allowed is not given: "+timeline.Unmistakable(path)+" leads to "+timeline.Unmistakable(elsewhere)) {
+			if said := first.Text(); err != nil || !strings.Contains(said, "a path that you allowed is not given: "+timeline.QuoteName(path)+" leads to "+timeline.QuoteName(elsewhere)) {
 				t.Errorf("the reset says %s", said)
 			}
 			if got := readText(elsewhere); got != "kept" {

@@ -371,7 +371,7 @@ func TestGuard_ARefusedSettingIsNamed(t *testing.T) {
 			if said := res.Text(timeline.Stdout, timeline.Stderr); !strings.Contains(said, "Read-only file system") && !strings.Contains(said, "ould not") {
 				t.Errorf("git says %q", said)
 			}
-			wantDenials(t, res, timeline.Denied{Op: "set", With: c.setting, Path: filepath.Join(m.work, ".git/config"), By: "git"})
+			wantDenials(t, res, timeline.AccessDenied{Op: "set", Detail: c.setting, Path: filepath.Join(m.work, ".git/config"), ChildProgram: "git"})
 		})
 	}
 }

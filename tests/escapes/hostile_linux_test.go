@@ -44,7 +44,7 @@ func TestHold_CallsThatWaitHoldNobodyUp(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	box := workspace(m)
-	box.Ask = true
+	box.AskUser = true
 	r := open(t, m, box)
 	turn := r.Begin(t, `
 import os, threading, time
@@ -72,7 +72,7 @@ print(len(refused), set(refused))
 		text, ok := e.Body.(timeline.Text)
 		return ok && strings.Contains(string(text.Data), "made 88")
 	})
-	if err := r.Session.Permit(t.Context(), p.ID, false); err != nil {
+	if err := r.Session.AnswerPermission(t.Context(), p.ID, false); err != nil {
 		t.Fatal(err)
 	}
 	ends(t, r, turn, "600 {'Read-only file system'}")
@@ -138,7 +138,7 @@ func hold() error {
 		return err
 	}
 	spec := python.Spec(python.Options{Path: interpreter})
-	spec.Dir, spec.Sandbox = work, &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Ask: true}
+	spec.Dir, spec.Sandbox = work, &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, AskUser: true}
 	s, err := sup.Open(ctx, "main", spec)
 	if err != nil {
 		return err
@@ -148,7 +148,7 @@ func hold() error {
 		return err
 	}
 	reply, err := s.Wait(ctx, turn, nil)
-	if err != nil || reply.Wait == nil || reply.Wait.Permission == nil {
+	if err != nil || reply.InputRequest == nil || reply.InputRequest.Permission == nil {
 		return fmt.Errorf("got %+v, %v; want a question", reply, err)
 	}
 	fmt.Println("held")
@@ -231,7 +231,7 @@ func TestSandbox_HoldsWhereHomeAndWorkspaceAreLinks(t *testing.T) {
 		}
 	}
 	spec := python.Spec(python.Options{Path: interpreter})
-	spec.Dir, spec.Sandbox = work, &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Quiet: true}
+	spec.Dir, spec.Sandbox = work, &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, NoNotice: true}
 	r := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: append(slices.Clone(m.env), "HOME="+home)}, spec)
 	r.WaitUntilReady(t)
 	r.Run(t, writer+`

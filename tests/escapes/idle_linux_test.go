@@ -13,7 +13,7 @@ func TestSandbox_NothingRunsInAnIdleSession(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	box := workspace(m)
-	box.Ask = true
+	box.AskUser = true
 	r := open(t, m, box)
 	r.Run(t, "probes.kill(); _ = probes.wait(); open('made', 'w').close()")
 	worker, stage := m.processes(t)

@@ -30,9 +30,9 @@ const internetEnv = "ESCAPES_INTERNET"
 // stands for the user's, and another one behind a wire, in which all servers are.
 type internet struct {
 	*machine
-	there  *os.File          // the namespace of the servers
-	accept workers.Mechanism // what its sessions accept
-	kept   []session.Grant   // what is allowed always
+	there  *os.File                 // the namespace of the servers
+	accept workers.SandboxMechanism // what its sessions accept
+	kept   []session.Grant          // what is allowed always
 
 	mu    sync.Mutex
 	names map[string][]netip.Addr // what the name server says, in turn; the last one stays
@@ -236,7 +236,7 @@ func (n *internet) open(t *testing.T, ask bool, hosts []string) *drive.REPL {
 
 func (n *internet) sandbox(ask bool, hosts []string) *workers.Sandbox {
 	box := workspace(n.machine)
-	box.Network, box.Hosts, box.Ask, box.Accept = workers.NetworkList, hosts, ask, n.accept
+	box.Network, box.Hosts, box.AskUser, box.AcceptMechanism = workers.NetworkList, hosts, ask, n.accept
 	return box
 }
 

@@ -53,7 +53,7 @@ func withoutNamespaces(t *testing.T) bool {
 
 func byLandlock(m *machine) *workers.Sandbox {
 	s := workspace(m)
-	s.Accept = workers.Landlock
+	s.AcceptMechanism = workers.Landlock
 	return s
 }
 
@@ -102,7 +102,7 @@ func TestLandlock_HoldsEachEscapeButThoseThatItNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := int(info.Sys().(*syscall.Stat_t).Uid) == os.Getuid()
-	for _, network := range []workers.Network{workers.NetworkNone, workers.NetworkList} {
+	for _, network := range []workers.NetworkAccess{workers.NetworkNone, workers.NetworkList} {
 		t.Run(string(network), func(t *testing.T) {
 			m := newMachine(t)
 			l := theList(t, m)
@@ -201,8 +201,8 @@ func TestLandlock_IsTakenOnlyWhenItIsAccepted(t *testing.T) {
 		t.Errorf("with a secret in the workspace: got %v, want a refusal", err)
 	}
 	r := open(t, m, byLandlock(m))
-	if got := drive.Info(r); got.HeldBy != "landlock" || !strings.HasSuffix(got.Confinement(), "(held by landlock only)") {
-		t.Errorf("got %q, %q", got.HeldBy, got.Confinement())
+	if got := drive.Info(r); got.AcceptedMechanism != "landlock" || !strings.HasSuffix(got.Confinement(), "(held by landlock only)") {
+		t.Errorf("got %q, %q", got.AcceptedMechanism, got.Confinement())
 	}
 	if err := r.Session.Allow(t.Context(), session.Grant{Write: m.outside}); session.KindOf(err) != session.KindUnsupported {
 		t.Errorf("a grant: got %v, want that it cannot be changed while it runs", err)
@@ -214,7 +214,7 @@ func TestLandlock_IsNotTakenWhereThereAreNamespaces(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	r := open(t, m, byLandlock(m))
-	if got := drive.Info(r); got.HeldBy != "" || got.Sandbox == "" {
+	if got := drive.Info(r); got.AcceptedMechanism != "" || got.Sandbox == "" {
 		t.Errorf("got %+v", got)
 	}
 	if said := r.Run(t, "probe('write_git_hook')").Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
@@ -247,7 +247,7 @@ func TestLandlock_ShowsWhatAUserNames(t *testing.T) {
 	} {
 		says(t, r, "print("+c.code+")", c.want)
 	}
-	if shown, err := r.Session.Shown(t.Context()); err != nil || shown.Home != m.home || len(shown.Places) == 0 {
+	if shown, err := r.Session.Visibility(t.Context()); err != nil || shown.Home != m.home || len(shown.Paths) == 0 {
 		t.Errorf("got %+v, %v", shown, err)
 	}
 }

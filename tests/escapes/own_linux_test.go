@@ -291,7 +291,7 @@ func TestOwn_SettingsAreWrittenInPlace(t *testing.T) {
 		if got := res.Text(timeline.Stdout, timeline.Stderr); got != "True\n" {
 			t.Errorf("%s: got %q, want that it stays", git, got)
 		}
-		wantDenials(t, res, timeline.Denied{Op: "set", With: refused, Path: filepath.Join(m.work, git, "config")})
+		wantDenials(t, res, timeline.AccessDenied{Op: "set", Detail: refused, Path: filepath.Join(m.work, git, "config")})
 	}
 }
 

@@ -162,7 +162,7 @@ func TestProxy_AHostOnTheListIsReachedByName(t *testing.T) {
 	n.listen(t, hostAddress+":1080", greets("not the proxy"))
 	reachable(t, hostAddress+":1080")
 	r := n.session(t, "example.org")
-	if got := drive.Info(r).HeldBy; got != "landlock" {
+	if got := drive.Info(r).AcceptedMechanism; got != "landlock" {
 		t.Fatalf("held by %q", got)
 	}
 	r.Run(t, proxyCode)
@@ -224,13 +224,13 @@ func TestProxy_AHostOnTheListIsReachedByName(t *testing.T) {
 			[2]string{"'(2)' in curl('--proxy', 'socks5h://198.18.0.1:1080', 'http://other.org/hello')", "True"},
 			[2]string{"curl('http://" + hostAddress + "/hello')", hostAddress + ": the sandbox refused it"},
 		)
-		reached := map[string]session.Reached{}
-		places, err := r.Reached(t.Context())
+		reached := map[string]session.Destination{}
+		places, err := r.Destinations(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, place := range places {
-			reached[place.Place] = place
+			reached[place.Address] = place
 		}
 		if p := reached["example.org:443"]; p.Connections < 5 || p.Sent < 100_000 || p.Received < 100_000 || p.Refused != 0 {
 			t.Errorf("got %+v", p)
@@ -339,10 +339,10 @@ func TestProxy_APersonAllowsAHostToALiveSession(t *testing.T) {
 		n.name(row.name, hostAddress)
 		turn := asking.Begin(t, "print("+row.by+"('http://"+row.name+"/'))")
 		e := asking.Until(t, "question", func(e timeline.Event) bool {
-			w, ok := e.Body.(timeline.Wait)
-			return ok && w.Kind == timeline.WaitPermission && w.Asks.Host == row.name+":80"
+			w, ok := e.Body.(timeline.InputRequested)
+			return ok && w.Kind == timeline.InputKindPermission && w.Denied.Host == row.name+":80"
 		})
-		if err := asking.Permit(t.Context(), e.Body.(timeline.Wait).Permission, row.ok); err != nil {
+		if err := asking.AnswerPermission(t.Context(), e.Body.(timeline.InputRequested).PermissionID, row.ok); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.TrimSpace(asking.Finish(t, turn).Text(timeline.Stdout, timeline.Stderr)); got != row.want {
@@ -453,7 +453,7 @@ def tunnel(port):
 		if n, ok := e.Body.(timeline.Notice); ok && strings.Contains(n.Message, "it gets no more until one ends") {
 			told++
 		}
-		if e.Seq >= r.Log().Last() {
+		if e.Seq >= r.Log().LastSeq() {
 			break
 		}
 	}

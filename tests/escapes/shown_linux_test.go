@@ -197,7 +197,7 @@ func TestShown_SomePlacesAreNeverShown(t *testing.T) {
 		filepath.Join(m.home, ".ssh"): "is hidden from sessions", filepath.Join(m.home, ".ssh/id_ed25519"): "is hidden from sessions", filepath.Join(m.home, ".netrc"): "is hidden from sessions",
 		filepath.Join(m.home, "mine"): "is hidden from sessions", filepath.Join(m.home, ".config"): "in it is hidden", filepath.Join(m.home, ".config/turnstone"): "is hidden from sessions",
 		m.sessions: "is hidden from sessions", filepath.Join(m.sessions, "other-session/transcript"): "is hidden from sessions",
-		filepath.Join(m.work, "link"): " leads to " + timeline.Unmistakable(m.home+"/.local/share/tool") + ": a person has to confirm that",
+		filepath.Join(m.work, "link"): " leads to " + timeline.QuoteName(m.home+"/.local/share/tool") + ": a person has to confirm that",
 		"relative":                    "is not absolute", filepath.Join(m.home, "none"): "no such file", "/dev/null": "neither a directory nor a regular file",
 		filepath.Join(m.home, ".local/share/tool"): "",
 	} {
@@ -245,15 +245,15 @@ func TestShown_WhatWasGivenIsRefreshed(t *testing.T) {
 	sees("newer")
 	m.outsideDoes(t, m.home, "rm .notes")
 	says(t, r, "print(readable('"+notes+"')[:15])", "held: [Errno 2]")
-	shown, err := r.Session.Shown(t.Context())
+	shown, err := r.Session.Visibility(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	listed := func(path string) bool {
-		return slices.ContainsFunc(shown.Places, func(place session.ShownPlace) bool { return place.Path == path })
+		return slices.ContainsFunc(shown.Paths, func(place session.VisiblePath) bool { return place.Path == path })
 	}
 	if listed(notes) || !listed(dir) || !listed(filepath.Join(m.home, ".cache/uv")) {
-		t.Errorf("listed: %+v", shown.Places)
+		t.Errorf("listed: %+v", shown.Paths)
 	}
 }
 
@@ -313,14 +313,14 @@ func TestShown_IsListedWithItsReasons(t *testing.T) {
 	box.Readable = []string{filepath.Join(m.home, ".data")}
 	r := open(t, m, box)
 	allows(t, r, session.Grant{Read: filepath.Join(m.home, ".notes")}, "")
-	shown, err := r.Session.Shown(t.Context())
+	shown, err := r.Session.Visibility(t.Context())
 	if err != nil || shown.Home != m.home {
 		t.Fatalf("got %+v, %v", shown, err)
 	}
 	why := map[string]string{}
-	for _, place := range shown.Places {
+	for _, place := range shown.Paths {
 		name, _ := filepath.Rel(m.home, place.Path)
-		why[name] = place.Why
+		why[name] = place.Reason
 	}
 	for name, want := range map[string]string{
 		"note.txt": "document", ".pyenv": "toolchain or library", ".cache/ruff": "cache", ".foreign/bin": "on PATH, or next to it", ".gitconfig": "settings, written without logins",
@@ -330,8 +330,8 @@ func TestShown_IsListedWithItsReasons(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, why[name], want)
 		}
 	}
-	if !slices.Contains(shown.Withheld, "GH_PAT") || !slices.Contains(shown.Withheld, "the login in PIP_INDEX_URL") || strings.Contains(strings.Join(shown.Withheld, " "), secret) {
-		t.Errorf("withheld: got %q", shown.Withheld)
+	if !slices.Contains(shown.WithheldVariables, "GH_PAT") || !slices.Contains(shown.WithheldVariables, "the login in PIP_INDEX_URL") || strings.Contains(strings.Join(shown.WithheldVariables, " "), secret) {
+		t.Errorf("withheld: got %q", shown.WithheldVariables)
 	}
 	if _, err := os.Stat(filepath.Join(m.home, "mine")); err != nil {
 		t.Error(err)

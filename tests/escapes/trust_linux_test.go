@@ -24,7 +24,7 @@ func (m *machine) opens(t *testing.T, dir, program string, box *workers.Sandbox)
 	return r
 }
 
-func boxOf(level workers.Level) *workers.Sandbox {
+func boxOf(level workers.SandboxLevel) *workers.Sandbox {
 	return &workers.Sandbox{Level: level, Network: workers.NetworkNone}
 }
 

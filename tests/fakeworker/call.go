@@ -41,7 +41,7 @@ func callGroup(w *worker, t *turn, argument string) *ipc.RuntimeError {
 
 // offered takes note of the groups of a list of functions.
 func (w *worker) offered(m ipc.Functions) {
-	v, _ := ipc.DecodeDocument(m.List)
+	v, _ := ipc.DecodeValue(m.List)
 	list, _ := v.([]any)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -69,7 +69,7 @@ func (w *worker) await(t *turn, name string, arguments map[string]any) (value an
 		delete(w.results, id)
 		w.mu.Unlock()
 	}()
-	args, err := ipc.EncodeDocument(arguments)
+	args, err := ipc.EncodeValue(arguments)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -82,7 +82,7 @@ func (w *worker) await(t *turn, name string, arguments map[string]any) (value an
 			if m.More {
 				continue
 			}
-			v, err := ipc.DecodeDocument(document)
+			v, err := ipc.DecodeValue(document)
 			if fields, ok := v.(map[string]any); ok && m.Failed {
 				return nil, &ipc.RuntimeError{Name: fmt.Sprint(fields["name"]), Message: fmt.Sprint(fields["message"])}, nil
 			}

@@ -131,8 +131,8 @@ func Spec(self string, o *Options) workers.Spec {
 			startEnv + "=" + o.Start,
 			offerEnv + "=" + strings.Join(offer, ","),
 		},
-		Sandbox: confined.Sandbox(),
-		Why:     "the program itself, for tests",
+		Sandbox:    confined.Sandbox(),
+		PathSource: "the program itself, for tests",
 	}
 }
 

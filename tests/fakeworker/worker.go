@@ -375,7 +375,7 @@ func (w *worker) handle(signals <-chan os.Signal) {
 
 // ask is how the runtime reads standard input. nil means the end of the file;
 // false that it was interrupted.
-func (w *worker) ask(t *turn, prompt string, kind ipc.WaitKind, want ipc.Want) ([]byte, bool) {
+func (w *worker) ask(t *turn, prompt string, kind ipc.WaitKind, want ipc.InputAmount) ([]byte, bool) {
 	w.mu.Lock()
 	if t.interrupted() {
 		w.mu.Unlock()

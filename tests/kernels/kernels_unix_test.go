@@ -225,10 +225,10 @@ func text(events ...timeline.Event) string {
 // answer answers the question in reply, and returns what came of it.
 func (r repl) answer(reply session.Reply, line string) string {
 	r.Helper()
-	if reply.Wait == nil {
+	if reply.InputRequest == nil {
 		r.Fatalf("nothing is asked: %q, %s", text(reply.Events...), reply.Outcome)
 	}
-	turn, err := r.Answer(r.Context(), reply.Wait.ID, session.Input{Data: []byte(line + "\n")})
+	turn, err := r.Answer(r.Context(), reply.InputRequest.ID, session.Input{Data: []byte(line + "\n")})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -260,7 +260,7 @@ func TestKernel_IsALanguage(t *testing.T) {
 				t.Fatal(err)
 			}
 			ctx := t.Context()
-			if _, err := r.Wait(ctx, turn, session.Until(500*time.Millisecond)); err != nil {
+			if _, err := r.Wait(ctx, turn, session.WaitAtMost(500*time.Millisecond)); err != nil {
 				t.Fatal(err)
 			}
 			r.interruptUntilOver(turn)
@@ -295,7 +295,7 @@ func (r repl) interruptUntilOver(turn uint64) session.Reply {
 		if _, err := r.Interrupt(r.Context(), turn); err != nil {
 			r.Fatal(err)
 		}
-		reply, err := r.Wait(r.Context(), turn, session.Until(15*time.Second))
+		reply, err := r.Wait(r.Context(), turn, session.WaitAtMost(15*time.Second))
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -319,7 +319,7 @@ func TestKernel_CodeThatGoesOnAfterAnInterruptIsNotGivenUp(t *testing.T) {
 	turn, err := r.Submit(ctx, "import asyncio\nprint('begun', flush=True)\ntry:\n    while True: await asyncio.sleep(0.02)\nexcept BaseException:\n    await asyncio.sleep(0.5)\n    print('done')")
 	for begun := false; !begun && err == nil; {
 		var reply session.Reply
-		reply, err = r.Wait(ctx, turn, session.Until(100*time.Millisecond))
+		reply, err = r.Wait(ctx, turn, session.WaitAtMost(100*time.Millisecond))
 		begun = strings.Contains(text(reply.Events...), "begun")
 	}
 	if err == nil {
@@ -340,8 +340,8 @@ func TestKernel_AChildThatReadsTheTerminalIsSeenToWait(t *testing.T) {
 			return
 		}
 		_, reply := r.run(k.child)
-		if reply.Wait != nil && reply.Wait.Reader == "" {
-			t.Errorf("%+v: want a program that reads the terminal", reply.Wait)
+		if reply.InputRequest != nil && reply.InputRequest.Reader == "" {
+			t.Errorf("%+v: want a program that reads the terminal", reply.InputRequest)
 		}
 		r.answer(reply, "x")
 	})
@@ -350,7 +350,7 @@ func TestKernel_AChildThatReadsTheTerminalIsSeenToWait(t *testing.T) {
 func TestKernel_WorksInASandbox(t *testing.T) {
 	confined.NeedsNamespaces(t)
 	each(t, func(t *testing.T, k kernel) {
-		r := k.open(t, &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Quiet: true})
+		r := k.open(t, &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, NoNotice: true})
 		r.prints(k)
 	})
 }

@@ -194,7 +194,7 @@ func TestPage_APersonDecidesAboutAPermission(t *testing.T) {
 	}
 	write := func(dir string) string { return "open('" + filepath.Join(dir, "file") + "', 'w').write('x')" }
 	reply := s.exec("held", write(one))
-	if reply.Wait == nil || reply.Wait.Permission == nil {
+	if reply.InputRequest == nil || reply.InputRequest.Permission == nil {
 		t.Fatalf("nothing is asked for: %s", reply.Text())
 	}
 	s.view("held")
@@ -211,7 +211,7 @@ func TestPage_APersonDecidesAboutAPermission(t *testing.T) {
 	s.over("held")             // the text of an error is shown before its turn is over
 	s.exec("held", write(one)) // a no is remembered
 	reply = s.exec("held", write(two))
-	if reply.Wait == nil {
+	if reply.InputRequest == nil {
 		t.Fatalf("nothing is asked for: %s", reply.Text())
 	}
 	b.until("it asks again", `document.querySelector(".permit")?.innerText.includes("file")`)

@@ -102,7 +102,7 @@ func linkTo(b *testing.B, d client.Dialer) *client.Link {
 func takes(b *testing.B, s *client.Session) time.Duration {
 	b.Helper()
 	began := time.Now()
-	reply, err := s.Begin("1", func(uint64) {}).Wait(b.Context(), &session.WaitOptions{Until: deadline})
+	reply, err := s.StartTurn("1", func(uint64) {}).Wait(b.Context(), &session.WaitOptions{Timeout: deadline})
 	took := time.Since(began)
 	if err != nil || reply.Outcome == "" {
 		b.Fatalf("got %+v, %v", reply, err)

@@ -174,14 +174,14 @@ func TestCut_AnInputWhoseAnswerWasLostIsGivenOnce(t *testing.T) {
 		s := w.open(t, w.link(t))
 		c := &cutter{w: w}
 		n := effects(t, w, c, func(i int) error {
-			reply, err := s.Wait(t.Context(), 0, &session.WaitOptions{Until: deadline})
+			reply, err := s.Wait(t.Context(), 0, &session.WaitOptions{Timeout: deadline})
 			if err != nil {
 				return fmt.Errorf("wait: %w", err)
 			}
-			if reply.Wait == nil {
+			if reply.InputRequest == nil {
 				return fmt.Errorf("the turn does not ask: %+v", reply)
 			}
-			_, err = s.Answer(t.Context(), reply.Wait.ID, session.Input{Data: fmt.Appendln(nil, i)})
+			_, err = s.Answer(t.Context(), reply.InputRequest.ID, session.Input{Data: fmt.Appendln(nil, i)})
 			return err
 		}, func() {
 			_, err := s.Submit(t.Context(), fmt.Sprintf("effects = open(%q, 'a', buffering=1)\nwhile (line := input()) != 'end':\n    effects.write(line + '\\n')", w.home+"/effects"))
@@ -240,7 +240,7 @@ func run(t *testing.T, s *client.Session, code string) error {
 	if err != nil {
 		return fmt.Errorf("submit: %w", err)
 	}
-	reply, err := s.Wait(t.Context(), turn, &session.WaitOptions{Until: deadline})
+	reply, err := s.Wait(t.Context(), turn, &session.WaitOptions{Timeout: deadline})
 	if err != nil {
 		return fmt.Errorf("wait: %w", err)
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 func TestConformance_OnWindows(t *testing.T) {
-	results := conformance.Run(t.Context(), python.Spec(python.Options{}), &conformance.Options{Dialect: conformance.Python()})
+	results := conformance.Run(t.Context(), python.Spec(python.Options{}), &conformance.Options{Dialect: conformance.PythonDialect()})
 	skipped := 0
 	for _, r := range results {
 		if r.Err != nil {

@@ -30,7 +30,7 @@ func TestEnd_SaysHowAndTheNextInputStartsAnew(t *testing.T) {
 		{"an exit in a thread that waits", "import os, threading\nthreading.Thread(target=os._exit, args=(5,)).start()\nthreading.Event().wait()", "exit status 5", "", false},
 	}
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := open(t, o)
+		r := openSession(t, o)
 		for i, c := range ends {
 			t.Run(c.name, func(t *testing.T) {
 				r.Run(t, "kept = 1").Wants(t, "")
@@ -61,7 +61,7 @@ func TestEnd_SaysHowAndTheNextInputStartsAnew(t *testing.T) {
 func TestEnd_KilledFromOutsideIsReported(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := open(t, o)
+		r := openSession(t, o)
 		turn := r.Begin(t, "import time; print('up', flush=True)\ntime.sleep(100)")
 		r.Until(t, "up", drive.Prints("up"))
 		if err := syscall.Kill(drive.Info(r).PID, syscall.SIGKILL); err != nil {
@@ -77,10 +77,10 @@ func TestEnd_KilledFromOutsideIsReported(t *testing.T) {
 			t.Fatal(err)
 		}
 		end := r.Until(t, "the end", func(e timeline.Event) bool {
-			_, ok := e.Body.(timeline.GenerationEnded)
+			_, ok := e.Body.(timeline.WorkerExited)
 			return ok
 		})
-		if got := end.Body.(timeline.GenerationEnded); got.Reason != "killed by SIGKILL" || got.Clean || !end.Between {
+		if got := end.Body.(timeline.WorkerExited); got.Reason != "killed by SIGKILL" || got.Clean || !end.BetweenTurns {
 			t.Errorf("got %+v", end)
 		}
 		r.Run(t, "2").Wants(t, "2\n")
@@ -90,7 +90,7 @@ func TestEnd_KilledFromOutsideIsReported(t *testing.T) {
 // A thread that is not a daemon is waited for, as in any Python.
 func TestEnd_ExitWaitsForThreads(t *testing.T) {
 	t.Parallel()
-	r := open(t, python.Options{})
+	r := openSession(t, python.Options{})
 	res := r.RunMayExit(t, "import sys, threading, time\nthreading.Thread(target=lambda: (time.sleep(0.2), print('thread'))).start()\nsys.exit(7)")
 	if res.Text() != "thread\n" || res.End == nil || res.End.Reason != "exit status 7" {
 		t.Errorf("got %q, end %+v", res.Script(), res.End)
@@ -100,7 +100,7 @@ func TestEnd_ExitWaitsForThreads(t *testing.T) {
 func TestEnd_OutOfMemoryErrorIsAnErrorLikeOthers(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := open(t, o)
+		r := openSession(t, o)
 		res := r.Run(t, `import resource
 resource.setrlimit(resource.RLIMIT_AS, (1 << 29, resource.RLIM_INFINITY))
 hog = []
@@ -110,21 +110,21 @@ while True: hog.append(bytearray(1 << 20))`)
 		}
 		r.Run(t, "len(hog) > 100").Wants(t, "True\n")
 		r.Run(t, "del hog").Wants(t, "")
-		clean(t, r)
+		wantCleanTurn(t, r)
 	})
 }
 
 func TestOutput_OfAThreadAfterTheTurnIsBetweenTurns(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := open(t, o)
-		wait, goOn := gate(t)
+		r := openSession(t, o)
+		wait, goOn := newGate(t)
 		r.Run(t, "import threading\ndef late():\n    "+wait+"\n    print('late')\nthreading.Thread(target=late, daemon=True).start()").Wants(t, "")
 		goOn()
 		e := r.Until(t, "the thread's text", drive.Prints("late\n"))
-		if !e.Between || e.Turn != 1 {
+		if !e.BetweenTurns || e.Turn != 1 {
 			t.Errorf("got %+v, want it between turns, after turn 1", e)
 		}
-		clean(t, r)
+		wantCleanTurn(t, r)
 	})
 }

@@ -21,9 +21,9 @@ func TestEnvironment_ActiveVirtualEnvironmentIsUsed(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), "python3", "-m", "venv", "--without-pip", dir).CombinedOutput(); err != nil {
 		t.Fatalf("python3 -m venv: %v: %s", err, out)
 	}
-	r := open(t, python.Options{Env: []string{"VIRTUAL_ENV=" + dir}})
+	r := openSession(t, python.Options{Env: []string{"VIRTUAL_ENV=" + dir}})
 	r.Run(t, "import sys; print(sys.prefix, sys.prefix != sys.base_prefix)").Wants(t, dir+" True\n")
-	if why := drive.Info(r).Why; !strings.Contains(why, "VIRTUAL_ENV") {
+	if why := drive.Info(r).ExecutableSource; !strings.Contains(why, "VIRTUAL_ENV") {
 		t.Errorf("it was chosen because of %q", why)
 	}
 }
@@ -32,7 +32,7 @@ func TestEnvironment_IsTheUsersAndShowsNothingOfOurs(t *testing.T) {
 	t.Setenv("TURNSTONE_TEST_PASSES", "through")
 	eachPython(t, func(t *testing.T, o python.Options) {
 		o.Env = []string{"ADDED=yes", "HOME"}
-		r := open(t, o)
+		r := openSession(t, o)
 		r.Run(t, "import os; print(os.environ['TERM'], os.environ['TURNSTONE_TEST_PASSES'], os.environ['ADDED'], 'HOME' in os.environ)").
 			Wants(t, "dumb through yes False\n")
 		// REPL_TAG stays, because it marks the processes of a session.
@@ -46,7 +46,7 @@ func TestEnvironment_ChildrenHaveTheTerminalAndNothingElse(t *testing.T) {
 	t.Parallel()
 	const listing = `"import os; print(sorted(int(n) for n in os.listdir('/proc/self/fd') if os.path.exists('/proc/self/fd/' + n)))"`
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := open(t, o)
+		r := openSession(t, o)
 		r.Run(t, "import os, subprocess, sys").Wants(t, "")
 		for _, code := range []string{
 			"subprocess.run([sys.executable, '-S', '-c', " + listing + "]); None",
@@ -71,7 +71,7 @@ os.waitpid(pid, 0); None`)
 }
 
 // A start-up file runs as turn 0.
-func startUp(t *testing.T, o python.Options, content string) python.Options {
+func withStartupFile(t *testing.T, o python.Options, content string) python.Options {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "startup.py")
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
@@ -81,8 +81,8 @@ func startUp(t *testing.T, o python.Options, content string) python.Options {
 	return o
 }
 
-// site is start-up code that runs before there is any worker.
-func site(t *testing.T, o python.Options, content string) python.Options {
+// withSiteCustomize is start-up code that runs before there is any worker.
+func withSiteCustomize(t *testing.T, o python.Options, content string) python.Options {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "sitecustomize.py"), []byte(content), 0o600); err != nil {
@@ -94,44 +94,44 @@ func site(t *testing.T, o python.Options, content string) python.Options {
 
 func TestStartUp_WhatItPrintsIsTurnZero(t *testing.T) {
 	t.Parallel()
-	for name, file := range starts() {
+	for name, file := range startupFiles() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			eachPython(t, func(t *testing.T, o python.Options) {
 				r := drive.Launch(t, python.Spec(file(t, o, "print('hello from the start')\n")))
 				e := r.Until(t, "the greeting", drive.Prints("hello from the start\n"))
-				if e.Turn != 0 || e.Between {
+				if e.Turn != 0 || e.BetweenTurns {
 					t.Errorf("got %+v, want it in turn 0", e)
 				}
 				r.WaitUntilReady(t)
-				clean(t, r)
+				wantCleanTurn(t, r)
 			})
 		})
 	}
 }
 
-// starts are the two kinds of start-up files.
-func starts() map[string]func(*testing.T, python.Options, string) python.Options {
-	return map[string]func(*testing.T, python.Options, string) python.Options{"PYTHONSTARTUP": startUp, "sitecustomize": site}
+// startupFiles are the two kinds of start-up files.
+func startupFiles() map[string]func(*testing.T, python.Options, string) python.Options {
+	return map[string]func(*testing.T, python.Options, string) python.Options{"PYTHONSTARTUP": withStartupFile, "sitecustomize": withSiteCustomize}
 }
 
 func TestStartUp_QuestionIsAnswered(t *testing.T) {
 	t.Parallel()
-	for name, file := range starts() {
+	for name, file := range startupFiles() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			eachPython(t, func(t *testing.T, o python.Options) {
 				r := drive.Launch(t, python.Spec(file(t, o, "import builtins\nbuiltins.name = input('who? ')\n")))
 				reply, err := r.Wait(drive.Limited(t), 0, nil)
-				if err != nil || reply.State != session.StateWaiting || reply.Wait.Prompt != "who? " || reply.Wait.Turn != 0 {
-					t.Fatalf("got %s, wait %+v, %q, %v", reply.State, reply.Wait, reply.Text(), err)
+				if err != nil || reply.State != session.StateWaiting || reply.InputRequest.Prompt != "who? " || reply.InputRequest.Turn != 0 {
+					t.Fatalf("got %s, wait %+v, %q, %v", reply.State, reply.InputRequest, reply.Text(), err)
 				}
-				if _, err := r.Answer(t.Context(), reply.Wait.ID, session.Input{Data: []byte("Ada\n")}); err != nil {
+				if _, err := r.Answer(t.Context(), reply.InputRequest.ID, session.Input{Data: []byte("Ada\n")}); err != nil {
 					t.Fatal(err)
 				}
 				r.WaitUntilReady(t)
 				r.Run(t, "name").Wants(t, "'Ada'\n")
-				clean(t, r)
+				wantCleanTurn(t, r)
 			})
 		})
 	}
@@ -139,9 +139,9 @@ func TestStartUp_QuestionIsAnswered(t *testing.T) {
 
 func TestStartUp_QuestionTakesTheInputThatIsHeld(t *testing.T) {
 	t.Parallel()
-	for name, file := range starts() {
+	for name, file := range startupFiles() {
 		t.Run(name, func(t *testing.T) {
-			wait, goOn := gate(t)
+			wait, goOn := newGate(t)
 			r := drive.Launch(t, python.Spec(file(t, python.Options{}, wait+"\nimport builtins\nbuiltins.name = input('who? ')\n")))
 			turn := r.Begin(t, "Ada")
 			goOn()
@@ -150,14 +150,14 @@ func TestStartUp_QuestionTakesTheInputThatIsHeld(t *testing.T) {
 			}
 			r.WaitUntilReady(t)
 			r.Run(t, "name").Wants(t, "'Ada'\n")
-			clean(t, r)
+			wantCleanTurn(t, r)
 		})
 	}
 }
 
 func TestStartUp_SlowOneHoldsTheInput(t *testing.T) {
 	t.Parallel()
-	for name, file := range starts() {
+	for name, file := range startupFiles() {
 		t.Run(name, func(t *testing.T) {
 			r := drive.Launch(t, python.Spec(file(t, python.Options{}, "import time; time.sleep(0.5)\nimport builtins; builtins.slow = 42\n")))
 			r.Run(t, "slow").Wants(t, "42\n")
@@ -167,14 +167,14 @@ func TestStartUp_SlowOneHoldsTheInput(t *testing.T) {
 
 func TestStartUp_FailureIsShownAndTheSessionWorks(t *testing.T) {
 	t.Parallel()
-	for name, file := range starts() {
+	for name, file := range startupFiles() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			eachPython(t, func(t *testing.T, o python.Options) {
 				r := drive.Launch(t, python.Spec(file(t, o, "raise RuntimeError('the start-up is broken')\n")))
 				r.Until(t, "the error", drive.Prints("the start-up is broken"))
 				r.WaitUntilReady(t)
-				clean(t, r)
+				wantCleanTurn(t, r)
 			})
 		})
 	}
@@ -190,8 +190,8 @@ func TestStartUp_OfADirectoryThatShadowsModulesWorks(t *testing.T) {
 	}
 	eachPython(t, func(t *testing.T, o python.Options) {
 		o.Dir = dir
-		r := open(t, o)
-		clean(t, r)
+		r := openSession(t, o)
+		wantCleanTurn(t, r)
 		if res := r.Run(t, "1/0"); res.Failure != "ZeroDivisionError" || !strings.HasSuffix(res.Text(), "ZeroDivisionError: division by zero\n") {
 			t.Errorf("got %q, outcome %q", res.Script(), res.Outcome)
 		}

@@ -16,7 +16,7 @@ import (
 func TestFunction_InASignalHandlerIsRefusedOrWorks(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := drive.OpenHost(t, drive.NewHost(), python.Spec(o))
-		wants(t, r, `
+		wantOutput(t, r, `
 import signal, time
 from turnstone import add, CallError
 worked = refused = wrong = 0
@@ -37,7 +37,7 @@ while time.monotonic() < end:
 signal.setitimer(signal.ITIMER_REAL, 0)
 print(wrong, refused > 100, i > 100)
 `, "0 True True\n")
-		wants(t, r, `
+		wantOutput(t, r, `
 class Stop(Exception): pass
 def handler(*a): raise Stop
 signal.signal(signal.SIGALRM, handler)
@@ -67,7 +67,7 @@ func TestFunction_TenThousandCallsInATurnTakeNoMemory(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		h := drive.NewHost()
 		r := drive.OpenHost(t, h, python.Spec(o))
-		wants(t, r, `
+		wantOutput(t, r, `
 from turnstone import echo
 import resource
 def many(n):
@@ -87,7 +87,7 @@ func TestFunction_AForkedChildIsToldSo(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		h := drive.NewHost()
 		r := drive.OpenHost(t, h, python.Spec(o))
-		wants(t, r, `
+		wantOutput(t, r, `
 import os, threading, turnstone, warnings
 warnings.simplefilter("ignore") # from 3.12 on, Python warns of a fork beside threads
 waiting = threading.Thread(target=turnstone.sleep, args=(300,))
@@ -128,7 +128,7 @@ for i in range(1024): threading.Thread(target=turnstone.block, args=("x",), daem
 			}
 			r.Restart(t)
 			h.AllEnded(t)
-			wants(t, r, "import turnstone; turnstone.add(1)", "1\n")
+			wantOutput(t, r, "import turnstone; turnstone.add(1)", "1\n")
 		}
 		for deadline := time.Now().Add(drive.Patience); runtime.NumGoroutine() > before+4; runtime.Gosched() {
 			if time.Now().After(deadline) {
@@ -145,7 +145,7 @@ func TestFunction_InPoolsPicklesAndChildren(t *testing.T) {
 		h := drive.NewHost()
 		r := drive.OpenHost(t, h, python.Spec(o))
 		const forked = "add: a forked child cannot call functions of the host: call in the parent, and pass the result on\n"
-		wants(t, r, `
+		wantOutput(t, r, `
 from turnstone import add, echo, CallError
 from concurrent.futures import ThreadPoolExecutor, ProcessPoolExecutor
 import functools, inspect, pickle, copy, multiprocessing
@@ -154,7 +154,7 @@ with ThreadPoolExecutor(8) as pool:
 print(functools.partial(add, b=1)(2), copy.copy(add) is add, copy.deepcopy([add])[0] is add, inspect.iscoroutinefunction(add.async_))
 print(pickle.loads(pickle.dumps(add.async_)) is add.async_)
 `, "[0, 1, 2, 3, 4] 3\n3 True True True\nTrue\n")
-		wants(t, r, `
+		wantOutput(t, r, `
 context = multiprocessing.get_context("fork")
 with ProcessPoolExecutor(1, mp_context=context) as pool:
     try: pool.submit(add, 1).result()
@@ -164,7 +164,7 @@ def child(q):
     except CallError as e: q.put(str(e))
 q = context.Queue(); p = context.Process(target=child, args=(q,)); p.start(); print(q.get()); p.join()
 `, "CallError "+forked+forked)
-		wants(t, r, `
+		wantOutput(t, r, `
 import subprocess, sys, pickle
 made = subprocess.run([sys.executable, "-c", "import sys, pickle; pickle.load(sys.stdin.buffer)"], input=pickle.dumps(add), capture_output=True)
 print(made.returncode, made.stderr.decode().strip().splitlines()[-1])
@@ -183,7 +183,7 @@ func TestFunction_ValuesOfNumpyAndFrames(t *testing.T) {
 	}
 	r := drive.OpenHost(t, drive.NewHost(), python.Spec(python.Options{Path: path}))
 	r.Run(t, "import numpy as np")
-	wants(t, r, `
+	wantOutput(t, r, `
 from turnstone import echo
 for v in (np.int64(-5), np.uint8(7), np.float32(1.5), np.bool_(True), np.str_("ü"), np.bytes_(b"x"), np.array([1, 2]), np.array([[1.5, np.nan]]), np.array(3), np.arange(100_000)):
     got = echo(v)

@@ -16,8 +16,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// wants runs a turn and compares what it prints.
-func wants(t *testing.T, r *drive.REPL, code, want string) {
+// wantOutput runs a turn and compares what it prints.
+func wantOutput(t *testing.T, r *drive.REPL, code, want string) {
 	t.Helper()
 	res := r.Run(t, code)
 	var text strings.Builder
@@ -35,18 +35,18 @@ func TestFunction_IsCalledLikeOneOfPython(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := drive.OpenHost(t, drive.NewHost(), python.Spec(o))
-		wants(t, r, "import turnstone\nturnstone.add(2, b=3)", "5\n")
-		wants(t, r, "from turnstone import add, echo\nadd(40, b=2, at={'x': 1})", "43\n")
-		wants(t, r, "sum(add(i) for i in range(1000))", "499500\n")
-		wants(t, r, "[n for n in dir(turnstone)]", "['CallError', 'add', 'block', 'echo', 'leaves', 'make', 'panics', 'raise_error', 'sleep']\n")
-		wants(t, r, "import inspect\nprint(str(inspect.signature(add)).replace('Union[dict, NoneType]', 'Optional[dict]').replace('dict | None', 'Optional[dict]'))" /* as 3.8 and 3.14 say it */, "(a: int, *, b: int = ..., at: Optional[dict] = ...) -> int\n")
+		wantOutput(t, r, "import turnstone\nturnstone.add(2, b=3)", "5\n")
+		wantOutput(t, r, "from turnstone import add, echo\nadd(40, b=2, at={'x': 1})", "43\n")
+		wantOutput(t, r, "sum(add(i) for i in range(1000))", "499500\n")
+		wantOutput(t, r, "[n for n in dir(turnstone)]", "['CallError', 'add', 'block', 'echo', 'leaves', 'make', 'panics', 'raise_error', 'sleep']\n")
+		wantOutput(t, r, "import inspect\nprint(str(inspect.signature(add)).replace('Union[dict, NoneType]', 'Optional[dict]').replace('dict | None', 'Optional[dict]'))" /* as 3.8 and 3.14 say it */, "(a: int, *, b: int = ..., at: Optional[dict] = ...) -> int\n")
 		res := r.Run(t, "help(add)")
 		for _, want := range []string{"add(a: int, *, b: int = ...", "Adds numbers.", "the first", "the second"} {
 			if !strings.Contains(res.Text(), want) {
 				t.Errorf("help does not say %q: %s", want, res.Text())
 			}
 		}
-		wants(t, r, "import pickle; pickle.loads(pickle.dumps(add)) is add", "True\n")
+		wantOutput(t, r, "import pickle; pickle.loads(pickle.dumps(add)) is add", "True\n")
 	})
 }
 
@@ -54,7 +54,7 @@ func TestFunction_ValuesArriveAsTheyAre(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := drive.OpenHost(t, drive.NewHost(), python.Spec(o))
-		wants(t, r, `
+		wantOutput(t, r, `
 from turnstone import echo
 from datetime import datetime, timezone, timedelta
 import math
@@ -88,7 +88,7 @@ print(echo(deep) == deep)
 				t.Errorf("%s: %s %.600q, want %q", c.code, res.Outcome, res.Text(), c.want)
 			}
 		}
-		wants(t, r, "len(turnstone.make(20_000_000)), echo(b'y' * 20_000_000) == b'y' * 20_000_000", "(20000000, True)\n")
+		wantOutput(t, r, "len(turnstone.make(20_000_000)), echo(b'y' * 20_000_000) == b'y' * 20_000_000", "(20000000, True)\n")
 	})
 }
 
@@ -116,7 +116,7 @@ func TestFunction_FailuresAreExceptionsWithTheHostsWords(t *testing.T) {
 				t.Errorf("%s: %s %q, want %q", c.code, res.Outcome, res.Text(), c.want)
 			}
 		}
-		wants(t, r, `
+		wantOutput(t, r, `
 for name in ("KeyError", "PermissionError", "QuotaError", "StopIteration", "SystemExit", "bad name", "UnicodeDecodeError", "ExceptionGroup"):
     try: raise_error(name, message="m")
     except CallError as e: print(type(e).__name__, e.name, str(e), isinstance(e, LookupError), isinstance(e, OSError))
@@ -129,7 +129,7 @@ CallError bad name wrapped: m False False
 UnicodeDecodeError UnicodeDecodeError wrapped: m False False
 ExceptionGroup ExceptionGroup wrapped: m False False
 `)
-		clean(t, r)
+		wantCleanTurn(t, r)
 	})
 }
 
@@ -138,7 +138,7 @@ func TestFunction_RunsFromManyThreadsAtOnce(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		h := drive.NewHost()
 		r := drive.OpenHost(t, h, python.Spec(o))
-		wants(t, r, `
+		wantOutput(t, r, `
 from turnstone import add, sleep
 import sys, threading, time
 sys.setswitchinterval(1e-6)  # threads meet at every step
@@ -152,7 +152,7 @@ for x in threads: x.join()
 sys.setswitchinterval(0.1)
 wrong
 `, "[]\n")
-		wants(t, r, `
+		wantOutput(t, r, `
 begun = time.monotonic()
 threads = [threading.Thread(target=sleep, args=(300,)) for _ in range(256)]
 for x in threads: x.start()
@@ -168,7 +168,7 @@ func TestFunction_CanBeAwaited(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		h := drive.NewHost()
 		r := drive.OpenHost(t, h, python.Spec(o))
-		wants(t, r, `
+		wantOutput(t, r, `
 import asyncio, time
 from turnstone import add, sleep, block
 async def main():
@@ -207,7 +207,7 @@ func TestFunction_AnInterruptEndsTheCallAndItsContext(t *testing.T) {
 			}
 			h.AllEnded(t)
 		}
-		clean(t, r)
+		wantCleanTurn(t, r)
 	})
 }
 
@@ -237,7 +237,7 @@ func TestFunction_InterruptsLoseNothingAndReachNoOtherTurn(t *testing.T) {
 			if !ended || strings.Contains(res.Text(), "!!!!!") {
 				t.Fatalf("round %d: the turn ended %s: %.1000q", i, res.Outcome, res.Text())
 			}
-			wants(t, r, "add(1)", "1\n")
+			wantOutput(t, r, "add(1)", "1\n")
 		}
 		h.AllEnded(t)
 	})
@@ -248,18 +248,18 @@ func TestFunction_ListMayChangeAtAnyTime(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		h := drive.NewHost()
 		r := drive.OpenHost(t, h, python.Spec(o))
-		wants(t, r, "import turnstone\nhasattr(turnstone, 'block')", "True\n")
+		wantOutput(t, r, "import turnstone\nhasattr(turnstone, 'block')", "True\n")
 		functions := h.Functions()
 		renamed := functions[1]
 		renamed.Name = "plus"
 		if err := r.SetFunctions(renamed); err != nil {
 			t.Fatal(err)
 		}
-		wants(t, r, "turnstone.plus(1, b=2), hasattr(turnstone, 'block'), dir(turnstone)", "(3, False, ['CallError', 'plus'])\n")
+		wantOutput(t, r, "turnstone.plus(1, b=2), hasattr(turnstone, 'block'), dir(turnstone)", "(3, False, ['CallError', 'plus'])\n")
 		if err := r.SetFunctions(); err != nil {
 			t.Fatal(err)
 		}
-		wants(t, r, "dir(turnstone)", "['CallError']\n")
+		wantOutput(t, r, "dir(turnstone)", "['CallError']\n")
 		if err := r.SetFunctions(functions...); err != nil {
 			t.Fatal(err)
 		}
@@ -267,7 +267,7 @@ func TestFunction_ListMayChangeAtAnyTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.WaitUntilReady(t)
-		wants(t, r, "import turnstone\nturnstone.add(1)", "1\n")
+		wantOutput(t, r, "import turnstone\nturnstone.add(1)", "1\n")
 		for _, bad := range []supervisor.Function{
 			{Name: "a-b", Call: functions[0].Call},
 			{Name: "f"},
@@ -278,7 +278,7 @@ func TestFunction_ListMayChangeAtAnyTime(t *testing.T) {
 				t.Errorf("%+v: %v", bad, err)
 			}
 		}
-		wants(t, r, "turnstone.add(1)", "1\n")
+		wantOutput(t, r, "turnstone.add(1)", "1\n")
 	})
 }
 
@@ -322,7 +322,7 @@ func TestFunction_AModuleOfTheUsersIsNotShadowed(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := drive.OpenHost(t, drive.NewHost(), python.Spec(o))
-		wants(t, r, `
+		wantOutput(t, r, `
 import os, sys, tempfile
 d = tempfile.mkdtemp(); os.chdir(d)
 os.mkdir("turnstone")

@@ -22,11 +22,11 @@ func TestInput_LargeOnesArrive(t *testing.T) {
 		{"many lines", strings.Repeat("x = 1\n", 10_000) + "x", "1\n"},
 	}
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := open(t, o)
+		r := openSession(t, o)
 		for _, c := range cells {
 			t.Run(c.name, func(t *testing.T) {
 				r.Run(t, c.code).Wants(t, c.want)
-				clean(t, r)
+				wantCleanTurn(t, r)
 			})
 		}
 	})
@@ -35,7 +35,7 @@ func TestInput_LargeOnesArrive(t *testing.T) {
 func TestInput_LargeAnswersArrive(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := open(t, o)
+		r := openSession(t, o)
 		line := strings.Repeat("é", 1_000_000)
 		if res := r.Run(t, "print(len(input()))", line); res.Text() != "1000000\n" {
 			t.Errorf("got %.300q", res.Script())
@@ -44,7 +44,7 @@ func TestInput_LargeAnswersArrive(t *testing.T) {
 		if res := r.Run(t, "import sys; print(len(sys.stdin.read()))", lines, drive.EOF); res.Text() != "3200001\n" {
 			t.Errorf("got %.300q", res.Script())
 		}
-		clean(t, r)
+		wantCleanTurn(t, r)
 	})
 }
 
@@ -63,7 +63,7 @@ func TestInput_StrangeBytesAreTakenOrRefusedByPython(t *testing.T) {
 		{"an escape", "print(len('\x1b[31m'))", "ok", "5\n"},
 	}
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := open(t, o)
+		r := openSession(t, o)
 		for _, c := range cells {
 			t.Run(c.name, func(t *testing.T) {
 				res := r.Run(t, c.code)
@@ -73,7 +73,7 @@ func TestInput_StrangeBytesAreTakenOrRefusedByPython(t *testing.T) {
 				if res.End != nil {
 					r.Restart(t)
 				}
-				clean(t, r)
+				wantCleanTurn(t, r)
 			})
 		}
 	})
@@ -82,12 +82,12 @@ func TestInput_StrangeBytesAreTakenOrRefusedByPython(t *testing.T) {
 func TestOutput_LoneSurrogateFailsOnlyThePrint(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := open(t, o)
+		r := openSession(t, o)
 		for _, code := range []string{`print('\ud800')`, `print('\ud800' * 10000)`} {
 			if res := r.Run(t, code); res.Failure != "UnicodeEncodeError" && !strings.Contains(res.Text(), `\ud800`) {
 				t.Errorf("%s: got %.300q, outcome %q %s", code, res.Script(), res.Outcome, res.Failure)
 			}
-			clean(t, r)
+			wantCleanTurn(t, r)
 		}
 		r.Run(t, `'\ud800'`).Wants(t, `'\ud800'`+"\n")
 		res := r.Run(t, `raise ValueError('\ud800')`)
@@ -98,14 +98,14 @@ func TestOutput_LoneSurrogateFailsOnlyThePrint(t *testing.T) {
 		if res := r.Run(t, `input('\ud800? ')`, "x"); res.Failure != "UnicodeEncodeError" && res.Outcome != "ok" {
 			t.Errorf("got %q, outcome %q", res.Script(), res.Outcome)
 		}
-		clean(t, r)
+		wantCleanTurn(t, r)
 	})
 }
 
 func TestOutput_ProgressShowsItsLastState(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := open(t, o)
+		r := openSession(t, o)
 		turn := r.Begin(t, "for i in range(0, 101, 10): print('\\r%3d %%' % i, end='', flush=True)\nprint('\\ndone')")
 		reply, err := r.Wait(drive.Limited(t), turn, nil)
 		if err != nil || reply.Outcome != "ok" {
@@ -122,18 +122,18 @@ func TestOutput_ProgressShowsItsLastState(t *testing.T) {
 
 func TestInput_TooLargeIsRefusedAndNothingIsSent(t *testing.T) {
 	t.Parallel()
-	r := open(t, python.Options{})
+	r := openSession(t, python.Options{})
 	_, err := r.Submit(t.Context(), strings.Repeat(" ", supervisor.MaxInputBytes+1))
 	if err == nil || !strings.Contains(err.Error(), "too large") {
 		t.Errorf("got %v", err)
 	}
-	clean(t, r)
+	wantCleanTurn(t, r)
 }
 
 func TestOutput_StreamsAreToldApart(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := open(t, o)
+		r := openSession(t, o)
 		res := r.Run(t, "import sys; print('out'); print('err', file=sys.stderr)")
 		if res.Text(timeline.Stdout) != "out\n" || res.Text(timeline.Stderr) != "err\n" {
 			t.Errorf("got %q", res.Script())

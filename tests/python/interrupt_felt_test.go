@@ -16,15 +16,15 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// A kind of code that an interrupt must end at any time, without help.
-type kind struct {
-	name, code string
-	within     time.Duration // of the turn's start, the interrupt comes
-	short      bool          // the turn may end by itself
+// A interruptCase of code that an interrupt must end at any time, without help.
+type interruptCase struct {
+	name, code  string
+	maxDelay    time.Duration // of the turn's start, the interrupt comes
+	mayEndFirst bool          // the turn may end by itself
 }
 
 // kinds are the ways to make an interrupt come to nothing.
-var kinds = []kind{
+var interruptCases = []interruptCase{
 	{"a short sleep", "import time; time.sleep(.001)", 2500 * time.Microsecond, true},
 	{"a short child", "import subprocess; subprocess.run(['true'])", 4 * time.Millisecond, true},
 	{"a sleep", "import time; time.sleep(100)", 3 * time.Millisecond, false},
@@ -46,7 +46,7 @@ var kinds = []kind{
 }
 
 // followers are turns that nothing of the interrupt may reach.
-var followers = []string{
+var followUpTurns = []string{
 	"'next'",
 	"import asyncio; asyncio.run(asyncio.sleep(.005)); 'next'",
 	"import asyncio; await asyncio.sleep(.001); 'next'",
@@ -57,7 +57,7 @@ var followers = []string{
 // TURNSTONE_INTERRUPTS is how many there are for each Python, and TURNSTONE_SEED which.
 func TestInterrupt_IsFeltByItsTurnAndByNoOther(t *testing.T) {
 	t.Parallel()
-	count, seed := len(kinds)*3, uint64(1)
+	count, seed := len(interruptCases)*3, uint64(1)
 	if n, err := strconv.Atoi(os.Getenv("TURNSTONE_INTERRUPTS")); err == nil {
 		count = n
 	}
@@ -67,31 +67,31 @@ func TestInterrupt_IsFeltByItsTurnAndByNoOther(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		t.Parallel()
 		random := rand.New(rand.NewPCG(seed, seed))
-		r := open(t, o)
+		r := openSession(t, o)
 		prepare := func() {
 			r.Run(t, "import asyncio, importlib, json.decoder, signal, time\nclass Mine(Exception): pass\ndef mine(*a): raise Mine\n_ = signal.signal(signal.SIGINT, signal.default_int_handler)")
 		}
 		prepare()
 		for i := range count {
-			k := kinds[i%len(kinds)]
+			k := interruptCases[i%len(interruptCases)]
 			if k.name == "a handler of the turn before" {
 				r.Run(t, "_ = signal.signal(signal.SIGINT, mine)")
 			}
 			turn := r.Begin(t, k.code)
-			spin(time.Duration(random.Int64N(int64(k.within))))
+			busyWait(time.Duration(random.Int64N(int64(k.maxDelay))))
 			result, err := r.Interrupt(t.Context(), turn)
-			if reply, _ := r.Wait(t.Context(), turn, session.Until(drive.Patience)); err != nil || reply.Outcome == "" {
+			if reply, _ := r.Wait(t.Context(), turn, session.WaitAtMost(drive.Patience)); err != nil || reply.Outcome == "" {
 				t.Fatalf("round %d, %s: the interrupt led to %q, %v, and the turn goes on: %.500q", i, k.name, result, err, reply.Text())
 			}
 			res := r.Ended(t, turn)
-			ended := res.Outcome == "interrupted" || k.short && res.Outcome == "ok" || res.Failure == "Mine"
+			ended := res.Outcome == "interrupted" || k.mayEndFirst && res.Outcome == "ok" || res.Failure == "Mine"
 			if !ended {
 				t.Fatalf("round %d, %s: the interrupt led to %q: got %.500q, outcome %q", i, k.name, result, res.Script(), res.Outcome)
 			}
 			if k.name == "a handler of the turn before" {
 				prepare()
 			}
-			next := followers[random.IntN(len(followers))]
+			next := followUpTurns[random.IntN(len(followUpTurns))]
 			// A child, or a task of the user's that was interrupted, may still have something to say.
 			res = r.Run(t, next)
 			felt := strings.Contains(res.Text(timeline.Stderr), "KeyboardInterrupt") && k.name != "a process"
@@ -99,7 +99,7 @@ func TestInterrupt_IsFeltByItsTurnAndByNoOther(t *testing.T) {
 				t.Fatalf("round %d, %s: the next turn, %s, got %.500q, outcome %q %+v", i, k.name, next, res.Script(), res.Outcome, res.End)
 			}
 		}
-		clean(t, r)
+		wantCleanTurn(t, r)
 	})
 }
 
@@ -109,12 +109,12 @@ func TestInterrupt_BlockedSignalEndsWithItsTurn(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		t.Parallel()
-		r := open(t, o)
+		r := openSession(t, o)
 		r.Run(t, "import os, signal").Wants(t, "")
 		for range 5 {
 			turn := r.Begin(t, "_ = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT]); input('? ')")
 			r.Until(t, "a wait", drive.Asks)
-			interrupt(t, r, turn, session.InterruptIdle)
+			wantInterrupt(t, r, turn, session.InterruptIdle)
 			r.Ended(t, turn)
 			res := r.Run(t, `got = signal.sigpending()
 old = signal.signal(signal.SIGINT, signal.SIG_DFL)

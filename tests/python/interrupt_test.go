@@ -16,16 +16,16 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// interrupt fails the test unless the interrupt leads to want.
-func interrupt(t *testing.T, r *drive.REPL, turn uint64, want session.InterruptResult) {
+// wantInterrupt fails the test unless the interrupt leads to want.
+func wantInterrupt(t *testing.T, r *drive.REPL, turn uint64, want session.InterruptResult) {
 	t.Helper()
 	if got := r.InterruptTurn(t, turn); got != want {
 		t.Errorf("the interrupt led to %q, want %q", got, want)
 	}
 }
 
-// spin passes a time that is too short for a timer.
-func spin(d time.Duration) {
+// busyWait passes a time that is too short for a timer.
+func busyWait(d time.Duration) {
 	for begin := time.Now(); time.Since(begin) < d; {
 	}
 }
@@ -55,15 +55,15 @@ asyncio.run(main())`, "interrupted", "KeyboardInterrupt\n"},
 		{"await", "import asyncio\nprint('up', flush=True)\nawait asyncio.sleep(100)", "interrupted", "KeyboardInterrupt\n"},
 	}
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := open(t, o)
+		r := openSession(t, o)
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
-				if why := unbreakable[c.name]; why != "" {
+				if why := uninterruptible[c.name]; why != "" {
 					t.Skip(why)
 				}
 				turn := r.Begin(t, c.code)
 				r.Until(t, "up", drive.Prints("up"))
-				interrupt(t, r, turn, session.InterruptIdle)
+				wantInterrupt(t, r, turn, session.InterruptIdle)
 				res := r.Ended(t, turn)
 				if res.Outcome != c.outcome || !strings.HasSuffix(res.Text(timeline.Stderr), c.last) || strings.Contains(res.Text(timeline.Stderr), "turnstone") {
 					t.Errorf("got … %.1000q, outcome %q", res.Script()[max(0, len(res.Script())-1000):], res.Outcome)
@@ -75,7 +75,7 @@ asyncio.run(main())`, "interrupted", "KeyboardInterrupt\n"},
 					r.Restart(t)
 					return
 				}
-				clean(t, r)
+				wantCleanTurn(t, r)
 			})
 		}
 	})
@@ -86,12 +86,12 @@ func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
 	t.Parallel()
 	cells := []string{"1+1", "x = 1", "print('x' * 5000)", "1/0", "import time; time.sleep(0.0001)", "for i in range(2000): pass"}
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := open(t, o)
+		r := openSession(t, o)
 		pid := drive.Info(r).PID
 		seen := make(map[string]int)
 		for i := range drive.Rounds(180) {
 			turn := r.Begin(t, cells[i%len(cells)])
-			spin(time.Duration(rand.IntN(700)) * time.Microsecond)
+			busyWait(time.Duration(rand.IntN(700)) * time.Microsecond)
 			if result := r.InterruptTurn(t, turn); result == session.InterruptPending || result == session.InterruptWaiting {
 				t.Fatalf("round %d: the interrupt led to %q", i, result)
 			}
@@ -101,7 +101,7 @@ func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
 			}
 			seen[res.Outcome]++
 			if i%3 == 0 {
-				if err := strayInterrupt(pid); err != nil { // while idle
+				if err := sendStrayInterrupt(pid); err != nil { // while idle
 					t.Fatal(err)
 				}
 			}
@@ -118,16 +118,16 @@ func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
 func TestInterrupt_AtTheTurnsStartIsNotLost(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := open(t, o)
+		r := openSession(t, o)
 		for i := range drive.Rounds(90) {
 			turn := r.Begin(t, "import time; time.sleep(100)")
-			spin(time.Duration(rand.IntN(300)) * time.Microsecond)
-			interrupt(t, r, turn, session.InterruptIdle)
+			busyWait(time.Duration(rand.IntN(300)) * time.Microsecond)
+			wantInterrupt(t, r, turn, session.InterruptIdle)
 			if res := r.Finish(t, turn); res.Outcome != "interrupted" {
 				t.Fatalf("round %d: got %q, outcome %q", i, res.Script(), res.Outcome)
 			}
 		}
-		clean(t, r)
+		wantCleanTurn(t, r)
 	})
 }
 
@@ -141,16 +141,16 @@ func TestInterrupt_AtTheStartOfAChildIsNotLost(t *testing.T) {
 		{"popen", "import os; kept = globals().get('kept', []); print('up', flush=True); kept.append(os.popen('" + longCommand + "')); kept[-1].read()"},
 	}
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := open(t, o)
+		r := openSession(t, o)
 		for _, c := range children {
 			t.Run(c.name, func(t *testing.T) {
-				if why := unbreakable[c.name]; why != "" {
+				if why := uninterruptible[c.name]; why != "" {
 					t.Skip(why)
 				}
 				for i := range drive.Rounds(30) {
 					turn := r.Begin(t, c.code)
 					r.Until(t, "up", drive.Prints("up"))
-					spin(time.Duration(rand.IntN(1000)) * time.Microsecond)
+					busyWait(time.Duration(rand.IntN(1000)) * time.Microsecond)
 					result, err := r.Interrupt(t.Context(), turn)
 					late := result == session.InterruptPending // or the machine is busy: its end is awaited below
 					if c.name == "system" && late {
@@ -164,7 +164,7 @@ func TestInterrupt_AtTheStartOfAChildIsNotLost(t *testing.T) {
 						t.Fatalf("round %d: the interrupt led to %q, %v: got %q, outcome %q", i, result, err, res.Script(), res.Outcome)
 					}
 				}
-				clean(t, r)
+				wantCleanTurn(t, r)
 			})
 		}
 	})
@@ -173,20 +173,20 @@ func TestInterrupt_AtTheStartOfAChildIsNotLost(t *testing.T) {
 func TestInterrupt_RacingAnAnswerLeavesNoInput(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := open(t, o)
+		r := openSession(t, o)
 		for i := range drive.Rounds(90) {
 			turn := r.Begin(t, "x = input()")
 			w := r.Until(t, "a wait", drive.Asks)
 			var both sync.WaitGroup
 			both.Go(func() {
-				spin(time.Duration(rand.IntN(200)) * time.Microsecond)
+				busyWait(time.Duration(rand.IntN(200)) * time.Microsecond)
 				_, err := r.Answer(t.Context(), w.Seq, session.Input{Data: []byte("old\nolder\n")})
 				if err != nil && !errors.Is(err, session.ErrStale) {
 					t.Errorf("round %d: answer: %v", i, err)
 				}
 			})
 			both.Go(func() {
-				spin(time.Duration(rand.IntN(200)) * time.Microsecond)
+				busyWait(time.Duration(rand.IntN(200)) * time.Microsecond)
 				if result := r.InterruptTurn(t, turn); result == session.InterruptPending || result == session.InterruptWaiting {
 					t.Errorf("round %d: the interrupt led to %q", i, result)
 				}
@@ -205,12 +205,12 @@ func TestInterrupt_RacingAnAnswerLeavesNoInput(t *testing.T) {
 func TestInterrupt_HandlerOfTheUserIsCalledOnce(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := open(t, o)
+		r := openSession(t, o)
 		r.Run(t, "import signal, time\nn = 0\ndef mine(*a):\n    global n; n += 1\nold = signal.signal(signal.SIGINT, mine)").Wants(t, "")
 		for want := 1; want <= 2; want++ { // in the turn after the next as well
 			turn := r.Begin(t, "was = n\nprint('up', flush=True)\nwhile n == was: time.sleep(0.01)\ntime.sleep(0.3); print('called', n)")
 			r.Until(t, "up", drive.Prints("up"))
-			interrupt(t, r, turn, session.InterruptIdle)
+			wantInterrupt(t, r, turn, session.InterruptIdle)
 			res := r.Finish(t, turn)
 			if got, want := res.Text(), "called "+string(rune('0'+want))+"\n"; !strings.HasSuffix(got, want) || res.Outcome != "ok" {
 				t.Fatalf("got %q, outcome %q; want %q", res.Script(), res.Outcome, want)
@@ -219,7 +219,7 @@ func TestInterrupt_HandlerOfTheUserIsCalledOnce(t *testing.T) {
 		r.Run(t, "signal.signal(signal.SIGINT, old) is mine").Wants(t, "True\n")
 		turn := r.Begin(t, "print('up', flush=True); time.sleep(100)")
 		r.Until(t, "up", drive.Prints("up"))
-		interrupt(t, r, turn, session.InterruptIdle)
+		wantInterrupt(t, r, turn, session.InterruptIdle)
 		if res := r.Finish(t, turn); res.Outcome != "interrupted" {
 			t.Errorf("got %q, outcome %q", res.Script(), res.Outcome)
 		}
@@ -229,26 +229,26 @@ func TestInterrupt_HandlerOfTheUserIsCalledOnce(t *testing.T) {
 func TestInterrupt_SecondOneCannotBeSwallowed(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := open(t, o)
+		r := openSession(t, o)
 		turn := r.Begin(t, "import time\nwhile True:\n    try:\n        print('up', flush=True)\n        time.sleep(100)\n    except KeyboardInterrupt: print('no', flush=True)")
 		r.Until(t, "up", drive.Prints("up"))
 		if got, err := r.Interrupt(t.Context(), turn); got != session.InterruptPending || err != nil {
 			t.Errorf("the first interrupt led to %q, %v", got, err)
 		}
 		r.Until(t, "no", drive.Prints("no\n")) // a busy machine may take longer than the interrupt waits
-		interrupt(t, r, turn, session.InterruptIdle)
+		wantInterrupt(t, r, turn, session.InterruptIdle)
 		res := r.Finish(t, turn)
 		if res.Outcome != "interrupted" || strings.Contains(res.Text(), "no\n") {
 			t.Errorf("got %q, outcome %q", res.Script(), res.Outcome)
 		}
-		clean(t, r)
+		wantCleanTurn(t, r)
 	})
 }
 
 func TestInterrupt_SwallowedOneLetsAThreadAskAgain(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := open(t, o)
+		r := openSession(t, o)
 		turn := r.Begin(t, `import threading
 got = []
 trying, done = threading.Event(), threading.Event() # an interrupted join takes a thread for dead before Python 3.13
@@ -260,7 +260,7 @@ try:
 except KeyboardInterrupt: print('swallowed')
 `+waitForDone+`; print(got)`)
 		old := r.Until(t, "a wait", drive.Asks)
-		interrupt(t, r, turn, session.InterruptWaiting)
+		wantInterrupt(t, r, turn, session.InterruptWaiting)
 		if _, err := r.Answer(t.Context(), old.Seq, session.Input{Data: []byte("late\n")}); !errors.Is(err, session.ErrStale) {
 			t.Errorf("the old wait took an answer: %v", err)
 		}
@@ -269,7 +269,7 @@ except KeyboardInterrupt: print('swallowed')
 			t.Errorf("got %q, outcome %q", res.Script(), res.Outcome)
 		}
 		if res.Outcome != "" {
-			clean(t, r)
+			wantCleanTurn(t, r)
 		}
 	})
 }
@@ -277,7 +277,7 @@ except KeyboardInterrupt: print('swallowed')
 func TestInterrupt_ThreadThatWaitedGoesOnInTheNextTurn(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := open(t, o)
+		r := openSession(t, o)
 		turn := r.Begin(t, "import threading\ngot = []; done = threading.Event()\ndef ask(): got.append(input('t? ')); done.set()\nthreading.Thread(target=ask).start(); "+waitForDone)
 		r.Until(t, "a wait", drive.Asks)
 		result, err := r.Interrupt(t.Context(), turn)
@@ -297,9 +297,9 @@ func TestInterrupt_ThreadThatWaitedGoesOnInTheNextTurn(t *testing.T) {
 
 func TestInterrupt_OfATurnThatIsOverIsStale(t *testing.T) {
 	t.Parallel()
-	r := open(t, python.Options{})
+	r := openSession(t, python.Options{})
 	turn := r.Begin(t, "1")
 	r.Finish(t, turn).Wants(t, "1\n")
-	interrupt(t, r, turn, session.InterruptStale)
-	clean(t, r)
+	wantInterrupt(t, r, turn, session.InterruptStale)
+	wantCleanTurn(t, r)
 }

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 // for, over all that pyenv has.
 func eachPython(t *testing.T, test func(t *testing.T, o python.Options)) {
 	t.Run("default", func(t *testing.T) { test(t, python.Options{}) })
-	if !pythons.All() {
+	if !pythons.TestsAll() {
 		return
 	}
 	installed, err := pythons.Installed()
@@ -38,15 +38,15 @@ func eachPython(t *testing.T, test func(t *testing.T, o python.Options)) {
 	}
 }
 
-// open opens a session and waits for its start-up, which must not ask. Compiled code
+// openSession opens a session and waits for its start-up, which must not ask. Compiled code
 // is cached for the whole machine, as it is for users.
-func open(t *testing.T, o python.Options) *drive.REPL {
+func openSession(t *testing.T, o python.Options) *drive.REPL {
 	t.Helper()
 	return drive.Open(t, python.Spec(o))
 }
 
-// gate is a line of code that waits until goOn is called.
-func gate(t *testing.T) (wait string, goOn func()) {
+// newGate is a line of code that waits until goOn is called.
+func newGate(t *testing.T) (wait string, goOn func()) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "go")
 	wait = fmt.Sprintf("while not __import__('os').path.exists(%q): __import__('time').sleep(0.01)", path)
@@ -57,9 +57,9 @@ func gate(t *testing.T) (wait string, goOn func()) {
 	}
 }
 
-// clean runs a turn that prints and reads, and fails unless nothing of what
+// wantCleanTurn runs a turn that prints and reads, and fails unless nothing of what
 // came before shows in it.
-func clean(t *testing.T, r *drive.REPL) {
+func wantCleanTurn(t *testing.T, r *drive.REPL) {
 	t.Helper()
 	res := r.Run(t, "print(input('next? '), 6 * 7)", "fresh")
 	const want = `next? [wait "next? "][line "fresh"]fresh 42` + "\n"

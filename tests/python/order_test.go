@@ -26,7 +26,7 @@ func TestOrder_OfWhoeverWritesIsTheTrueOne(t *testing.T) {
 		{"stderr", "print('a', file=sys.stderr); os.system('echo b'); print('c'); sys.stderr.write('d\\n'); None", "<err>a\n</err>b\nc\n<err>d\n"},
 	}
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := open(t, o)
+		r := openSession(t, o)
 		r.Run(t, `import ctypes, os, subprocess, sys, threading
 libc = ctypes.CDLL(None)
 z = 'z' * 100000

@@ -18,19 +18,19 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// A surface is one way in which code may read its input.
-type surface struct {
+// A inputCase is one way in which code may read its input.
+type inputCase struct {
 	name, code string
 	answers    []string
 	want       string   // the whole turn, as script tells it; or
-	has        []string // what must be in it
-	selects    bool     // it looks at its input while it waits for something else: one wait may be for nothing
-	program    string   // that it needs
+	wantParts  []string // what must be in it
+	mayPoll    bool     // it looks at its input while it waits for something else: one wait may be for nothing
+	requires   string   // that it needs
 }
 
 // In these cases the runtime itself reads, so it asks.
-func managed() []surface {
-	return []surface{
+func runtimeInputCases() []inputCase {
+	return []inputCase{
 		{name: "input", code: "print('got', input('n? '))", answers: []string{"Ada"},
 			want: `n? [wait "n? "][line "Ada"]got Ada` + "\n"},
 		{name: "input of an empty line", code: "print(repr(input()))", answers: []string{""},
@@ -54,13 +54,13 @@ func managed() []surface {
 		{name: "fileinput", code: "import fileinput\nfor l in fileinput.input('-'): print(repr(l))", answers: []string{"a", drive.EOF},
 			want: `[wait ""][line "a"]'a\n'` + "\n" + `[wait ""]`},
 		{name: "pdb", code: "import pdb\nx = 5\npdb.set_trace()\ny = 6", answers: []string{"p x + 37", "c"},
-			has: []string{`(Pdb) [debugger wait "(Pdb) "][line "p x + 37"]42` + "\n", `[line "c"]`}},
+			wantParts: []string{`(Pdb) [debugger wait "(Pdb) "][line "p x + 37"]42` + "\n", `[line "c"]`}},
 		{name: "breakpoint", code: "z = 5\nbreakpoint()\nw = 6", answers: []string{"p z + 37", "c"},
-			has: []string{`(Pdb) [debugger wait "(Pdb) "][line "p z + 37"]42` + "\n", `[line "c"]`}},
+			wantParts: []string{`(Pdb) [debugger wait "(Pdb) "][line "p z + 37"]42` + "\n", `[line "c"]`}},
 		{name: "code.interact", code: "import code\ncode.interact(banner='', exitmsg='', local={})", answers: []string{"6 * 7", "if 1:", "  print('in')", "", drive.EOF},
-			has: []string{`>>> [wait ">>> "][line "6 * 7"]42` + "\n", `[continue wait "... "]`, "in\n"}},
+			wantParts: []string{`>>> [wait ">>> "][line "6 * 7"]42` + "\n", `[continue wait "... "]`, "in\n"}},
 		{name: "help", code: "help()", answers: []string{"len", "quit"},
-			has: []string{`help> [wait "help> "][line "len"]`, "Return the number of items in a container"}},
+			wantParts: []string{`help> [wait "help> "][line "len"]`, "Return the number of items in a container"}},
 		{name: "cmd.Cmd", code: "import cmd\nclass C(cmd.Cmd):\n    def do_add(self, a): print(sum(map(int, a.split())))\n    def do_q(self, a): return True\nC().cmdloop()", answers: []string{"add 40 2", "q"},
 			want: `(Cmd) [wait "(Cmd) "][line "add 40 2"]42` + "\n" + `(Cmd) [wait "(Cmd) "][line "q"]`},
 		{name: "a thread", code: "import threading\nt = threading.Thread(target=lambda: print('got', input('t? '))); t.start(); t.join()", answers: []string{"x"},
@@ -71,15 +71,15 @@ func managed() []surface {
 			want: `[wait ""][line "x"]'x\n'` + "\n"},
 		{name: "getpass", code: "import getpass; print(len(getpass.getpass('pw: ')))", answers: []string{"hush-hush"},
 			want: `pw: [secret wait "pw: "][secret line]` + "\n9\n"},
-		{name: "help of an object", code: "help(len)", has: []string{"Return the number of items in a container"}},
+		{name: "help of an object", code: "help(len)", wantParts: []string{"Return the number of items in a container"}},
 		{name: "StringIO", code: "import io, sys\nsys.stdin = io.StringIO('s\\n')\ntry: print(input())\nfinally: sys.stdin = sys.__stdin__", want: "s\n"},
 		{name: "a pipe over descriptor 0", code: "import os\nr, w = os.pipe(); os.write(w, b'pipe\\n'); old = os.dup(0); os.dup2(r, 0)\nprint(input())\nos.dup2(old, 0); os.close(old); os.close(r); os.close(w)", want: "pipe\n"},
 	}
 }
 
 // Code that reads the terminal behind the runtime's back is seen there.
-func terminal(dir string) []surface {
-	return []surface{
+func terminalInputCases(dir string) []inputCase {
+	return []inputCase{
 		{name: "os.read", code: "import os; print(os.read(0, 100))", answers: []string{"ab"},
 			want: `[python wait ""][line "ab"]b'ab\n'` + "\n"},
 		{name: "os.readv", code: "import os; b = bytearray(3); print(os.readv(0, [b]), b)", answers: []string{"ab"},
@@ -93,13 +93,13 @@ func terminal(dir string) []surface {
 		{name: "FileIO", code: "import io; print(io.FileIO(0, closefd=False).read(10))", answers: []string{"ab"},
 			want: `[python wait ""][line "ab"]b'ab\n'` + "\n"},
 		{name: "one key", code: "import os, tty\ntty.setcbreak(0)\nprint('key? ', end='', flush=True); print(os.read(0, 1))", answers: []string{"k"},
-			has: []string{`key? [python `, `wait "key? "]`, `b'k'` + "\n"}},
+			wantParts: []string{`key? [python `, `wait "key? "]`, `b'k'` + "\n"}},
 		{name: "select", code: "import select, sys\nselect.select([sys.stdin], [], [])\nprint(sys.stdin.readline())", answers: []string{"ab"},
-			has: []string{`[python wait ""][line "ab"]`, "ab\n"}},
+			wantParts: []string{`[python wait ""][line "ab"]`, "ab\n"}},
 		{name: "add_reader", code: "import asyncio, os\nasync def main():\n    loop = asyncio.get_running_loop(); got = loop.create_future()\n    loop.add_reader(0, lambda: got.set_result(os.read(0, 100)))\n    print(await got); loop.remove_reader(0)\nasyncio.run(main())", answers: []string{"ab"},
 			want: `[python wait ""][line "ab"]b'ab\n'` + "\n"},
 		{name: "pty.spawn", code: "import pty; pty.spawn(['sh', '-c', 'read x; echo got $x']); None", answers: []string{"ab"},
-			has: []string{`[python `, `[line "ab"]`, "got ab"}, selects: true},
+			wantParts: []string{`[python `, `[line "ab"]`, "got ab"}, mayPoll: true},
 		{name: "a child", code: "import subprocess; subprocess.run(['cat']); print('after')", answers: []string{"ab", "cd", drive.EOF},
 			want: `[cat wait ""][line "ab"]ab` + "\n" + `[cat wait ""][line "cd"]cd` + "\n" + `[cat wait ""][line ""]after` + "\n"},
 		{name: "a child, then input", code: "import subprocess; subprocess.run(['head', '-n', '1']); print('py', input('? '))", answers: []string{"one", "two"},
@@ -111,38 +111,38 @@ func terminal(dir string) []surface {
 		{name: "check_output", code: "import subprocess; print(subprocess.check_output(['head', '-n', '1']))", answers: []string{"ab"},
 			want: `[head wait ""][line "ab"]b'ab\n'` + "\n"},
 		{name: "an interactive shell", code: "import subprocess; subprocess.run(['bash', '--norc', '--noprofile', '-i']); None", answers: []string{"echo $((6*7))", "exit"},
-			has: []string{`[bash `, "42\n"}},
+			wantParts: []string{`[bash `, "42\n"}},
 		{name: "a Python child", code: "import subprocess, sys; subprocess.run([sys.executable, '-q']); None", answers: []string{"print(6 * 7)", "exit()"},
-			has: []string{`[python `, "42\n"}},
+			wantParts: []string{`[python `, "42\n"}},
 		{name: "input in a Python child", code: "import subprocess, sys; subprocess.run([sys.executable, '-c', 'print(\"got\", input(\"c? \"))']); None", answers: []string{"ab"},
-			has: []string{`[python wait "c? "][line "ab"]`, "got ab\n"}},
+			wantParts: []string{`[python wait "c? "][line "ab"]`, "got ab\n"}},
 		{name: "a shell that hides", code: `import subprocess; subprocess.run(['bash', '-c', 'read -s -p "pw? " x; echo "${#x}"']); None`, answers: []string{"hush-hush"},
 			want: `pw? [bash secret wait "pw? "][secret line]9` + "\n"},
-		{name: "less", program: "less", code: fmt.Sprintf("import subprocess; subprocess.run(['less', %q]); None", filepath.Join(dir, "long")), answers: []string{"", "q"},
-			has: []string{`[less `, "line 1\r\n"}},
+		{name: "less", requires: "less", code: fmt.Sprintf("import subprocess; subprocess.run(['less', %q]); None", filepath.Join(dir, "long")), answers: []string{"", "q"},
+			wantParts: []string{`[less `, "line 1\r\n"}},
 		{name: "a long line", code: "import os; os.system('bash -c \\'read x; echo ${#x}\\''); None", answers: []string{strings.Repeat("x", 10_000)},
-			has: []string{"10000\n"}},
+			wantParts: []string{"10000\n"}},
 		{name: "control characters", code: "import os; print(os.read(0, 100))", answers: []string{"a\x03\x04\x16\x1a\x11\x7f\x15b"},
-			has: []string{`b'a\x03\x04\x16\x1a\x11\x7f\x15b\n'` + "\n"}},
+			wantParts: []string{`b'a\x03\x04\x16\x1a\x11\x7f\x15b\n'` + "\n"}},
 		{name: "control characters of a child", code: "import subprocess; print(subprocess.check_output(['head', '-n', '1']))", answers: []string{"a\x03\x04\x16\x1a\x11\x7f\x15b"},
-			has: []string{`b'a\x03\x04\x16\x1a\x11\x7f\x15b\n'` + "\n"}},
+			wantParts: []string{`b'a\x03\x04\x16\x1a\x11\x7f\x15b\n'` + "\n"}},
 		{name: "getchar", code: "import ctypes; libc = ctypes.CDLL(None); print(libc.getchar(), libc.getchar())", answers: []string{"a"},
 			want: `[python wait ""][line "a"]97 10` + "\n"},
 		{name: "fgets", code: "import ctypes; libc = ctypes.CDLL(None); b = ctypes.create_string_buffer(100)\nlibc.fgets(b, 100, ctypes.c_void_p.in_dll(libc, 'stdin')); print(b.value)", answers: []string{"ab"},
 			want: `[python wait ""][line "ab"]b'ab\n'` + "\n"},
 		{name: "a fork", code: "import os\npid = os.fork()\nif pid == 0:\n    print('got', input('f? ')); os._exit(0)\nos.waitpid(pid, 0); None", answers: []string{"ab"},
-			has: []string{`f? [python wait "f? "][line "ab"]`, "got ab\n"}}, // if readline was imported, it echoes
-		{name: "a forked process", code: multiprocess(dir, "fork"), want: "EOF\n"},
-		{name: "a spawned process", code: multiprocess(dir, "spawn"), want: "EOF\n"},
-		{name: "a process of a fork server", code: multiprocess(dir, "forkserver"), want: "EOF\n"},
+			wantParts: []string{`f? [python wait "f? "][line "ab"]`, "got ab\n"}}, // if readline was imported, it echoes
+		{name: "a forked process", code: readInMultiprocess(dir, "fork"), want: "EOF\n"},
+		{name: "a spawned process", code: readInMultiprocess(dir, "spawn"), want: "EOF\n"},
+		{name: "a process of a fork server", code: readInMultiprocess(dir, "forkserver"), want: "EOF\n"},
 		{name: "one answer for three readers", code: "import os; print(input('1? ')); os.system('read x; echo $x'); print(input('3? '))", answers: []string{"one\ntwo\nthree"},
-			has: []string{`1? [wait "1? "][line "one"]one` + "\n", `[line "two"]two` + "\n", `3? `, `[line "three"]three` + "\n"}},
+			wantParts: []string{`1? [wait "1? "][line "one"]one` + "\n", `[line "two"]two` + "\n", `3? `, `[line "three"]three` + "\n"}},
 	}
 }
 
-// multiprocess reads input in a child that multiprocessing made. It gives its
+// readInMultiprocess reads input in a child that multiprocessing made. It gives its
 // children nothing to read.
-func multiprocess(dir, method string) string {
+func readInMultiprocess(dir, method string) string {
 	return fmt.Sprintf(`import multiprocessing, sys
 if %q not in sys.path: sys.path.insert(0, %[1]q)
 import asking
@@ -165,18 +165,18 @@ func TestStdin_EverySurfaceIsServedAndLeavesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	surfaces := append(managed(), terminal(dir)...)
+	surfaces := append(runtimeInputCases(), terminalInputCases(dir)...)
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := open(t, o)
+		r := openSession(t, o)
 		for _, c := range surfaces {
 			t.Run(c.name, func(t *testing.T) {
-				if c.program != "" {
-					if _, err := exec.LookPath(c.program); err != nil {
-						t.Skipf("%s is not installed", c.program)
+				if c.requires != "" {
+					if _, err := exec.LookPath(c.requires); err != nil {
+						t.Skipf("%s is not installed", c.requires)
 					}
 				}
 				finish := r.Finish
-				if c.selects {
+				if c.mayPoll {
 					finish = r.Ended
 				}
 				res := finish(t, r.Begin(t, c.code), c.answers...)
@@ -184,19 +184,19 @@ func TestStdin_EverySurfaceIsServedAndLeavesNothing(t *testing.T) {
 				if res.Outcome != "ok" || c.want != "" && got != c.want {
 					t.Errorf("got %.2000q, outcome %q %s; want %.2000q", got, res.Outcome, res.Failure, c.want)
 				}
-				for _, part := range c.has {
+				for _, part := range c.wantParts {
 					if !strings.Contains(got, part) {
 						t.Errorf("got %.2000q, want %q in it", got, part)
 					}
 				}
-				if res.Waits > len(c.answers) && !c.selects {
+				if res.Waits > len(c.answers) && !c.mayPoll {
 					t.Errorf("it asked %d times, want at most %d", res.Waits, len(c.answers))
 				}
 				if res.Outcome == "" || res.End != nil {
 					r.Restart(t)
 					return
 				}
-				clean(t, r)
+				wantCleanTurn(t, r)
 			})
 		}
 	})
@@ -206,7 +206,7 @@ func TestStdin_EverySurfaceIsServedAndLeavesNothing(t *testing.T) {
 func TestStdin_KeyWithoutANewlineIsEnough(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := open(t, o)
+		r := openSession(t, o)
 		turn := r.Begin(t, "import os, tty\ntty.setcbreak(0)\nprint(os.read(0, 1))")
 		w := r.Until(t, "a wait", drive.Asks)
 		if _, err := r.Answer(t.Context(), w.Seq, session.Input{Data: []byte("k")}); err != nil {
@@ -215,7 +215,7 @@ func TestStdin_KeyWithoutANewlineIsEnough(t *testing.T) {
 		if res := r.Finish(t, turn); res.Text() != "b'k'\n" {
 			t.Errorf("got %q", res.Script())
 		}
-		clean(t, r)
+		wantCleanTurn(t, r)
 	})
 }
 
@@ -233,7 +233,7 @@ func TestStdin_NoWaitIsSeenWhereNobodyReads(t *testing.T) {
 		{"a pool", "import multiprocessing, time\nwith multiprocessing.get_context('fork').Pool(2) as p: p.map(time.sleep, [0.1, 0.1]); None"},
 	}
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := open(t, o)
+		r := openSession(t, o)
 		for _, c := range quiet {
 			if res := r.Run(t, c.code); res.Outcome != "ok" || res.Waits > 0 {
 				t.Errorf("%s: got %q %q", c.name, res.Script(), res.Outcome)
@@ -248,7 +248,7 @@ func TestStdin_NoWaitIsSeenWhereNobodyReads(t *testing.T) {
 func TestStdin_PromptOfAChildComesBeforeItsWait(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := open(t, o)
+		r := openSession(t, o)
 		for i := range drive.Rounds(90) {
 			res := r.Run(t, `import subprocess; subprocess.run(['bash', '-c', 'read -p "pw: " x; echo got $x']); None`, "a")
 			if got, want := res.Script(), `pw: [bash wait "pw: "][line "a"]got a`+"\n"; got != want || res.Outcome != "ok" {
@@ -262,25 +262,25 @@ func TestStdin_PromptOfAChildComesBeforeItsWait(t *testing.T) {
 func TestStdin_ReaderFromAnEarlierTurnIsNoWait(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := open(t, o)
+		r := openSession(t, o)
 		var pid int
 		res := r.Ended(t, r.Begin(t, "import subprocess; p = subprocess.Popen(['cat']); print(p.pid)"))
 		if _, err := fmt.Sscan(res.Text(), &pid); err != nil {
 			t.Fatalf("got %q: %v", res.Script(), err)
 		}
-		awaitRead(t, outsidePID(t, r, pid))
+		waitForRead(t, hostPID(t, r, pid))
 		r.Run(t, "import time; time.sleep(0.3); print('done')").Wants(t, "done\n")
 		if t.Failed() {
 			return // the turn is still there
 		}
 		r.Run(t, "p.kill(); p.wait()").Wants(t, "-9\n")
-		clean(t, r)
+		wantCleanTurn(t, r)
 	})
 }
 
-// outsidePID returns the pid, as this process sees it, of a process in the session: a sandbox
+// hostPID returns the pid, as this process sees it, of a process in the session: a sandbox
 // counts its processes anew.
-func outsidePID(t *testing.T, r *drive.REPL, pid int) int {
+func hostPID(t *testing.T, r *drive.REPL, pid int) int {
 	t.Helper()
 	info, err := r.Info(t.Context())
 	if err != nil {
@@ -308,8 +308,8 @@ func outsidePID(t *testing.T, r *drive.REPL, pid int) int {
 	return 0
 }
 
-// awaitRead waits until a process is blocked in read of descriptor 0.
-func awaitRead(t *testing.T, pid int) {
+// waitForRead waits until a process is blocked in read of descriptor 0.
+func waitForRead(t *testing.T, pid int) {
 	t.Helper()
 	ctx := drive.Limited(t)
 	for ctx.Err() == nil {
@@ -326,18 +326,18 @@ func awaitRead(t *testing.T, pid int) {
 
 func TestStdin_AnswerBeyondTheTurnIsDroppedAndReported(t *testing.T) {
 	t.Parallel()
-	r := open(t, python.Options{})
+	r := openSession(t, python.Options{})
 	res := r.Run(t, "print(input())", "one\ntwo")
 	res.Wants(t, `[wait ""][line "one"]one`+"\n"+`[notice "4 bytes of input were not read and were dropped"]`)
-	clean(t, r)
+	wantCleanTurn(t, r)
 }
 
 func TestStdin_AnswerToAWaitThatIsOverIsStale(t *testing.T) {
 	t.Parallel()
-	r := open(t, python.Options{})
+	r := openSession(t, python.Options{})
 	turn := r.Begin(t, "input('a? ')")
 	old := r.Until(t, "a wait", drive.Asks)
-	interrupt(t, r, turn, session.InterruptIdle)
+	wantInterrupt(t, r, turn, session.InterruptIdle)
 	in := session.Input{Data: []byte("late\n")}
 	if _, err := r.Answer(t.Context(), old.Seq, in); !errors.Is(err, session.ErrStale) {
 		t.Errorf("got %v, want ErrStale", err)
@@ -357,22 +357,22 @@ func TestStdin_AnswerToAWaitThatIsOverIsStale(t *testing.T) {
 func TestInput_ManyLinesReachAChild(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := open(t, o)
+		r := openSession(t, o)
 		lines := strings.Repeat("0123456\n", 300)
 		if res := r.Run(t, "import subprocess; print(len(subprocess.check_output(['cat'])))", lines, drive.EOF); res.Text() != "2401\n" {
 			t.Errorf("got %.300q, outcome %q", res.Text(), res.Outcome)
 			r.Restart(t)
 		}
-		clean(t, r)
+		wantCleanTurn(t, r)
 	})
 }
 
 func TestOutput_UndecodableBytesAreKept(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := open(t, o)
+		r := openSession(t, o)
 		r.Run(t, `import sys; sys.stdout.buffer.write(b'\xff\x00\xfe\x1b[31m\n'); sys.stdout.buffer.flush()`).Wants(t, "\xff\x00\xfe\x1b[31m\n")
 		r.Run(t, `import os; os.system(r"printf '\377\000\033_x;\033\\'"); None`).Wants(t, "\xff\x00\x1b_x;\x1b\\")
-		clean(t, r)
+		wantCleanTurn(t, r)
 	})
 }

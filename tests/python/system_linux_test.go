@@ -23,10 +23,10 @@ const childThatSleeps = "import subprocess; print('up', flush=True); subprocess.
 const waitForDone = "done.wait()"
 
 // unbreakable is what an interrupt cannot end on this system, and why.
-var unbreakable map[string]string
+var uninterruptible map[string]string
 
-// strayInterrupt interrupts a worker from outside.
-func strayInterrupt(pid int) error { return syscall.Kill(pid, syscall.SIGINT) }
+// sendStrayInterrupt interrupts a worker from outside.
+func sendStrayInterrupt(pid int) error { return syscall.Kill(pid, syscall.SIGINT) }
 
 // A turn that has stopped the terminal's output is interrupted as any other, and its error is shown.
 func TestInterrupt_ATerminalThatWasStoppedGoesOn(t *testing.T) {
@@ -37,7 +37,7 @@ func TestInterrupt_ATerminalThatWasStoppedGoesOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := open(t, python.Options{})
+			r := openSession(t, python.Options{})
 			turn := r.Begin(t, code)
 			r.Until(t, "the code runs", drive.Prints("on"))
 			r.InterruptTurn(t, turn)
@@ -55,7 +55,7 @@ func TestInterrupt_ATerminalThatWasStoppedGoesOn(t *testing.T) {
 func TestWorker_OutlivesALimitOfNoFiles(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := open(t, o)
+		r := openSession(t, o)
 		r.Run(t, "import resource, time; resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0)); kept = 41")
 		if got := r.Run(t, "answer = input('? '); print(kept + 1, answer)", "ada").Text(); !strings.Contains(got, "42 ada\n") {
 			t.Errorf("got %q", got)

@@ -26,26 +26,26 @@ const childThatSleeps = `import subprocess, sys; subprocess.run([sys.executable,
 const waitForDone = "exec('import time\\nwhile not done.is_set(): time.sleep(0.01)')"
 
 const (
-	afterEnter   = "Wine hands CTRL_C to a reader of the console only after Enter"
-	whileItStart = "Wine's CreateProcess does not return when CTRL_C reaches a program that is about to start"
+	wineNeedsEnter   = "Wine hands CTRL_C to a reader of the console only after Enter"
+	wineHangsAtStart = "Wine's CreateProcess does not return when CTRL_C reaches a program that is about to start"
 )
 
 // unbreakable is what an interrupt cannot end on this system, and why.
-var unbreakable = map[string]string{
+var uninterruptible = map[string]string{
 	"a lock":          "Python for Windows waits for a lock without looking for CTRL_C",
-	"a reading child": afterEnter,
-	"a read":          afterEnter,
-	"system":          whileItStart,
-	"run":             whileItStart,
-	"popen":           whileItStart,
+	"a reading child": wineNeedsEnter,
+	"a read":          wineNeedsEnter,
+	"system":          wineHangsAtStart,
+	"run":             wineHangsAtStart,
+	"popen":           wineHangsAtStart,
 }
 
-// strayInterrupt does nothing: only the stage can interrupt a worker.
-func strayInterrupt(int) error { return nil }
+// sendStrayInterrupt does nothing: only the stage can interrupt a worker.
+func sendStrayInterrupt(int) error { return nil }
 
 // No CTRL_C reaches a program in a process group of its own.
 func TestInterrupt_EndsTheWaitForAChildThatIsNotReached(t *testing.T) {
-	r := open(t, python.Options{})
+	r := openSession(t, python.Options{})
 	for range 5 {
 		turn := r.Begin(t, `import subprocess, sys
 subprocess.run([sys.executable, '-c', 'import time; print("up", flush=True); time.sleep(100)'],
@@ -59,7 +59,7 @@ subprocess.run([sys.executable, '-c', 'import time; print("up", flush=True); tim
 		if res := r.Ended(t, turn); res.Outcome != "interrupted" {
 			t.Fatalf("got %q, outcome %q", res.Script(), res.Outcome)
 		}
-		clean(t, r)
+		wantCleanTurn(t, r)
 	}
 }
 
@@ -67,7 +67,7 @@ subprocess.run([sys.executable, '-c', 'import time; print("up", flush=True); tim
 // code does what it would, and the worker gets none. It has a child, so it is interrupted by CTRL_C.
 func TestInterrupt_WhoseSignalIsLateReachesNoLaterTurn(t *testing.T) {
 	t.Parallel()
-	r := open(t, python.Options{})
+	r := openSession(t, python.Options{})
 	r.Run(t, `import ctypes, signal, subprocess, sys, threading, time
 ignored = ctypes.windll.kernel32.SetConsoleCtrlHandler(None, True)
 child = subprocess.Popen([sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -83,7 +83,7 @@ except KeyboardInterrupt:
     threading.Thread(target=strike).start()
     raise`)
 		r.Until(t, "up", drive.Prints("up"))
-		interrupt(t, r, turn, session.InterruptIdle)
+		wantInterrupt(t, r, turn, session.InterruptIdle)
 		if res := r.Finish(t, turn); res.Outcome != "interrupted" {
 			t.Fatalf("got %q, outcome %q", res.Script(), res.Outcome)
 		}
@@ -104,18 +104,18 @@ func TestEnd_OfAnEnvironmentsInterpreter(t *testing.T) {
 	if out, err := exec.Command(found.Path, "-m", "venv", "--without-pip", venv).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	r := open(t, python.Options{Path: venv})
+	r := openSession(t, python.Options{Path: venv})
 	res := r.Run(t, "import sys, os; print(sys.prefix); print(os.getpid())")
 	if !strings.Contains(strings.ToLower(res.Text()), strings.ToLower(venv)) {
 		t.Errorf("got %q, want the prefix %q", res.Text(), venv)
 	}
-	if res := r.RunMayExit(t, "sys.exit(7)"); res.End == nil || res.End.Code != 7 {
+	if res := r.RunMayExit(t, "sys.exit(7)"); res.End == nil || res.End.ExitCode != 7 {
 		t.Errorf("got %+v, want exit status 7", res.End)
 	}
 }
 
 func TestOutput_OfChildrenIsOfTheTurnThatStartedThem(t *testing.T) {
-	r := open(t, python.Options{})
+	r := openSession(t, python.Options{})
 	for range 30 {
 		res := r.Run(t, `import os, subprocess
 print("first")
@@ -131,7 +131,7 @@ _ = os.write(1, b"fourth\r\n")`)
 }
 
 func TestOutput_RedirectedByUserCodeGoesThere(t *testing.T) {
-	r := open(t, python.Options{})
+	r := openSession(t, python.Options{})
 	file := t.TempDir() + `\out`
 	res := r.Run(t, "import os, sys\nkept = os.dup(1)\nfd = os.open(r'"+file+
 		"', os.O_CREAT | os.O_WRONLY)\n_ = os.dup2(fd, 1); print('to the file', flush=True); _ = os.dup2(kept, 1); os.close(fd); print('shown')")
@@ -144,14 +144,14 @@ func TestOutput_RedirectedByUserCodeGoesThere(t *testing.T) {
 }
 
 func TestTerminal_IsAConsole(t *testing.T) {
-	r := open(t, python.Options{})
+	r := openSession(t, python.Options{})
 	r.Run(t, "import sys, os; print(sys.stdin.isatty(), sys.stdout.isatty(), sys.stderr.isatty(), sys.stdout.encoding, tuple(os.get_terminal_size()))").
 		Wants(t, "True True True utf-8 (1000, 40)\n")
 }
 
 // Windows tells faulthandler of exceptions of machine code before anybody has handled them.
 func TestCrash_IsShownIfTheProcessDiedOfIt(t *testing.T) {
-	r := open(t, python.Options{})
+	r := openSession(t, python.Options{})
 	const handled = `import ctypes
 for i in range(3):
     try: ctypes.string_at(8)
@@ -174,7 +174,7 @@ for i in range(3):
 // A console breaks what reaches its edge. Nobody looks at this one, so it is wide, and programs
 // find in COLUMNS how wide their text should be.
 func TestConsole_BreaksNoLineOfAChild(t *testing.T) {
-	r := open(t, python.Options{})
+	r := openSession(t, python.Options{})
 	r.Run(t, "import os, shutil, subprocess, sys; shutil.get_terminal_size()").Wants(t, "os.terminal_size(columns=120, lines=40)\n")
 	const child = `_ = subprocess.run([sys.executable, '-c', 'print("0123456789" * 90)'])`
 	if res := r.Run(t, child); !strings.Contains(res.Text(), strings.Repeat("0123456789", 90)) {

@@ -22,17 +22,17 @@ type Interpreter struct {
 	Path    string
 	Version string // "3.13.0", with a t behind it without the global lock
 
-	number [3]int
+	versionNumber [3]int
 }
 
-// All reports whether the tests are to run on each interpreter.
-func All() bool { return os.Getenv(allEnv) == "1" }
+// TestsAll reports whether the tests are to run on each interpreter.
+func TestsAll() bool { return os.Getenv(allEnv) == "1" }
 
-// Ends returns the interpreters to test on, the oldest first: all that are installed if All
+// Selected returns the interpreters to test on, the oldest first: all that are installed if All
 // says so, and otherwise the oldest and the newest, with a line that names the others.
-func Ends() (test []Interpreter, others string, err error) {
+func Selected() (test []Interpreter, others string, err error) {
 	test, err = Installed()
-	if All() || len(test) < 3 {
+	if TestsAll() || len(test) < 3 {
 		return test, "", err
 	}
 	last := len(test) - 1
@@ -58,23 +58,23 @@ func Installed() ([]Interpreter, error) {
 	var found []Interpreter
 	seen := map[string]bool{}
 	for _, path := range paths {
-		i, file, err := ask(path)
+		i, file, err := queryInterpreter(path)
 		if err != nil {
 			return nil, err
 		}
-		if !seen[file] && slices.Compare(i.number[:], []int{3, 8}) >= 0 {
+		if !seen[file] && slices.Compare(i.versionNumber[:], []int{3, 8}) >= 0 {
 			found = append(found, i)
 		}
 		seen[file] = true
 	}
 	slices.SortStableFunc(found, func(a, b Interpreter) int {
-		return cmp.Or(slices.Compare(a.number[:], b.number[:]), strings.Compare(a.Version, b.Version))
+		return cmp.Or(slices.Compare(a.versionNumber[:], b.versionNumber[:]), strings.Compare(a.Version, b.Version))
 	})
 	return found, nil
 }
 
-// ask starts an interpreter. It returns the file that it is as well, behind all links.
-func ask(path string) (i Interpreter, file string, err error) {
+// queryInterpreter starts an interpreter. It returns the file that it is as well, behind all links.
+func queryInterpreter(path string) (i Interpreter, file string, err error) {
 	const question = "import os, sys; print(sys.executable, os.path.realpath(sys.executable), *sys.version_info[:3], getattr(sys, 'abiflags', ''), sep='\\n')"
 	out, err := exec.Command(path, "-c", question).Output()
 	if err != nil {
@@ -85,7 +85,7 @@ func ask(path string) (i Interpreter, file string, err error) {
 		return i, "", fmt.Errorf("%s says %q of itself", path, out)
 	}
 	i.Path, i.Version = lines[0], strings.Join(lines[2:5], ".")
-	if _, err := fmt.Sscanf(i.Version, "%d.%d.%d", &i.number[0], &i.number[1], &i.number[2]); err != nil {
+	if _, err := fmt.Sscanf(i.Version, "%d.%d.%d", &i.versionNumber[0], &i.versionNumber[1], &i.versionNumber[2]); err != nil {
 		return i, "", fmt.Errorf("%s has the version %s: %w", path, i.Version, err)
 	}
 	if strings.Contains(lines[5], "t") {

@@ -9,7 +9,7 @@ import (
 )
 
 func TestWorker_Conforms(t *testing.T) {
-	for _, c := range conformance.Run(t.Context(), spec(t, r.Options{}), &conformance.Options{Dialect: conformance.R()}) {
+	for _, c := range conformance.Run(t.Context(), newSpec(t, r.Options{}), &conformance.Options{Dialect: conformance.RDialect()}) {
 		switch {
 		case c.Err != nil:
 			t.Errorf("%s: %v", c.Name, c.Err)

@@ -12,7 +12,7 @@ import (
 // Each table of DT is a page of its own, with its libraries in it.
 func TestDisplay_WidgetPages(t *testing.T) {
 	t.Parallel()
-	s := open(t, r.Options{})
+	s := openSession(t, r.Options{})
 	if s.Run(t, "library(DT)").Outcome != "ok" {
 		t.Skip("R has no DT: install it with apt-get install r-cran-dt")
 	}
@@ -22,7 +22,7 @@ func TestDisplay_WidgetPages(t *testing.T) {
 	log := s.Log()
 	log.Sync()
 	tables := 0
-	for _, e := range log.Read(timeline.Span{Limit: 1000, Bytes: 64 << 20, Part: 64 << 20}) {
+	for _, e := range log.Read(timeline.ReadRange{MaxEvents: 1000, MaxBytes: 64 << 20, MaxTypeBytes: 64 << 20}) {
 		d, ok := e.Body.(timeline.Display)
 		if !ok {
 			continue

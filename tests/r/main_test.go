@@ -21,14 +21,14 @@ func TestMain(m *testing.M) {
 	os.Exit(confined.Main(m))
 }
 
-// open opens a session and waits for its start-up, which must not ask.
-func open(t *testing.T, o r.Options) *drive.REPL {
+// openSession opens a session and waits for its start-up, which must not ask.
+func openSession(t *testing.T, o r.Options) *drive.REPL {
 	t.Helper()
-	return drive.Open(t, spec(t, o))
+	return drive.Open(t, newSpec(t, o))
 }
 
-// spec is for an R that sees no profile of the person who runs the test.
-func spec(t *testing.T, o r.Options) workers.Spec {
+// newSpec is for an R that sees no profile of the person who runs the test.
+func newSpec(t *testing.T, o r.Options) workers.Spec {
 	t.Helper()
 	if _, _, err := r.Find(r.FindOptions{}); err != nil {
 		t.Skipf("R is not installed: install it with apt-get install r-base-core (%v)", err)
@@ -37,9 +37,9 @@ func spec(t *testing.T, o r.Options) workers.Spec {
 	return r.Spec(o)
 }
 
-// clean runs a turn that prints and reads, and fails unless nothing of what came
+// wantCleanTurn runs a turn that prints and reads, and fails unless nothing of what came
 // before shows in it.
-func clean(t *testing.T, s *drive.REPL) {
+func wantCleanTurn(t *testing.T, s *drive.REPL) {
 	t.Helper()
 	res := s.Run(t, "cat(readline('next? '), 6 * 7, '\\n')", "fresh")
 	const want = `[wait "next? "][line "fresh"]fresh 42 ` + "\n"

@@ -19,14 +19,14 @@ import (
 
 func TestStdin_EveryReaderIsServed(t *testing.T) {
 	t.Parallel()
-	s := open(t, r.Options{})
-	for _, c := range append([]asked{
+	s := openSession(t, r.Options{})
+	for _, c := range append([]inputCase{
 		{"readline", "x <- readline('n? ')", []string{"Ada"}, `[wait "n? "][line "Ada"]`},
 		{"readLines", "readLines(stdin(), 2)", []string{"a\nb"}, `[wait ""][line "a"][line "b"][1] "a" "b"` + "\n"},
 		{"end of file", "readLines(stdin())", []string{"a", drive.EOF}, `[wait ""][line "a"][wait ""][1] "a"` + "\n"},
 		{"scan", "scan(quiet = TRUE)", []string{"1 2", ""}, `[wait "1: "][line "1 2"][wait "3: "][line ""][1] 1 2` + "\n"},
 		{"the debugger", "browser()", []string{"6 * 7", "c"}, "Called from: top level \n" + `[debugger wait "Browse[1]> "][line "6 * 7"][1] 42` + "\n" + `[debugger wait "Browse[1]> "][line "c"]`},
-	}, systemAsks...) {
+	}, systemInputCases...) {
 		t.Run(c.name, func(t *testing.T) {
 			res := s.Run(t, c.code, c.answers...)
 			if res.Script() != c.want || res.Outcome != "ok" {
@@ -35,14 +35,14 @@ func TestStdin_EveryReaderIsServed(t *testing.T) {
 			if res.Outcome == "" {
 				s.Restart(t)
 			}
-			clean(t, s)
+			wantCleanTurn(t, s)
 		})
 	}
 }
 
 func TestInterrupt_EndsTheTurnAndNotTheSession(t *testing.T) {
 	t.Parallel()
-	s := open(t, r.Options{})
+	s := openSession(t, r.Options{})
 	for name, code := range map[string]string{
 		"sleep":                      "cat('up\\n'); Sys.sleep(100)",
 		"a loop":                     "cat('up\\n'); repeat {}",
@@ -59,7 +59,7 @@ func TestInterrupt_EndsTheTurnAndNotTheSession(t *testing.T) {
 			turn := s.Begin(t, code)
 			s.Until(t, "up", drive.Prints("up"))
 			got := s.InterruptTurn(t, turn)
-			if got != session.InterruptIdle && got != allowed[name] {
+			if got != session.InterruptIdle && got != allowedResults[name] {
 				t.Errorf("the interrupt led to %q", got)
 			}
 			if res := s.Ended(t, turn); res.Outcome != "interrupted" {
@@ -67,7 +67,7 @@ func TestInterrupt_EndsTheTurnAndNotTheSession(t *testing.T) {
 				s.Restart(t)
 			}
 			s.Run(t, "invisible(gc())") // R complains of connections that were left
-			clean(t, s)
+			wantCleanTurn(t, s)
 		})
 	}
 }
@@ -75,7 +75,7 @@ func TestInterrupt_EndsTheTurnAndNotTheSession(t *testing.T) {
 func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
 	t.Parallel()
 	cells := []string{"1+1", "x <- 1", "cat(strrep('x', 5000), '\\n')", "stop('e')", "Sys.sleep(0.0001)", "for (i in 1:2000) i"}
-	s := open(t, r.Options{})
+	s := openSession(t, r.Options{})
 	seen := make(map[string]int)
 	for i := range drive.Rounds(300) {
 		turn := s.Begin(t, cells[i%len(cells)])
@@ -100,13 +100,13 @@ func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
 
 func TestEnd_SaysHowAndTheNextInputStartsAnew(t *testing.T) {
 	t.Parallel()
-	s := open(t, r.Options{})
+	s := openSession(t, r.Options{})
 	temporary := map[string]bool{}
-	for _, c := range append([]ending{
+	for _, c := range append([]endCase{
 		{"q()", "cat('last\\n'); q()", "exit status 0", "last\n", true},
 		{"quit(status = 3)", "quit(status = 3)", "exit status 3", "", true},
 		{".Last", ".Last <- function() cat('bye\\n')\nq()", "exit status 0", "bye\n", true},
-	}, systemEnds...) {
+	}, systemEndCases...) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := strings.TrimSpace(s.Run(t, "kept <- 1; cat(tempdir(), '\\n')").Text())
 			if temporary[dir] || dir == "" {
@@ -133,7 +133,7 @@ func TestEnd_SaysHowAndTheNextInputStartsAnew(t *testing.T) {
 
 func TestEnd_KilledFromOutsideIsReported(t *testing.T) {
 	t.Parallel()
-	s := open(t, r.Options{})
+	s := openSession(t, r.Options{})
 	turn := s.Begin(t, "cat('up\\n'); Sys.sleep(100)")
 	s.Until(t, "up", drive.Prints("up"))
 	worker, err := os.FindProcess(drive.Info(s).PID)
@@ -143,7 +143,7 @@ func TestEnd_KilledFromOutsideIsReported(t *testing.T) {
 	if err := worker.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if res := s.Ended(t, turn); res.Outcome != "ended" || res.End == nil || res.End.Reason != killed {
+	if res := s.Ended(t, turn); res.Outcome != "ended" || res.End == nil || res.End.Reason != killedReason {
 		t.Errorf("got %q, %+v", res.Script(), res.End)
 	}
 	s.Run(t, "1").Wants(t, "[1] 1\n")
@@ -155,25 +155,25 @@ func TestStartUp_QuestionOfAProfileIsAnswered(t *testing.T) {
 	if err := os.WriteFile(profile, []byte("message('hello'); who <- readline('who? ')\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := drive.Launch(t, spec(t, r.Options{Env: []string{"R_PROFILE_USER=" + profile}}))
+	s := drive.Launch(t, newSpec(t, r.Options{Env: []string{"R_PROFILE_USER=" + profile}}))
 	reply, err := s.Wait(drive.Limited(t), 0, nil)
-	if err != nil || reply.State != session.StateWaiting || reply.Wait.Prompt != "who? " || reply.Wait.Turn != 0 {
-		t.Fatalf("got %s, %+v, %q, %v", reply.State, reply.Wait, reply.Text(), err)
+	if err != nil || reply.State != session.StateWaiting || reply.InputRequest.Prompt != "who? " || reply.InputRequest.Turn != 0 {
+		t.Fatalf("got %s, %+v, %q, %v", reply.State, reply.InputRequest, reply.Text(), err)
 	}
-	if _, err := s.Answer(t.Context(), reply.Wait.ID, session.Input{Data: []byte("Ada\n")}); err != nil {
+	if _, err := s.Answer(t.Context(), reply.InputRequest.ID, session.Input{Data: []byte("Ada\n")}); err != nil {
 		t.Fatal(err)
 	}
 	s.WaitUntilReady(t)
 	s.Run(t, "who").Wants(t, "[1] \"Ada\"\n")
 }
 
-type asked struct {
+type inputCase struct {
 	name, code string
 	answers    []string
 	want       string
 }
 
-type ending struct {
+type endCase struct {
 	name, code, reason, out string
 	clean                   bool
 }
@@ -181,12 +181,12 @@ type ending struct {
 // A mixture of turns with interrupts at any moment, for as long as somebody asks for it.
 func TestSoak_OfMixedTurns(t *testing.T) {
 	t.Parallel()
-	s := open(t, r.Options{})
+	s := openSession(t, r.Options{})
 	cells := append([]string{
 		"1+1", "x <- rnorm(1000); mean(x)", "stop('e')\n1", "cat(strrep('x', 1e5), '\\n')", "Sys.sleep(0.01)",
 		"for (i in 1:1000) message(i)", "x <- readline('? ')", "browser()", "repeat {}", "m <- matrix(runif(1e4), 100); for (i in 1:50) solve(m)",
 		"plot(1:10)", "summary(lm(mpg ~ wt, mtcars))", "scan(quiet = TRUE)", "1 +", "invisible(gc())",
-	}, systemCells...)
+	}, systemSoakTurns...)
 	pid := drive.Info(s).PID
 	for begun := time.Now(); time.Since(begun) < time.Duration(drive.Rounds(3))*time.Second; {
 		code := cells[rand.IntN(len(cells))]

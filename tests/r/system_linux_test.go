@@ -17,11 +17,11 @@ import (
 )
 
 // killed is the report about a worker that was killed.
-const killed = "killed by SIGKILL"
+const killedReason = "killed by SIGKILL"
 
 var systemEnv []string
 
-var systemAsks = []asked{
+var systemInputCases = []inputCase{
 	{"a child", "system('read x; echo got $x')", []string{"it"}, `[sh wait ""][line "it"]got it` + "\n"},
 	{"the terminal", "readLines(f <- file('stdin'), 1); close(f)", []string{"it"}, `[R wait ""][line "it"][1] "it"` + "\n"},
 }
@@ -35,7 +35,7 @@ var systemInterrupts = map[string]string{
 }
 
 // allowed are what else an interrupt may lead to within its second.
-var allowed = map[string]session.InterruptResult{
+var allowedResults = map[string]session.InterruptResult{
 	// A read is begun again behind a signal, or by a child that had not been
 	// there yet, and may be seen so before it ends.
 	"the terminal":    session.InterruptWaiting,
@@ -44,16 +44,16 @@ var allowed = map[string]session.InterruptResult{
 	"mclapply": session.InterruptPending,
 }
 
-var systemEnds = []ending{
+var systemEndCases = []endCase{
 	{"a segfault", "f <- function() tools::pskill(Sys.getpid(), 11)\nf()", "killed by SIGSEGV", "caught segfault", false},
 	{"SIGKILL", "cat('last\\n'); tools::pskill(Sys.getpid(), 9)", "killed by SIGKILL", "last\n", false},
 }
 
-var systemCells = []string{"system('echo child')", "parallel::mclapply(1:2, function(i) cat(i, '\\n'))", "system('sleep 0.01')"}
+var systemSoakTurns = []string{"system('echo child')", "parallel::mclapply(1:2, function(i) cat(i, '\\n'))", "system('sleep 0.01')"}
 
 func TestOrder_OfWhoeverWritesIsTheTrueOne(t *testing.T) {
 	t.Parallel()
-	s := open(t, r.Options{})
+	s := openSession(t, r.Options{})
 	for i := range drive.Rounds(1000) {
 		if res := s.Run(t, "cat('A\\n'); system('echo B'); cat('C\\n')"); res.Script() != "A\nB\nC\n" || res.Outcome != "ok" {
 			t.Fatalf("round %d: got %q %s", i, res.Script(), res.Outcome)
@@ -69,7 +69,7 @@ func TestOrder_OfWhoeverWritesIsTheTrueOne(t *testing.T) {
 
 func TestReset_RemovesTheTemporaryFiles(t *testing.T) {
 	t.Parallel()
-	s := open(t, r.Options{})
+	s := openSession(t, r.Options{})
 	dir := s.Run(t, "cat(tempdir()); writeLines('x', tempfile()); invisible(dir.create(d <- tempfile())); invisible(file.create(file.path(d, 'f'))); Sys.chmod(d, '500')").Text()
 	if err := syscall.Kill(drive.Info(s).PID, syscall.SIGSTOP); err != nil { // it will have to be killed
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func TestReset_RemovesTheTemporaryFiles(t *testing.T) {
 
 func TestIdle_TakesNoTime(t *testing.T) {
 	t.Parallel()
-	s := open(t, r.Options{})
+	s := openSession(t, r.Options{})
 	s.Run(t, "1").Wants(t, "[1] 1\n")
 	ticks := func() string {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", drive.Info(s).PID))

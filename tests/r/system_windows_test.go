@@ -10,12 +10,12 @@ import (
 )
 
 // killed is the report about a worker that was killed, in the words of Windows and Go.
-const killed = "exit status 1"
+const killedReason = "exit status 1"
 
 // Wine does not look at the code page that R asks for.
 var systemEnv = []string{"LC_CTYPE=en_US.UTF-8"}
 
-var systemAsks = []asked{
+var systemInputCases = []inputCase{
 	{"menu", "menu(c('a', 'b'))", []string{"2"}, "\n1: a\n2: b\n\n" + `[wait "Selection: "][line "2"][1] 2` + "\n"},
 	{"q that asks", "q('ask')", []string{"c"}, `[wait "Save workspace image? [y/n/c]: "][line "c"]`},
 	{"file.choose", "file.choose()", []string{"a b.csv"}, `[wait "Enter file name: "][line "a b.csv"][1] "a b.csv"` + "\n"},
@@ -37,23 +37,23 @@ var systemInterrupts = map[string]string{
 }
 
 // allowed are what else an interrupt may lead to within its second.
-var allowed = map[string]session.InterruptResult{
+var allowedResults = map[string]session.InterruptResult{
 	// R gives a child that does not end at once five seconds, before it kills it.
 	"a child":    session.InterruptPending,
 	"R, a child": session.InterruptPending,
 }
 
-var systemEnds = []ending{
+var systemEndCases = []endCase{
 	{"killed by itself", "cat('last\\n'); flush(stdout()); tools::pskill(Sys.getpid(), 9)", "exit status 1", "last\n", false},
 }
 
-var systemCells = []string{"invisible(system('cmd /c echo child'))", "winDialog('yesno', '?')"}
+var systemSoakTurns = []string{"invisible(system('cmd /c echo child'))", "winDialog('yesno', '?')"}
 
 // drawn is what a child has written: the console draws it.
-var drawn = strings.NewReplacer("\x1b[?25l", "", "\x1b[?25h", "", "\r", "")
+var consoleEscapes = strings.NewReplacer("\x1b[?25l", "", "\x1b[?25h", "", "\r", "")
 
 func TestWindows_TurnsAreAsOnUnix(t *testing.T) {
-	s := open(t, r.Options{})
+	s := openSession(t, r.Options{})
 	for _, c := range []struct{ name, code, want string }{
 		{"a value", "6 * 7", "[1] 42\n"},
 		{"not ASCII", "x <- '日本語 é'; x; nchar(x); cat('\\U1F600\\n')", "[1] \"日本語 é\"\n[1] 5\n😀\n"},
@@ -83,7 +83,7 @@ func TestWindows_TurnsAreAsOnUnix(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			res := s.Run(t, c.code)
-			got := drawn.Replace(res.Script())
+			got := consoleEscapes.Replace(res.Script())
 			if c.want == "" && strings.Contains(got, "100%") {
 				got = ""
 			}
@@ -93,13 +93,13 @@ func TestWindows_TurnsAreAsOnUnix(t *testing.T) {
 			if res.Outcome == "" {
 				s.Restart(t)
 			}
-			clean(t, s)
+			wantCleanTurn(t, s)
 		})
 	}
 }
 
 func TestWindows_HelpIsTextAndEditorsAreRefused(t *testing.T) {
-	s := open(t, r.Options{})
+	s := openSession(t, r.Options{})
 	if res := s.Run(t, "?mean"); res.Outcome != "ok" || !strings.Contains(res.Text(), "Arithmetic Mean") || strings.Contains(res.Text(), "\b") {
 		t.Errorf("got %.500q, %s", res.Script(), res.Outcome)
 	}
@@ -115,11 +115,11 @@ func TestWindows_HelpIsTextAndEditorsAreRefused(t *testing.T) {
 	if res := s.Run(t, "debug(g <- function(x) x + 1); g(1)", "n", "c"); res.Outcome != "ok" && res.Outcome != "error" {
 		t.Errorf("got %.500q, %s", res.Script(), res.Outcome)
 	}
-	clean(t, s)
+	wantCleanTurn(t, s)
 }
 
 func TestWindows_AWorkerThatIsBusyIsReset(t *testing.T) {
-	s := open(t, r.Options{})
+	s := openSession(t, r.Options{})
 	s.Begin(t, "cat('up\\n'); system('ping -n 100 127.0.0.1', show.output.on.console = FALSE)")
 	s.Until(t, "up", drive.Prints("up"))
 	s.Restart(t)

@@ -105,7 +105,7 @@ func Spawn(t testing.TB, spec workers.Spec, s Setup) (cmd *exec.Cmd, master, toW
 	if err := spec.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	spec, err := spec.Prepared(t.Context(), func(p workers.Progress) { t.Log(p.Message) })
+	spec, err := spec.RunPreparations(t.Context(), func(p workers.Progress) { t.Log(p.Message) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// Own runs tests with a state directory of their own.
-func Own(run func() int) (status int) {
+// RunIsolated runs tests with a state directory of their own.
+func RunIsolated(run func() int) (status int) {
 	dir, err := os.MkdirTemp("", "state-")
 	if err == nil {
 		defer os.RemoveAll(dir)

@@ -25,14 +25,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// spec writes a template and returns how to start it.
-func spec(t *testing.T, name string) workers.Spec {
+// newSpec writes a template and returns how to start it.
+func newSpec(t *testing.T, name string) workers.Spec {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "mine")
 	if _, err := templates.Write(name, dir); err != nil {
 		t.Fatal(err)
 	}
-	if words := templates.Build(name); words != nil {
+	if words := templates.BuildCommand(name); words != nil {
 		compiler, err := exec.LookPath(words[0])
 		if err != nil {
 			t.Skipf("no %s here: scripts/setup-dev names what is needed", words[0])
@@ -43,7 +43,7 @@ func spec(t *testing.T, name string) workers.Spec {
 			t.Fatalf("%v: %s", err, said)
 		}
 	}
-	command := templates.Command(name, dir)
+	command := templates.WorkerCommand(name, dir)
 	path, err := exec.LookPath(command[0])
 	if err != nil {
 		t.Skipf("no %s here: scripts/setup-dev names what is needed", command[0])
@@ -56,7 +56,7 @@ func TestTemplate_PassesTheChecksOfItsDialect(t *testing.T) {
 	for name, skipped := range map[string]int{"c": 6, "node": 0, "python": 6, "sqlite": 16} { // calls; and SQL cannot ask or sleep
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := spec(t, name)
+			s := newSpec(t, name)
 			text, err := os.ReadFile(filepath.Join(filepath.Dir(append([]string{s.Path}, s.Args...)[len(s.Args)]), "dialect.json"))
 			if err != nil {
 				t.Fatal(err)
@@ -80,28 +80,28 @@ func TestTemplate_PassesTheChecksOfItsDialect(t *testing.T) {
 	}
 }
 
-// A repl is a session of a template.
-type repl struct {
+// A templateREPL is a session of a template.
+type templateREPL struct {
 	*testing.T
 	*supervisor.Session
 }
 
-func open(t *testing.T, name string) repl {
+func openREPL(t *testing.T, name string) templateREPL {
 	t.Helper()
 	sup, err := supervisor.New(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = sup.Close() })
-	s, err := sup.Open(t.Context(), "main", spec(t, name))
+	s, err := sup.Open(t.Context(), "main", newSpec(t, name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return repl{t, s}
+	return templateREPL{t, s}
 }
 
-// run runs code until it is over or waits, and returns what it printed.
-func (r repl) run(code string) (string, session.Reply) {
+// runCode runs code until it is over or waits, and returns what it printed.
+func (r templateREPL) runCode(code string) (string, session.Reply) {
 	r.Helper()
 	turn, err := r.Submit(r.Context(), code)
 	if err != nil {
@@ -111,10 +111,10 @@ func (r repl) run(code string) (string, session.Reply) {
 	if err != nil {
 		r.Fatal(err)
 	}
-	return text(reply), reply
+	return replyText(reply), reply
 }
 
-func text(reply session.Reply) string {
+func replyText(reply session.Reply) string {
 	var b strings.Builder
 	for _, e := range reply.Events {
 		if t, ok := e.Body.(timeline.Text); ok {
@@ -159,9 +159,9 @@ func TestTemplate_IsARealREPL(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := open(t, name)
+			r := openREPL(t, name)
 			for _, turn := range turns {
-				if got, _ := r.run(turn[0]); !strings.Contains(got, turn[1]) {
+				if got, _ := r.runCode(turn[0]); !strings.Contains(got, turn[1]) {
 					t.Errorf("%s: got %q, want %q in it", turn[0], got, turn[1])
 				}
 			}
@@ -178,17 +178,17 @@ func TestTemplate_AQuestionIsAnsweredAndALoopInterrupted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := open(t, name)
-			_, reply := r.run(code[0])
-			if reply.Wait == nil || reply.Wait.Prompt != "name? " {
+			r := openREPL(t, name)
+			_, reply := r.runCode(code[0])
+			if reply.InputRequest == nil || reply.InputRequest.Prompt != "name? " {
 				t.Fatalf("got %+v, want a question", reply)
 			}
-			turn, err := r.Answer(t.Context(), reply.Wait.ID, session.Input{Data: []byte("Ada\n")})
+			turn, err := r.Answer(t.Context(), reply.InputRequest.ID, session.Input{Data: []byte("Ada\n")})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if reply, err = r.Wait(t.Context(), turn, &session.WaitOptions{After: reply.Next}); err != nil || text(reply) != "hello Ada\n" {
-				t.Errorf("got %q, %v", text(reply), err)
+			if reply, err = r.Wait(t.Context(), turn, &session.WaitOptions{After: reply.Next}); err != nil || replyText(reply) != "hello Ada\n" {
+				t.Errorf("got %q, %v", replyText(reply), err)
 			}
 			if turn, err = r.Submit(t.Context(), code[1]); err != nil {
 				t.Fatal(err)
@@ -197,7 +197,7 @@ func TestTemplate_AQuestionIsAnsweredAndALoopInterrupted(t *testing.T) {
 				t.Errorf("got %v, %v, want an end", result, err)
 			}
 			// The interrupt may have come before the first statement.
-			if got, reply := r.run(code[2]); reply.Outcome == timeline.OutcomeOK && got != "7\n" {
+			if got, reply := r.runCode(code[2]); reply.Outcome == timeline.OutcomeOK && got != "7\n" {
 				t.Errorf("got %q, %s", got, reply.Outcome)
 			}
 		})

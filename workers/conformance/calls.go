@@ -11,22 +11,22 @@ import (
 // is not there before code looks for it, groupFunction one of its functions.
 const hostFunction, hostGroup, groupFunction = "conform", "birds", "con-form"
 
-// offer tells the worker of the function, once it is idle.
-func (s *session) offer() error {
+// offerFunction tells the worker of the function, once it is idle.
+func (s *workerSession) offerFunction() error {
 	if s.Call == nil || s.Print == nil {
-		return skip("the dialect cannot call a function of the host")
+		return skipError("the dialect cannot call a function of the host")
 	}
-	if err := s.handshake(); err != nil {
+	if err := s.ensureIdle(); err != nil {
 		return err
 	}
 	if !s.ready.Capabilities.Functions {
-		return skip("the worker offers no calls of functions of the host")
+		return skipError("the worker offers no calls of functions of the host")
 	}
-	return s.tell(taking(hostFunction, "text", ipc.Object{{Name: "type", Value: "string"}}))
+	return s.sendFunctions(describeFunction(hostFunction, "text", ipc.Object{{Name: "type", Value: "string"}}))
 }
 
-// taking describes a function with one parameter.
-func taking(name, parameter string, schema ipc.Object) ipc.Object {
+// describeFunction describes a function with one parameter.
+func describeFunction(name, parameter string, schema ipc.Object) ipc.Object {
 	params := ipc.Object{
 		{Name: "type", Value: "object"},
 		{Name: "properties", Value: ipc.Object{{Name: parameter, Value: schema}}},
@@ -35,9 +35,9 @@ func taking(name, parameter string, schema ipc.Object) ipc.Object {
 	return ipc.Object{{Name: "name", Value: name}, {Name: "doc", Value: "Conforms."}, {Name: "params", Value: params}}
 }
 
-// tell sends the worker a new list of functions.
-func (s *session) tell(functions ...ipc.Object) error {
-	list, err := ipc.EncodeDocument(functions)
+// sendFunctions sends the worker a new list of functions.
+func (s *workerSession) sendFunctions(functions ...ipc.Object) error {
+	list, err := ipc.EncodeValue(functions)
 	if err != nil {
 		return err
 	}
@@ -45,37 +45,37 @@ func (s *session) tell(functions ...ipc.Object) error {
 	return s.conn.Send(ipc.Functions{Revision: s.revision, List: list})
 }
 
-// call starts a turn that calls the function, and returns the call.
-func (s *session) call(text string) (ipc.Call, []ipc.Message, error) {
-	if err := s.begin(s.Call(text)); err != nil {
+// startCall starts a turn that calls the function, and returns the call.
+func (s *workerSession) startCall(text string) (ipc.Call, []ipc.Message, error) {
+	if err := s.startTurn(s.Call(text)); err != nil {
 		return ipc.Call{}, nil, err
 	}
 	return s.awaitCall(nil, hostFunction, "text", text)
 }
 
 // awaitCall waits for the call of a function with one argument. It adds what came before to seen.
-func (s *session) awaitCall(seen []ipc.Message, name, parameter, argument string) (ipc.Call, []ipc.Message, error) {
+func (s *workerSession) awaitCall(seen []ipc.Message, name, parameter, argument string) (ipc.Call, []ipc.Message, error) {
 	for {
-		m, err := s.next()
+		m, err := s.nextFrame()
 		if err != nil {
 			return ipc.Call{}, nil, fmt.Errorf("waiting for call: %w", err)
 		}
 		seen = append(seen, m)
 		switch m := m.(type) {
 		case ipc.Call:
-			args, err := ipc.DecodeDocument(m.Args)
+			args, err := ipc.DecodeValue(m.Args)
 			if fields, ok := args.(map[string]any); err != nil || !ok || len(fields) != 1 || fields[parameter] != argument || m.Turn != s.turn || m.Name != name {
-				return m, seen, fmt.Errorf("got %s of %s with %v, %v, want %s of turn %d with the %s %q", describe(m), m.Name, args, err, name, s.turn, parameter, argument)
+				return m, seen, fmt.Errorf("got %s of %s with %v, %v, want %s of turn %d with the %s %q", describeMessage(m), m.Name, args, err, name, s.turn, parameter, argument)
 			}
 			return m, seen, nil
 		case ipc.Idle, ipc.SessionEnd:
-			return ipc.Call{}, seen, fmt.Errorf("got %s, want call", describe(m))
+			return ipc.Call{}, seen, fmt.Errorf("got %s, want call", describeMessage(m))
 		}
 	}
 }
 
-func (s *session) result(id uint64, failed bool, value any, parts int) error {
-	document, err := ipc.EncodeDocument(value)
+func (s *workerSession) sendResult(id uint64, failed bool, value any, parts int) error {
+	document, err := ipc.EncodeValue(value)
 	if err != nil {
 		return err
 	}
@@ -89,13 +89,13 @@ func (s *session) result(id uint64, failed bool, value any, parts int) error {
 	return nil
 }
 
-func callGetsItsResult(s *session) error {
-	if err := s.offer(); err != nil {
+func callGetsItsResult(s *workerSession) error {
+	if err := s.offerFunction(); err != nil {
 		return err
 	}
 	last := uint64(0)
 	for parts, text := range map[int]string{1: "one", 2: "naïve 🐦", 7: "many\tparts"} {
-		m, seen, err := s.call(text)
+		m, seen, err := s.startCall(text)
 		if err != nil {
 			return err
 		}
@@ -104,78 +104,78 @@ func callGetsItsResult(s *session) error {
 		}
 		last = m.ID
 		want := strings.Repeat("0123456789", 2000)
-		if err := s.result(m.ID+7, false, "wrong", 2); err != nil { // of no call
+		if err := s.sendResult(m.ID+7, false, "wrong", 2); err != nil { // of no call
 			return err
 		}
-		if err := s.result(m.ID, false, want, parts); err != nil {
+		if err := s.sendResult(m.ID, false, want, parts); err != nil {
 			return err
 		}
-		r, err := s.collect(s.turn, seen...)
+		r, err := s.collectTurn(s.turn, seen...)
 		if err != nil {
 			return err
 		}
 		if r.idle.Outcome != ipc.OutcomeOK || strings.TrimSpace(r.text) != want {
-			return fmt.Errorf("the result in %d parts: the turn printed %.100q and ended with %s", parts, r.text, describe(r.idle))
+			return fmt.Errorf("the result in %d parts: the turn printed %.100q and ended with %s", parts, r.text, describeMessage(r.idle))
 		}
 	}
 	return nil
 }
 
-func failedCallIsAnError(s *session) error {
-	if err := s.offer(); err != nil {
+func failedCallIsAnError(s *workerSession) error {
+	if err := s.offerFunction(); err != nil {
 		return err
 	}
-	m, seen, err := s.call("fail")
+	m, seen, err := s.startCall("fail")
 	if err != nil {
 		return err
 	}
-	err = s.result(m.ID, true, map[string]any{"name": "QuotaError", "message": "used up today"}, 1)
+	err = s.sendResult(m.ID, true, map[string]any{"name": "QuotaError", "message": "used up today"}, 1)
 	if err != nil {
 		return err
 	}
-	r, err := s.collect(s.turn, seen...)
+	r, err := s.collectTurn(s.turn, seen...)
 	if err != nil {
 		return err
 	}
 	if r.idle.Outcome != ipc.OutcomeError || r.idle.Error == nil || !strings.Contains(r.idle.Error.Message, "used up today") {
-		return fmt.Errorf("got %s, want an error with the host's words", describe(r.idle))
+		return fmt.Errorf("got %s, want an error with the host's words", describeMessage(r.idle))
 	}
-	return s.hello()
+	return s.checkAlive()
 }
 
-func wrongResultIsAnError(s *session) error {
-	if err := s.offer(); err != nil {
+func wrongResultIsAnError(s *workerSession) error {
+	if err := s.offerFunction(); err != nil {
 		return err
 	}
 	for _, document := range []string{"", "\xc1", "\xa9short", "\xd4\x01\x00", strings.Repeat("\x91", 129) + "\xc0"} {
-		m, seen, err := s.call("wrong")
+		m, seen, err := s.startCall("wrong")
 		if err != nil {
 			return err
 		}
 		if err := s.conn.Send(ipc.CallResult{ID: m.ID, Value: []byte(document)}); err != nil {
 			return err
 		}
-		r, err := s.collect(s.turn, seen...)
+		r, err := s.collectTurn(s.turn, seen...)
 		if err != nil {
 			return err
 		}
 		if r.idle.Outcome != ipc.OutcomeError {
-			return fmt.Errorf("the document %q: got %s, want an error", document, describe(r.idle))
+			return fmt.Errorf("the document %q: got %s, want an error", document, describeMessage(r.idle))
 		}
 	}
-	return s.hello()
+	return s.checkAlive()
 }
 
-func interruptEndsCall(s *session) error {
-	if err := s.offer(); err != nil {
+func interruptEndsCall(s *workerSession) error {
+	if err := s.offerFunction(); err != nil {
 		return err
 	}
 	for range 3 {
-		m, seen, err := s.call("wait")
+		m, seen, err := s.startCall("wait")
 		if err != nil {
 			return err
 		}
-		r, err := s.interrupt(s.turn, 1, seen...)
+		r, err := s.interruptTurn(s.turn, 1, seen...)
 		if err != nil {
 			return err
 		}
@@ -187,10 +187,10 @@ func interruptEndsCall(s *session) error {
 		if !cancelled {
 			return fmt.Errorf("no call_cancel says that nobody waits for call %d", m.ID)
 		}
-		if err := s.result(m.ID, false, "too late", 1); err != nil {
+		if err := s.sendResult(m.ID, false, "too late", 1); err != nil {
 			return err
 		}
-		if err := s.hello(); err != nil {
+		if err := s.checkAlive(); err != nil {
 			return err
 		}
 	}
@@ -198,27 +198,27 @@ func interruptEndsCall(s *session) error {
 }
 
 // offerGroup tells the worker of a group that it can open, once it is idle.
-func (s *session) offerGroup() (opens ipc.Object, err error) {
+func (s *workerSession) offerGroup() (opens ipc.Object, err error) {
 	if s.Group == nil {
-		return nil, skip("the dialect cannot call a function of a group")
+		return nil, skipError("the dialect cannot call a function of a group")
 	}
-	if err := s.handshake(); err != nil {
+	if err := s.ensureIdle(); err != nil {
 		return nil, err
 	}
 	if !s.ready.Capabilities.Functions {
-		return nil, skip("the worker offers no calls of functions of the host")
+		return nil, skipError("the worker offers no calls of functions of the host")
 	}
-	opens = taking("_open", "group", ipc.Object{{Name: "type", Value: "string"}, {Name: "enum", Value: []string{hostGroup}}})
-	return opens, s.tell(opens)
+	opens = describeFunction("_open", "group", ipc.Object{{Name: "type", Value: "string"}, {Name: "enum", Value: []string{hostGroup}}})
+	return opens, s.sendFunctions(opens)
 }
 
-func groupIsOpenedAndCalled(s *session) error {
+func groupIsOpenedAndCalled(s *workerSession) error {
 	opens, err := s.offerGroup()
 	if err != nil {
 		return err
 	}
 	for i, text := range []string{"one", "naïve 🐦"} {
-		if err := s.begin(s.Group(text)); err != nil {
+		if err := s.startTurn(s.Group(text)); err != nil {
 			return err
 		}
 		var seen []ipc.Message
@@ -228,11 +228,11 @@ func groupIsOpenedAndCalled(s *session) error {
 				return err
 			}
 			seen = before
-			member := append(taking(groupFunction, "text", ipc.Object{{Name: "type", Value: "string"}}), ipc.Field{Name: "group", Value: hostGroup})
-			if err := s.tell(opens, member); err != nil {
+			member := append(describeFunction(groupFunction, "text", ipc.Object{{Name: "type", Value: "string"}}), ipc.Field{Name: "group", Value: hostGroup})
+			if err := s.sendFunctions(opens, member); err != nil {
 				return err
 			}
-			if err := s.result(m.ID, false, nil, 1); err != nil {
+			if err := s.sendResult(m.ID, false, nil, 1); err != nil {
 				return err
 			}
 		}
@@ -240,40 +240,40 @@ func groupIsOpenedAndCalled(s *session) error {
 		if err != nil {
 			return err
 		}
-		if err := s.result(m.ID, false, "sings "+text, 1); err != nil {
+		if err := s.sendResult(m.ID, false, "sings "+text, 1); err != nil {
 			return err
 		}
-		r, err := s.collect(s.turn, seen...)
+		r, err := s.collectTurn(s.turn, seen...)
 		if err != nil {
 			return err
 		}
 		if r.idle.Outcome != ipc.OutcomeOK || strings.TrimSpace(r.text) != "sings "+text {
-			return fmt.Errorf("the turn printed %.100q and ended with %s", r.text, describe(r.idle))
+			return fmt.Errorf("the turn printed %.100q and ended with %s", r.text, describeMessage(r.idle))
 		}
 	}
-	return s.hello()
+	return s.checkAlive()
 }
 
-func groupThatFailsIsAnError(s *session) error {
+func groupThatFailsIsAnError(s *workerSession) error {
 	if _, err := s.offerGroup(); err != nil {
 		return err
 	}
-	if err := s.begin(s.Group("one")); err != nil {
+	if err := s.startTurn(s.Group("one")); err != nil {
 		return err
 	}
 	m, seen, err := s.awaitCall(nil, "_open", "group", hostGroup)
 	if err != nil {
 		return err
 	}
-	if err := s.result(m.ID, true, map[string]any{"name": "ConnectionError", "message": "no licence found"}, 1); err != nil {
+	if err := s.sendResult(m.ID, true, map[string]any{"name": "ConnectionError", "message": "no licence found"}, 1); err != nil {
 		return err
 	}
-	r, err := s.collect(s.turn, seen...)
+	r, err := s.collectTurn(s.turn, seen...)
 	if err != nil {
 		return err
 	}
 	if r.idle.Outcome != ipc.OutcomeError || r.idle.Error == nil || !strings.Contains(r.idle.Error.Message, "no licence found") {
-		return fmt.Errorf("got %s, want an error with the host's words", describe(r.idle))
+		return fmt.Errorf("got %s, want an error with the host's words", describeMessage(r.idle))
 	}
-	return s.hello()
+	return s.checkAlive()
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// checks lists every promise, beginning with those that the others need.
-func checks() []check {
+// allChecks lists every promise, beginning with those that the others need.
+func allChecks() []check {
 	return []check{
 		{"the first frame is worker_ready with this protocol", readyComesFirst},
 		{"idle of turn 0 follows", becomesIdle},
@@ -52,17 +52,17 @@ func checks() []check {
 	}
 }
 
-func readyComesFirst(s *session) error {
-	if err := s.start(); err != nil {
+func readyComesFirst(s *workerSession) error {
+	if err := s.startWorker(); err != nil {
 		return err
 	}
-	m, err := s.next()
+	m, err := s.nextFrame()
 	if err != nil {
 		return fmt.Errorf("waiting for the first frame: %w", err)
 	}
 	ready, ok := m.(ipc.WorkerReady)
 	if !ok {
-		return fmt.Errorf("the first frame is %s, want worker_ready", describe(m))
+		return fmt.Errorf("the first frame is %s, want worker_ready", describeMessage(m))
 	}
 	if p := ready.Protocol; p.Name != ipc.ProtocolName || p.Version != ipc.ProtocolVersion {
 		return fmt.Errorf("the protocol is %s %d, want %s %d", p.Name, p.Version, ipc.ProtocolName, ipc.ProtocolVersion)
@@ -73,31 +73,31 @@ func readyComesFirst(s *session) error {
 	return nil
 }
 
-func becomesIdle(s *session) error { return s.handshake() }
+func becomesIdle(s *workerSession) error { return s.ensureIdle() }
 
-func turnEndsWithItsIdle(s *session) error {
-	if err := s.handshake(); err != nil {
+func turnEndsWithItsIdle(s *workerSession) error {
+	if err := s.ensureIdle(); err != nil {
 		return err
 	}
 	for range 3 {
-		if _, err := s.run(""); err != nil {
+		if _, err := s.runTurn(""); err != nil {
 			return err
 		}
 	}
 	s.turn += 5 // numbers rise; they need not be consecutive
-	_, err := s.run("")
+	_, err := s.runTurn("")
 	return err
 }
 
-func outputComesBeforeIdle(s *session) error {
+func outputComesBeforeIdle(s *workerSession) error {
 	if s.Print == nil {
-		return skip("the dialect cannot print")
+		return skipError("the dialect cannot print")
 	}
-	if err := s.handshake(); err != nil {
+	if err := s.ensureIdle(); err != nil {
 		return err
 	}
 	for range 5 {
-		r, err := s.run(s.Print("hello"))
+		r, err := s.runTurn(s.Print("hello"))
 		if err != nil {
 			return err
 		}
@@ -108,19 +108,19 @@ func outputComesBeforeIdle(s *session) error {
 	return nil
 }
 
-func outputKeepsItsOrder(s *session) error {
+func outputKeepsItsOrder(s *workerSession) error {
 	if s.Print == nil || s.Shell == nil {
-		return skip("the dialect cannot print and run a child")
+		return skipError("the dialect cannot print and run a child")
 	}
-	if err := s.handshake(); err != nil {
+	if err := s.ensureIdle(); err != nil {
 		return err
 	}
 	if !s.ready.Capabilities.Fence {
-		return skip("the worker offers no fence")
+		return skipError("the worker offers no fence")
 	}
 	large := strings.Repeat("x", 20<<10) // a worker may well send that in frames
 	for range 5 {
-		r, err := s.run(s.Print("one"), s.Shell("echo two"), s.Print(large), s.Shell("echo four"), s.Print("five"))
+		r, err := s.runTurn(s.Print("one"), s.Shell("echo two"), s.Print(large), s.Shell("echo four"), s.Print("five"))
 		if err != nil {
 			return err
 		}
@@ -131,37 +131,37 @@ func outputKeepsItsOrder(s *session) error {
 	return nil
 }
 
-func errorEndsTheTurn(s *session) error {
+func errorEndsTheTurn(s *workerSession) error {
 	if s.Error == "" || s.Print == nil {
-		return skip("the dialect has no error")
+		return skipError("the dialect has no error")
 	}
-	if err := s.handshake(); err != nil {
+	if err := s.ensureIdle(); err != nil {
 		return err
 	}
-	if err := s.begin(s.Error); err != nil {
+	if err := s.startTurn(s.Error); err != nil {
 		return err
 	}
-	r, err := s.collect(s.turn)
+	r, err := s.collectTurn(s.turn)
 	if err != nil {
 		return err
 	}
 	if r.idle.Outcome != ipc.OutcomeError || r.idle.Error == nil || r.idle.Error.Name == "" {
-		return fmt.Errorf("got %s, want the outcome error, with a name", describe(r.idle))
+		return fmt.Errorf("got %s, want the outcome error, with a name", describeMessage(r.idle))
 	}
-	return s.hello()
+	return s.checkAlive()
 }
 
-// hello checks that the worker still works.
-func (s *session) hello() error {
-	r, err := s.run(s.Print("hello"))
+// checkAlive checks that the worker still works.
+func (s *workerSession) checkAlive() error {
+	r, err := s.runTurn(s.Print("hello"))
 	if err == nil && r.text != "hello\n" {
 		err = fmt.Errorf("the next turn printed %q, want %q", r.text, "hello\n")
 	}
 	return err
 }
 
-func unknownFieldsAreIgnored(s *session) error {
-	if err := s.handshake(); err != nil {
+func unknownFieldsAreIgnored(s *workerSession) error {
+	if err := s.ensureIdle(); err != nil {
 		return err
 	}
 	s.turn++
@@ -176,32 +176,32 @@ func unknownFieldsAreIgnored(s *session) error {
 	if _, err := s.toWorker.Write(b); err != nil {
 		return err
 	}
-	_, err = s.collect(s.turn)
+	_, err = s.collectTurn(s.turn)
 	return err
 }
 
-// handshakeToAsk is the handshake of a check that asks.
-func (s *session) handshakeToAsk() error {
+// ensureIdleForInput is the handshake of a check that asks.
+func (s *workerSession) ensureIdleForInput() error {
 	if s.Ask == nil || s.Print == nil {
-		return skip("the dialect cannot ask")
+		return skipError("the dialect cannot ask")
 	}
-	return s.handshake()
+	return s.ensureIdle()
 }
 
-// beginWait starts a turn that asks for input.
-func (s *session) beginWait() (ipc.StdinWait, []ipc.Message, error) {
-	if err := s.begin(s.Ask("name? ")); err != nil {
+// startInputTurn starts a turn that asks for input.
+func (s *workerSession) startInputTurn() (ipc.StdinWait, []ipc.Message, error) {
+	if err := s.startTurn(s.Ask("name? ")); err != nil {
 		return ipc.StdinWait{}, nil, err
 	}
-	return s.wait()
+	return s.waitForInput()
 }
 
-// answer answers a wait and expects the turn to print the answer.
-func (s *session) answer(w ipc.StdinWait, seen []ipc.Message, line string) error {
+// answerInput answers a wait and expects the turn to print the answer.
+func (s *workerSession) answerInput(w ipc.StdinWait, seen []ipc.Message, line string) error {
 	if err := s.conn.Send(ipc.TurnInput{Turn: w.Turn, Wait: w.Wait, Input: []byte(line + "\n")}); err != nil {
 		return err
 	}
-	r, err := s.collect(w.Turn, seen...)
+	r, err := s.collectTurn(w.Turn, seen...)
 	if err != nil {
 		return err
 	}
@@ -218,32 +218,32 @@ func (s *session) answer(w ipc.StdinWait, seen []ipc.Message, line string) error
 	return nil
 }
 
-func readAsks(s *session) error {
-	if err := s.handshakeToAsk(); err != nil {
+func readAsks(s *workerSession) error {
+	if err := s.ensureIdleForInput(); err != nil {
 		return err
 	}
 	var last uint64
 	for _, name := range []string{"Ada", "Grace"} {
-		w, seen, err := s.beginWait()
+		w, seen, err := s.startInputTurn()
 		if err != nil {
 			return err
 		}
 		if w.Prompt != "name? " || w.Kind != ipc.WaitLine || w.Wait <= last {
-			return fmt.Errorf("got %s after wait %d, want a line and a new wait", describe(w), last)
+			return fmt.Errorf("got %s after wait %d, want a line and a new wait", describeMessage(w), last)
 		}
 		last = w.Wait
-		if err := s.answer(w, seen, name); err != nil {
+		if err := s.answerInput(w, seen, name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func staleAnswerIsDropped(s *session) error {
-	if err := s.handshakeToAsk(); err != nil {
+func staleAnswerIsDropped(s *workerSession) error {
+	if err := s.ensureIdleForInput(); err != nil {
 		return err
 	}
-	w, seen, err := s.beginWait()
+	w, seen, err := s.startInputTurn()
 	if err != nil {
 		return err
 	}
@@ -256,105 +256,105 @@ func staleAnswerIsDropped(s *session) error {
 			return err
 		}
 	}
-	if err := s.answer(w, seen, "right"); err != nil {
+	if err := s.answerInput(w, seen, "right"); err != nil {
 		return err
 	}
 	if err := s.conn.Send(ipc.TurnInput{Turn: w.Turn, Wait: w.Wait, Input: []byte("too late\n")}); err != nil {
 		return err
 	}
-	if w, seen, err = s.beginWait(); err != nil {
+	if w, seen, err = s.startInputTurn(); err != nil {
 		return err
 	}
-	return s.answer(w, seen, "again")
+	return s.answerInput(w, seen, "again")
 }
 
-func endOfFileIsNotSticky(s *session) error {
-	if err := s.handshakeToAsk(); err != nil {
+func endOfFileIsNotSticky(s *workerSession) error {
+	if err := s.ensureIdleForInput(); err != nil {
 		return err
 	}
-	w, seen, err := s.beginWait()
+	w, seen, err := s.startInputTurn()
 	if err != nil {
 		return err
 	}
 	if err := s.conn.Send(ipc.TurnInput{Turn: w.Turn, Wait: w.Wait, EOF: true}); err != nil {
 		return err
 	}
-	if _, err := s.collect(w.Turn, seen...); err != nil { // whatever the language makes of it
+	if _, err := s.collectTurn(w.Turn, seen...); err != nil { // whatever the language makes of it
 		return err
 	}
-	if w, seen, err = s.beginWait(); err != nil {
+	if w, seen, err = s.startInputTurn(); err != nil {
 		return err
 	}
-	return s.answer(w, seen, "more")
+	return s.answerInput(w, seen, "more")
 }
 
-func interruptEndsSleep(s *session) error { return s.interruptEnds(s.Sleep, 1) }
+func interruptEndsSleep(s *workerSession) error { return s.checkInterruptEnds(s.Sleep, 1) }
 
-func interruptEndsLoop(s *session) error { return s.interruptEnds(s.Loop, 1) }
+func interruptEndsLoop(s *workerSession) error { return s.checkInterruptEnds(s.Loop, 1) }
 
-func repeatedInterruptCountsOnce(s *session) error { return s.interruptEnds(s.Sleep, 3) }
+func repeatedInterruptCountsOnce(s *workerSession) error { return s.checkInterruptEnds(s.Sleep, 3) }
 
-// interruptEnds interrupts code, first as soon as it may have begun, then when it has
+// checkInterruptEnds interrupts code, first as soon as it may have begun, then when it has
 // certainly begun.
-func (s *session) interruptEnds(code string, times int) error {
+func (s *workerSession) checkInterruptEnds(code string, times int) error {
 	if code == "" || s.Print == nil {
-		return skip("the dialect cannot do that")
+		return skipError("the dialect cannot do that")
 	}
-	if err := s.handshake(); err != nil {
+	if err := s.ensureIdle(); err != nil {
 		return err
 	}
 	for i := range 6 {
-		if err := s.begin(s.Print("begun"), code); err != nil {
+		if err := s.startTurn(s.Print("begun"), code); err != nil {
 			return err
 		}
 		var seen []ipc.Message
 		if i%2 == 1 {
 			var err error
-			if seen, err = s.printed("begun"); err != nil {
+			if seen, err = s.waitForOutput("begun"); err != nil {
 				return err
 			}
 		}
-		if _, err := s.interrupt(s.turn, times, seen...); err != nil {
+		if _, err := s.interruptTurn(s.turn, times, seen...); err != nil {
 			return err
 		}
-		if err := s.hello(); err != nil {
+		if err := s.checkAlive(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func interruptEndsWait(s *session) error {
-	if err := s.handshakeToAsk(); err != nil {
+func interruptEndsWait(s *workerSession) error {
+	if err := s.ensureIdleForInput(); err != nil {
 		return err
 	}
 	for range 3 {
-		w, seen, err := s.beginWait()
+		w, seen, err := s.startInputTurn()
 		if err != nil {
 			return err
 		}
-		if _, err := s.interrupt(s.turn, 1, seen...); err != nil {
+		if _, err := s.interruptTurn(s.turn, 1, seen...); err != nil {
 			return err
 		}
 		if err := s.conn.Send(ipc.TurnInput{Turn: w.Turn, Wait: w.Wait, Input: []byte("too late\n")}); err != nil {
 			return err
 		}
-		if err := s.hello(); err != nil {
+		if err := s.checkAlive(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func staleInterruptDoesNothing(s *session) error {
-	if err := s.handshakeToAsk(); err != nil {
+func staleInterruptDoesNothing(s *workerSession) error {
+	if err := s.ensureIdleForInput(); err != nil {
 		return err
 	}
-	if err := s.hello(); err != nil {
+	if err := s.checkAlive(); err != nil {
 		return err
 	}
 	finished := s.turn
-	w, seen, err := s.beginWait()
+	w, seen, err := s.startInputTurn()
 	if err != nil {
 		return err
 	}
@@ -362,7 +362,7 @@ func staleInterruptDoesNothing(s *session) error {
 		return err
 	}
 	for acked := false; !acked; {
-		m, err := s.next()
+		m, err := s.nextFrame()
 		if err != nil {
 			return fmt.Errorf("waiting for interrupt_ack: %w", err)
 		}
@@ -370,53 +370,53 @@ func staleInterruptDoesNothing(s *session) error {
 		switch m := m.(type) {
 		case ipc.InterruptAck:
 			if m.Turn != finished || m.Result != ipc.InterruptStale {
-				return fmt.Errorf("got %s, want stale", describe(m))
+				return fmt.Errorf("got %s, want stale", describeMessage(m))
 			}
 			acked = true
 		case ipc.Idle, ipc.SessionEnd, ipc.StdinWait:
-			return fmt.Errorf("an interrupt of turn %d made turn %d say %s", finished, w.Turn, describe(m))
+			return fmt.Errorf("an interrupt of turn %d made turn %d say %s", finished, w.Turn, describeMessage(m))
 		}
 	}
-	return s.answer(w, seen, "still here")
+	return s.answerInput(w, seen, "still here")
 }
 
-func queryCompletes(s *session) error {
+func queryCompletes(s *workerSession) error {
 	if s.Word == "" {
-		return skip("the dialect has no word to complete")
+		return skipError("the dialect has no word to complete")
 	}
-	if err := s.handshake(); err != nil {
+	if err := s.ensureIdle(); err != nil {
 		return err
 	}
 	if !s.ready.Capabilities.Query {
-		return skip("the worker offers no queries")
+		return skipError("the worker offers no queries")
 	}
 	if err := s.conn.Send(ipc.Query{ID: 41, Kind: ipc.QueryComplete, Text: s.Word, Cursor: uint64(len(s.Word))}); err != nil {
 		return err
 	}
-	got, err := expect[ipc.QueryResult](s)
+	got, err := expectFrame[ipc.QueryResult](s)
 	if err != nil {
 		return err
 	}
 	if got.ID != 41 || got.Status != ipc.StatusOK || got.Start > uint64(len(s.Word)) {
-		return fmt.Errorf("got %s, want the answer to query 41", describe(got))
+		return fmt.Errorf("got %s, want the answer to query 41", describeMessage(got))
 	}
 	for _, m := range got.Matches {
 		if s.Word[:got.Start]+m == s.Match {
 			return nil
 		}
 	}
-	return fmt.Errorf("got %s for %q, want %q among the matches", describe(got), s.Word, s.Match)
+	return fmt.Errorf("got %s for %q, want %q among the matches", describeMessage(got), s.Word, s.Match)
 }
 
-func queryParses(s *session) error {
+func queryParses(s *workerSession) error {
 	if s.Whole == "" {
-		return skip("the dialect has no inputs to judge")
+		return skipError("the dialect has no inputs to judge")
 	}
-	if err := s.handshake(); err != nil {
+	if err := s.ensureIdle(); err != nil {
 		return err
 	}
 	if !s.ready.Capabilities.Query {
-		return skip("the worker offers no queries")
+		return skipError("the worker offers no queries")
 	}
 	for i, c := range []struct {
 		text string
@@ -431,60 +431,60 @@ func queryParses(s *session) error {
 		if err := s.conn.Send(ipc.Query{ID: id, Kind: ipc.QueryParse, Text: c.text}); err != nil {
 			return err
 		}
-		got, err := expect[ipc.QueryResult](s)
+		got, err := expectFrame[ipc.QueryResult](s)
 		if err != nil {
 			return err
 		}
 		if got.ID != id || got.Status != c.want {
-			return fmt.Errorf("got %s for %q, want %s", describe(got), c.text, c.want)
+			return fmt.Errorf("got %s for %q, want %s", describeMessage(got), c.text, c.want)
 		}
 	}
 	return nil
 }
 
-func queryVariables(s *session) error {
+func queryVariables(s *workerSession) error {
 	if s.Define == "" {
-		return skip("the dialect makes no variable")
+		return skipError("the dialect makes no variable")
 	}
-	if err := s.handshake(); err != nil {
+	if err := s.ensureIdle(); err != nil {
 		return err
 	}
 	if !s.ready.Capabilities.Variables {
-		return skip("the worker lists no variables")
+		return skipError("the worker lists no variables")
 	}
-	if r, err := s.run(s.Define); err != nil {
+	if r, err := s.runTurn(s.Define); err != nil {
 		return err
 	} else if r.idle.Outcome != ipc.OutcomeOK {
-		return fmt.Errorf("got %s for %q", describe(r.idle), s.Define)
+		return fmt.Errorf("got %s for %q", describeMessage(r.idle), s.Define)
 	}
 	if err := s.conn.Send(ipc.Query{ID: 43, Kind: ipc.QueryVariables}); err != nil {
 		return err
 	}
-	got, err := expect[ipc.QueryResult](s)
+	got, err := expectFrame[ipc.QueryResult](s)
 	if err != nil {
 		return err
 	}
 	if got.ID != 43 || got.Status != ipc.StatusOK {
-		return fmt.Errorf("got %s, want the answer to query 43", describe(got))
+		return fmt.Errorf("got %s, want the answer to query 43", describeMessage(got))
 	}
 	for _, v := range got.Variables {
 		if v.Name == s.Variable {
 			return nil
 		}
 	}
-	return fmt.Errorf("got %s, want %q among the variables", describe(got), s.Variable)
+	return fmt.Errorf("got %s, want %q among the variables", describeMessage(got), s.Variable)
 }
 
-func channelIsNotInTheEnvironment(s *session) error {
-	got, err := s.shell(`echo "[${REPL_IPC-gone}]"`)
+func channelIsNotInTheEnvironment(s *workerSession) error {
+	got, err := s.runShell(`echo "[${REPL_IPC-gone}]"`)
 	if err == nil && got != "[gone]\n" {
 		err = fmt.Errorf("a child sees REPL_IPC: %q", got)
 	}
 	return err
 }
 
-func childrenDoNotInheritTheChannel(s *session) error {
-	got, err := s.shell(`for f in /dev/fd/*; do if [ -p "$f" ]; then ls -Li "$f"; fi; done; echo done`)
+func childrenDoNotInheritTheChannel(s *workerSession) error {
+	got, err := s.runShell(`for f in /dev/fd/*; do if [ -p "$f" ]; then ls -Li "$f"; fi; done; echo done`)
 	if err != nil {
 		return err
 	}
@@ -500,58 +500,58 @@ func childrenDoNotInheritTheChannel(s *session) error {
 	return nil
 }
 
-// shell has the language run a command, and returns its output.
-func (s *session) shell(command string) (string, error) {
+// runShell has the language run a command, and returns its output.
+func (s *workerSession) runShell(command string) (string, error) {
 	if s.Shell == nil {
-		return "", skip("the dialect has no shell")
+		return "", skipError("the dialect has no shell")
 	}
-	if err := s.handshake(); err != nil {
+	if err := s.ensureIdle(); err != nil {
 		return "", err
 	}
 	if !s.ready.Capabilities.Fence {
-		return "", skip("the worker offers no fence, so that nobody knows when a child's output is complete")
+		return "", skipError("the worker offers no fence, so that nobody knows when a child's output is complete")
 	}
-	r, err := s.run(s.Shell(command))
+	r, err := s.runTurn(s.Shell(command))
 	return r.text, err
 }
 
-func exitIsNoSuccess(s *session) error {
+func exitIsNoSuccess(s *workerSession) error {
 	if s.Exit == "" {
-		return skip("the dialect has no exit")
+		return skipError("the dialect has no exit")
 	}
-	if err := s.handshake(); err != nil {
+	if err := s.ensureIdle(); err != nil {
 		return err
 	}
 	s.turn++
 	if err := s.conn.Send(ipc.TurnStart{Turn: s.turn, Input: []byte(s.Exit + "\n"), NoExit: true}); err != nil {
 		return err
 	}
-	r, err := s.collect(s.turn)
+	r, err := s.collectTurn(s.turn)
 	over := errors.Is(err, io.EOF)
 	if n := len(r.frames); err != nil && n > 0 {
 		_, last := r.frames[n-1].(ipc.SessionEnd)
 		over = over || last
 	}
 	if over {
-		_, err = s.ended()
+		_, err = s.waitForExit()
 	}
 	if err == nil && r.idle.Outcome == ipc.OutcomeOK {
-		err = fmt.Errorf("%q ended with %s, want an error or the end of the worker", s.Exit, describe(r.idle))
+		err = fmt.Errorf("%q ended with %s, want an error or the end of the worker", s.Exit, describeMessage(r.idle))
 	}
 	return err
 }
 
-func exitEndsTheSession(s *session) error {
+func exitEndsTheSession(s *workerSession) error {
 	if s.Exit == "" {
-		return skip("the dialect has no exit")
+		return skipError("the dialect has no exit")
 	}
-	if err := s.handshake(); err != nil {
+	if err := s.ensureIdle(); err != nil {
 		return err
 	}
-	if err := s.begin(s.Exit); err != nil {
+	if err := s.startTurn(s.Exit); err != nil {
 		return err
 	}
-	last, err := s.ended()
+	last, err := s.waitForExit()
 	if err != nil {
 		return err
 	}
@@ -564,12 +564,12 @@ func exitEndsTheSession(s *session) error {
 	return nil
 }
 
-// shutdown asks for the end and expects it.
-func (s *session) shutdown() error {
+// checkShutdown asks for the end and expects it.
+func (s *workerSession) checkShutdown() error {
 	if err := s.conn.Send(ipc.Shutdown{GraceMS: uint64(s.timeout.Milliseconds())}); err != nil {
 		return err
 	}
-	last, err := s.ended()
+	last, err := s.waitForExit()
 	if err != nil {
 		return err
 	}
@@ -579,21 +579,21 @@ func (s *session) shutdown() error {
 	return nil
 }
 
-func shutdownWhileIdle(s *session) error {
-	if err := s.handshake(); err != nil {
+func shutdownWhileIdle(s *workerSession) error {
+	if err := s.ensureIdle(); err != nil {
 		return err
 	}
-	return s.shutdown()
+	return s.checkShutdown()
 }
 
-func shutdownWhileRunning(s *session) error {
+func shutdownWhileRunning(s *workerSession) error {
 	if s.Sleep == "" {
-		return skip("the dialect cannot sleep")
+		return skipError("the dialect cannot sleep")
 	}
-	if err := s.handshake(); err != nil {
+	if err := s.ensureIdle(); err != nil {
 		return err
 	}
-	if err := s.begin(s.Sleep); err != nil {
+	if err := s.startTurn(s.Sleep); err != nil {
 		return err
 	}
 	// A worker that reads frames only when it is signalled must get the supervisor's
@@ -603,58 +603,58 @@ func shutdownWhileRunning(s *session) error {
 	}
 	s.sendInterrupt(s.turn, 1, true) // an error means that the worker has ended at the word alone
 	// Not as soon as usual: a worker that is on its way out may take it for a new one.
-	defer s.repeatInterrupt(s.turn, lastRetry)()
-	last, err := s.ended()
+	defer s.repeatInterrupt(s.turn, maxRetryDelay)()
+	last, err := s.waitForExit()
 	if err == nil && (last == nil || last.Reason != ipc.EndShutdown) {
 		err = fmt.Errorf("the last word was %+v, want session_end with reason shutdown", last)
 	}
 	return err
 }
 
-func shutdownWhileWaiting(s *session) error {
-	if err := s.handshakeToAsk(); err != nil {
+func shutdownWhileWaiting(s *workerSession) error {
+	if err := s.ensureIdleForInput(); err != nil {
 		return err
 	}
-	if _, _, err := s.beginWait(); err != nil {
+	if _, _, err := s.startInputTurn(); err != nil {
 		return err
 	}
-	return s.shutdown()
+	return s.checkShutdown()
 }
 
-func closeWhileIdle(s *session) error {
-	if err := s.handshake(); err != nil {
+func closeWhileIdle(s *workerSession) error {
+	if err := s.ensureIdle(); err != nil {
 		return err
 	}
-	return s.hangUp()
+	return s.checkHangUp()
 }
 
-func closeWhileWaiting(s *session) error {
-	if err := s.handshakeToAsk(); err != nil {
+func closeWhileWaiting(s *workerSession) error {
+	if err := s.ensureIdleForInput(); err != nil {
 		return err
 	}
-	if _, _, err := s.beginWait(); err != nil {
+	if _, _, err := s.startInputTurn(); err != nil {
 		return err
 	}
-	return s.hangUp()
+	return s.checkHangUp()
 }
 
-// hangUp closes the supervisor's writing end and expects the worker to go.
-func (s *session) hangUp() error {
+// checkHangUp closes the supervisor's writing end and expects the worker to go.
+func (s *workerSession) checkHangUp() error {
 	if err := s.toWorker.Close(); err != nil {
 		return err
 	}
-	_, err := s.ended()
+	_, err := s.waitForExit()
 	return err
 }
 
-func malformedFrameEndsTheWorker(s *session) error {
-	if err := s.handshake(); err != nil {
+func malformedFrameEndsTheWorker(s *workerSession) error {
+	if err := s.ensureIdle(); err != nil {
 		return err
 	}
 	if _, err := s.toWorker.Write([]byte("\x00\x00\x00\x07garbage")); err != nil {
 		return err
 	}
-	last, err := s.ended()
+	last, err := s.waitForExit()
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return err
 	}

@@ -43,16 +43,16 @@ type Options struct {
 
 // A Result is the outcome of one check.
 type Result struct {
-	Name    string // the promise, in words
-	Skipped string // why it does not apply; "" when it was tried
-	Err     error  // how it is broken; nil when it is kept or was skipped
-	Took    time.Duration
+	Name     string // the promise, in words
+	Skipped  string // why it does not apply; "" when it was tried
+	Err      error  // how it is broken; nil when it is kept or was skipped
+	Duration time.Duration
 }
 
-// A skip is the error of a check that does not apply; it says why.
-type skip string
+// A skipError is the error of a check that does not apply; it says why.
+type skipError string
 
-func (s skip) Error() string { return string(s) }
+func (s skipError) Error() string { return string(s) }
 
 // Run checks the worker that spec starts, one promise after the other. A promise that is broken
 // in a worker that has run other checks is tried once more in a new one; it is broken in any case,
@@ -75,14 +75,14 @@ func Run(ctx context.Context, spec workers.Spec, o *Options) []Result {
 	var results []Result
 	s := newSession(ctx, spec, &options) // its worker is idle, or it has none
 	try := func(c check) Result {
-		r := c.run(s)
+		r := c.runOn(s)
 		if !s.idle {
 			s.close()
 			s = newSession(ctx, spec, &options)
 		}
 		return r
 	}
-	for _, c := range checks() {
+	for _, c := range allChecks() {
 		if ctx.Err() != nil {
 			break
 		}
@@ -100,16 +100,16 @@ func Run(ctx context.Context, spec workers.Spec, o *Options) []Result {
 // A check is one promise of the protocol and how to try it.
 type check struct {
 	name string
-	try  func(*session) error
+	test func(*workerSession) error
 }
 
-func (c check) run(s *session) Result {
+func (c check) runOn(s *workerSession) Result {
 	result := Result{Name: c.name}
 	begun := time.Now()
 	s.options.Logger.Info("a check begins", "check", c.name)
-	err := c.try(s)
-	result.Took = time.Since(begun)
-	var why skip
+	err := c.test(s)
+	result.Duration = time.Since(begun)
+	var why skipError
 	if errors.As(err, &why) {
 		result.Skipped = string(why)
 		return result

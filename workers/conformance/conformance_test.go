@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fake returns the language of the fake worker.
-func fake() conformance.Dialect {
+// fakeDialect returns the language of the fake worker.
+func fakeDialect() conformance.Dialect {
 	return conformance.Dialect{
 		Print:   func(text string) string { return "print " + text },
 		Ask:     func(prompt string) string { return "wait " + prompt },
@@ -46,7 +46,7 @@ func fake() conformance.Dialect {
 	}
 }
 
-func self(t *testing.T) string {
+func testBinary(t *testing.T) string {
 	t.Helper()
 	path, err := os.Executable()
 	if err != nil {
@@ -55,7 +55,7 @@ func self(t *testing.T) string {
 	return path
 }
 
-func run(t *testing.T, spec workers.Spec, d conformance.Dialect, timeout time.Duration) []conformance.Result {
+func runChecks(t *testing.T, spec workers.Spec, d conformance.Dialect, timeout time.Duration) []conformance.Result {
 	t.Helper()
 	results := conformance.Run(t.Context(), spec, &conformance.Options{Dialect: d, Timeout: timeout})
 	if len(results) < 20 {
@@ -64,8 +64,8 @@ func run(t *testing.T, spec workers.Spec, d conformance.Dialect, timeout time.Du
 	return results
 }
 
-// broken names the promises that a worker does not keep.
-func broken(results []conformance.Result) []string {
+// brokenPromises names the promises that a worker does not keep.
+func brokenPromises(results []conformance.Result) []string {
 	var names []string
 	for _, r := range results {
 		if r.Err != nil {
@@ -84,7 +84,7 @@ func TestRun_WorkerThatConformsThenNothingIsBroken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, r := range run(t, fakeworker.Spec(self(t), &o), fake(), time.Minute) {
+			for _, r := range runChecks(t, fakeworker.Spec(testBinary(t), &o), fakeDialect(), time.Minute) {
 				if r.Err != nil || r.Skipped != "" && !strings.Contains(r.Skipped, "offers no fence") {
 					t.Errorf("%s: %v %s", r.Name, r.Err, r.Skipped)
 				}
@@ -96,13 +96,13 @@ func TestRun_WorkerThatConformsThenNothingIsBroken(t *testing.T) {
 // A start may take long, and most checks need none of their own.
 func TestRun_WorkerIsIdleThenTheNextCheckUsesIt(t *testing.T) {
 	t.Parallel()
-	spec := fakeworker.Spec(self(t), nil)
+	spec := fakeworker.Spec(testBinary(t), nil)
 	starts := 0
-	spec.Prepare = []workers.Preparation{{Key: "start", Make: func(context.Context, func(workers.Progress)) (workers.Made, error) {
+	spec.Preparations = []workers.Preparation{{Key: "start", Run: func(context.Context, func(workers.Progress)) (workers.PreparationResult, error) {
 		starts++
-		return workers.Made{}, nil
+		return workers.PreparationResult{}, nil
 	}}}
-	for _, r := range run(t, spec, fake(), time.Minute) {
+	for _, r := range runChecks(t, spec, fakeDialect(), time.Minute) {
 		if r.Err != nil {
 			t.Errorf("%s: %v", r.Name, r.Err)
 		}
@@ -114,16 +114,16 @@ func TestRun_WorkerIsIdleThenTheNextCheckUsesIt(t *testing.T) {
 
 func TestRun_PromiseIsBrokenOnlyAfterOthersThenTheResultSaysSo(t *testing.T) {
 	t.Parallel()
-	d, printed := fake(), 0
+	d, printed := fakeDialect(), 0
 	d.Print = func(text string) string {
 		if printed++; printed == 1 {
 			return "late " + text
 		}
 		return "print " + text
 	}
-	results := run(t, fakeworker.Spec(self(t), nil), d, time.Minute)
+	results := runChecks(t, fakeworker.Spec(testBinary(t), nil), d, time.Minute)
 	const promise = "output of a turn comes before its idle"
-	if got := broken(results); !slices.Equal(got, []string{promise}) {
+	if got := brokenPromises(results); !slices.Equal(got, []string{promise}) {
 		t.Fatalf("broken are %q, want only %q", got, promise)
 	}
 	for _, r := range results {
@@ -135,7 +135,7 @@ func TestRun_PromiseIsBrokenOnlyAfterOthersThenTheResultSaysSo(t *testing.T) {
 
 func TestRun_WorkerThatOffersLessThenThoseChecksAreSkipped(t *testing.T) {
 	t.Parallel()
-	results := run(t, fakeworker.Spec(self(t), &fakeworker.Options{NoFence: true, NoQuery: true, NoCalls: true}), fake(), time.Minute)
+	results := runChecks(t, fakeworker.Spec(testBinary(t), &fakeworker.Options{NoFence: true, NoQuery: true, NoCalls: true}), fakeDialect(), time.Minute)
 	var skipped int
 	for _, r := range results {
 		if r.Err != nil {
@@ -152,7 +152,7 @@ func TestRun_WorkerThatOffersLessThenThoseChecksAreSkipped(t *testing.T) {
 
 func TestRun_NoDialectThenWhatNeedsOneIsSkippedAndTheRestHolds(t *testing.T) {
 	t.Parallel()
-	for _, r := range run(t, fakeworker.Spec(self(t), nil), conformance.Dialect{}, time.Minute) {
+	for _, r := range runChecks(t, fakeworker.Spec(testBinary(t), nil), conformance.Dialect{}, time.Minute) {
 		if r.Err != nil {
 			t.Errorf("%s: %v", r.Name, r.Err)
 		}
@@ -244,15 +244,15 @@ func TestRun_WorkerThatBreaksAPromiseThenTheResultNamesIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := fake()
+			d := fakeDialect()
 			if f.change != nil {
 				f.change(&d)
 			}
-			results := run(t, fakeworker.Spec(self(t), &f.options), d, 2*time.Second)
+			results := runChecks(t, fakeworker.Spec(testBinary(t), &f.options), d, 2*time.Second)
 			if i := slices.IndexFunc(results, func(r conformance.Result) bool { return r.Name == f.want }); i >= 0 && results[i].Skipped != "" {
 				t.Skipf("not on this system: %s", results[i].Skipped)
 			}
-			got := broken(results)
+			got := brokenPromises(results)
 			if !slices.Contains(got, f.want) {
 				t.Errorf("got %q, want %q among them", strings.Join(got, "; "), f.want)
 			}

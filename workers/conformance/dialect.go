@@ -31,8 +31,8 @@ type Dialect struct {
 	Variable string // its name
 }
 
-// Python returns the dialect of Python 3.
-func Python() Dialect {
+// PythonDialect returns the dialect of PythonDialect 3.
+func PythonDialect() Dialect {
 	quote := strconv.QuoteToASCII // a Go literal without \U escapes is one of Python's
 	return Dialect{
 		Print: func(text string) string { return "print(" + quote(text) + ")" },
@@ -57,8 +57,8 @@ func Python() Dialect {
 	}
 }
 
-// R returns the dialect of R.
-func R() Dialect {
+// RDialect returns the dialect of RDialect.
+func RDialect() Dialect {
 	quote := strconv.QuoteToASCII // R knows all of Go's escapes
 	return Dialect{
 		Print:   func(text string) string { return "writeLines(" + quote(text) + ")" },

@@ -38,7 +38,7 @@ type dialectFile struct {
 }
 
 // literals are the ways in which languages write a text, by the name in a dialect file.
-var literals = map[string]func(string) string{
+var literalQuotes = map[string]func(string) string{
 	"json": func(s string) string {
 		var b bytes.Buffer
 		out := json.NewEncoder(&b)
@@ -68,7 +68,7 @@ func ParseDialect(text []byte) (Dialect, error) {
 	if _, err := in.Token(); !errors.Is(err, io.EOF) {
 		return Dialect{}, errors.New("conformance: there is text behind the dialect")
 	}
-	quote := literals[file.Quote]
+	quote := literalQuotes[file.Quote]
 	if quote == nil {
 		return Dialect{}, fmt.Errorf(`conformance: quote is %q: use "json", "sql" or "shell"`, file.Quote)
 	}
@@ -91,11 +91,11 @@ func ParseDialect(text []byte) (Dialect, error) {
 		}
 		*f.to = func(text string) string { return strings.ReplaceAll(f.code, textMark, quote(text)) }
 	}
-	return d, d.together()
+	return d, d.checkComplete()
 }
 
-// together refuses a dialect that has only a part of what one check needs.
-func (d *Dialect) together() error {
+// checkComplete refuses a dialect that has only a part of what one check needs.
+func (d *Dialect) checkComplete() error {
 	for _, group := range []map[string]string{
 		{"whole": d.Whole, "partial": d.Partial, "broken": d.Broken},
 		{"word": d.Word, "match": d.Match},

@@ -10,9 +10,9 @@ import (
 	"github.com/creack/pty"
 )
 
-// startLinked starts cmd on a terminal of its own, as the leader of a session and
+// startWorkerProcess starts cmd on a terminal of its own, as the leader of a session and
 // of the terminal's foreground group, with two pipes.
-func startLinked(cmd *exec.Cmd, nonce string) (_ *link, err error) {
+func startWorkerProcess(cmd *exec.Cmd, nonce string) (_ *workerLink, err error) {
 	var opened []*os.File
 	defer func() {
 		if err != nil {
@@ -26,7 +26,7 @@ func startLinked(cmd *exec.Cmd, nonce string) (_ *link, err error) {
 		return nil, err
 	}
 	opened = append(opened, master, slave)
-	if master, err = pollable(master); err != nil {
+	if master, err = makePollable(master); err != nil {
 		return nil, err
 	}
 	opened = append(opened, master)
@@ -50,12 +50,12 @@ func startLinked(cmd *exec.Cmd, nonce string) (_ *link, err error) {
 	for _, theirs := range []*os.File{slave, workerIn, workerOut} {
 		theirs.Close()
 	}
-	return &link{
+	return &workerLink{
 		terminal:   master,
 		fromWorker: fromWorker,
 		toWorker:   toWorker,
-		pipes:      []uint64{inode(toWorker), inode(fromWorker)},
-		interrupt:  func(group bool) error { return signalInterrupt(cmd, group) },
+		pipes:      []uint64{inodeNumber(toWorker), inodeNumber(fromWorker)},
+		sendSignal: func(group bool) error { return signalInterrupt(cmd, group) },
 		// kill kills the worker's process group; the terminal hangs up on the rest.
 		kill: func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) },
 	}, nil
@@ -70,8 +70,8 @@ func signalInterrupt(cmd *exec.Cmd, group bool) error {
 	return syscall.Kill(pid, syscall.SIGINT)
 }
 
-// inode identifies a pipe, whatever its descriptor; 0 when unknown.
-func inode(f *os.File) uint64 {
+// inodeNumber identifies a pipe, whatever its descriptor; 0 when unknown.
+func inodeNumber(f *os.File) uint64 {
 	info, err := f.Stat()
 	if err != nil {
 		return 0
@@ -79,8 +79,8 @@ func inode(f *os.File) uint64 {
 	return info.Sys().(*syscall.Stat_t).Ino
 }
 
-// pollable returns a copy of f whose Close unblocks a reader, and closes f.
-func pollable(f *os.File) (*os.File, error) {
+// makePollable returns a copy of f whose Close unblocks a reader, and closes f.
+func makePollable(f *os.File) (*os.File, error) {
 	defer f.Close()
 	syscall.ForkLock.RLock()
 	fd, err := syscall.Dup(int(f.Fd()))

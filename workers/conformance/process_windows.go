@@ -12,13 +12,13 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// connectLimit bounds the time that a worker may take to connect to its pipes.
-const connectLimit = 10 * time.Second
+// connectTimeout bounds the time that a worker may take to connect to its pipes.
+const connectTimeout = 10 * time.Second
 
-// startLinked starts cmd in a hidden console, with two named pipes. Its output goes into
+// startWorkerProcess starts cmd in a hidden console, with two named pipes. Its output goes into
 // a pipe instead of the console, so that it arrives as it is written. The worker is
 // interrupted only by its event, because CTRL_C can only be sent from its own console.
-func startLinked(cmd *exec.Cmd, nonce string) (_ *link, err error) {
+func startWorkerProcess(cmd *exec.Cmd, nonce string) (_ *workerLink, err error) {
 	var undo []func()
 	defer func() {
 		if err != nil {
@@ -47,12 +47,12 @@ func startLinked(cmd *exec.Cmd, nonce string) (_ *link, err error) {
 	}
 	defer output.Close()
 	undo = append(undo, func() { terminal.Close() })
-	to, err := listen(nonce+"-in", windows.PIPE_ACCESS_OUTBOUND)
+	to, err := listenPipe(nonce+"-in", windows.PIPE_ACCESS_OUTBOUND)
 	if err != nil {
 		return nil, err
 	}
 	undo = append(undo, func() { to.close() })
-	from, err := listen(nonce+"-out", windows.PIPE_ACCESS_INBOUND)
+	from, err := listenPipe(nonce+"-out", windows.PIPE_ACCESS_INBOUND)
 	if err != nil {
 		return nil, err
 	}
@@ -73,17 +73,17 @@ func startLinked(cmd *exec.Cmd, nonce string) (_ *link, err error) {
 	if err := windows.AssignProcessToJobObject(job, process); err != nil {
 		return nil, err
 	}
-	for _, p := range []*pipe{to, from} {
-		if err := p.accept(process); err != nil {
+	for _, p := range []*namedPipe{to, from} {
+		if err := p.acceptWorker(process); err != nil {
 			return nil, fmt.Errorf("it did not connect to its channel: %w", err)
 		}
 	}
-	return &link{
+	return &workerLink{
 		terminal:   terminal,
 		toWorker:   to.file,
 		fromWorker: from.file,
 		pipes:      []uint64{0, 0},
-		interrupt:  func(bool) error { return windows.SetEvent(event) },
+		sendSignal: func(bool) error { return windows.SetEvent(event) },
 		kill: func() {
 			windows.CloseHandle(job)
 			windows.CloseHandle(event)
@@ -91,17 +91,17 @@ func startLinked(cmd *exec.Cmd, nonce string) (_ *link, err error) {
 	}, nil
 }
 
-// A pipe is this side of a one-way named pipe.
-type pipe struct {
-	name   string
-	handle windows.Handle     // until file is set
-	file   *os.File           // set by accept
-	begun  windows.Overlapped // not on a stack: the kernel writes to it later
+// A namedPipe is this side of a one-way named pipe.
+type namedPipe struct {
+	name       string
+	handle     windows.Handle     // until file is set
+	file       *os.File           // set by accept
+	overlapped windows.Overlapped // not on a stack: the kernel writes to it later
 }
 
-// listen makes a pipe that the user's own processes can open.
-func listen(name string, access uint32) (*pipe, error) {
-	p := &pipe{name: `\\.\pipe\turnstone-` + name}
+// listenPipe makes a pipe that the user's own processes can open.
+func listenPipe(name string, access uint32) (*namedPipe, error) {
+	p := &namedPipe{name: `\\.\pipe\turnstone-` + name}
 	wide, err := windows.UTF16PtrFromString(p.name)
 	if err != nil {
 		return nil, err
@@ -111,20 +111,20 @@ func listen(name string, access uint32) (*pipe, error) {
 	return p, err
 }
 
-// accept waits for the worker to connect, until it has ended or for connectLimit.
-func (p *pipe) accept(worker windows.Handle) error {
+// acceptWorker waits for the worker to connect, until it has ended or for connectTimeout.
+func (p *namedPipe) acceptWorker(worker windows.Handle) error {
 	event, err := windows.CreateEvent(nil, 1, 0, nil)
 	if err != nil {
 		return err
 	}
 	defer windows.CloseHandle(event)
-	p.begun.HEvent = event
-	err = windows.ConnectNamedPipe(p.handle, &p.begun)
+	p.overlapped.HEvent = event
+	err = windows.ConnectNamedPipe(p.handle, &p.overlapped)
 	if errors.Is(err, windows.ERROR_IO_PENDING) {
-		windows.WaitForMultipleObjects([]windows.Handle{event, worker}, false, uint32(connectLimit.Milliseconds()))
-		windows.CancelIoEx(p.handle, &p.begun) // has no effect if the worker has connected
+		windows.WaitForMultipleObjects([]windows.Handle{event, worker}, false, uint32(connectTimeout.Milliseconds()))
+		windows.CancelIoEx(p.handle, &p.overlapped) // has no effect if the worker has connected
 		var n uint32
-		err = windows.GetOverlappedResult(p.handle, &p.begun, &n, true)
+		err = windows.GetOverlappedResult(p.handle, &p.overlapped, &n, true)
 	}
 	if err != nil && !errors.Is(err, windows.ERROR_PIPE_CONNECTED) {
 		return err
@@ -133,7 +133,7 @@ func (p *pipe) accept(worker windows.Handle) error {
 	return nil
 }
 
-func (p *pipe) close() {
+func (p *namedPipe) close() {
 	if p.file != nil {
 		p.file.Close()
 		return

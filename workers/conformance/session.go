@@ -22,36 +22,36 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// maxTerminal bounds the terminal output that is kept, in bytes; the checks print little.
-const maxTerminal = 4 << 20
+// maxTerminalBytes bounds the terminal output that is kept, in bytes; the checks print little.
+const maxTerminalBytes = 4 << 20
 
-// A session is one worker under a check.
-type session struct {
+// A workerSession is one worker under a check.
+type workerSession struct {
 	Dialect
 	ctx     context.Context // of Run
 	spec    workers.Spec
 	options *Options
 	timeout time.Duration // of each step
 
-	*link   // nil before start
-	cmd     *exec.Cmd
-	dir     string // holds the spec's files
-	nonce   string // 16 hexadecimal digits
-	conn    *ipc.Conn
-	frames  chan frame    // closed after the first error
-	closing chan struct{} // closed by close
-	exited  chan struct{} // closed when the worker is reaped
-	wg      sync.WaitGroup
+	*workerLink // nil before start
+	cmd         *exec.Cmd
+	dir         string // holds the spec's files
+	nonce       string // 16 hexadecimal digits
+	conn        *ipc.Conn
+	frames      chan frame    // closed after the first error
+	closing     chan struct{} // closed by close
+	exited      chan struct{} // closed when the worker is reaped
+	wg          sync.WaitGroup
 
 	ready    ipc.WorkerReady // after handshake
 	idle     bool            // from handshake to the end, between two checks
 	turn     uint64          // the last one
 	revision uint64          // of the last list of functions
 
-	mu   sync.Mutex
-	text []byte        // the terminal's output; guarded by mu
-	more chan struct{} // replaced, and the old one closed, when text grows; guarded by mu
-	used int           // the bytes of text that belong to earlier turns
+	mu        sync.Mutex
+	text      []byte        // the terminal's output; guarded by mu
+	textGrown chan struct{} // replaced, and the old one closed, when text grows; guarded by mu
+	usedBytes int           // the bytes of text that belong to earlier turns
 }
 
 type frame struct {
@@ -59,42 +59,42 @@ type frame struct {
 	err     error
 }
 
-// A link is a started worker, as far as it differs by system.
-type link struct {
+// A workerLink is a started worker, as far as it differs by system.
+type workerLink struct {
 	terminal   io.ReadCloser // its output; Close ends a Read
 	fromWorker io.ReadCloser
 	toWorker   io.WriteCloser // also used for deliberately odd frames
 	pipes      []uint64       // the inode numbers of the channel's two pipes; 0 is unknown
-	interrupt  func(group bool) error
+	sendSignal func(group bool) error
 	kill       func() // the worker, and the rest of its children
 }
 
 // newSession returns a session whose worker is not started: a check that the dialect does not
 // allow says so before that.
-func newSession(ctx context.Context, spec workers.Spec, o *Options) *session {
-	return &session{
-		Dialect: o.Dialect,
-		ctx:     ctx,
-		spec:    spec,
-		options: o,
-		timeout: o.Timeout,
-		nonce:   newNonce(),
-		frames:  make(chan frame),
-		closing: make(chan struct{}),
-		exited:  make(chan struct{}),
-		more:    make(chan struct{}),
+func newSession(ctx context.Context, spec workers.Spec, o *Options) *workerSession {
+	return &workerSession{
+		Dialect:   o.Dialect,
+		ctx:       ctx,
+		spec:      spec,
+		options:   o,
+		timeout:   o.Timeout,
+		nonce:     newNonce(),
+		frames:    make(chan frame),
+		closing:   make(chan struct{}),
+		exited:    make(chan struct{}),
+		textGrown: make(chan struct{}),
 	}
 }
 
-// start starts the worker on a terminal and in a session of its own.
-func (s *session) start() (err error) {
+// startWorker starts the worker on a terminal and in a session of its own.
+func (s *workerSession) startWorker() (err error) {
 	defer func() {
 		if err != nil {
 			os.RemoveAll(s.dir)
 			err = fmt.Errorf("conformance: cannot start %s: %w", s.spec.Path, err)
 		}
 	}()
-	spec, err := s.spec.Prepared(s.ctx, func(workers.Progress) {})
+	spec, err := s.spec.RunPreparations(s.ctx, func(workers.Progress) {})
 	if err != nil {
 		return err
 	}
@@ -105,12 +105,12 @@ func (s *session) start() (err error) {
 	for _, arg := range spec.Args {
 		s.cmd.Args = append(s.cmd.Args, strings.ReplaceAll(arg, workers.FilesDir, s.dir))
 	}
-	s.cmd.Env = environment(slices.Concat(spec.Env, spec.PlainEnv), s.dir)
+	s.cmd.Env = workerEnv(slices.Concat(spec.Env, spec.PlainEnv), s.dir)
 	s.cmd.Dir = spec.Dir
-	if s.link, err = startLinked(s.cmd, s.nonce); err != nil {
+	if s.workerLink, err = startWorkerProcess(s.cmd, s.nonce); err != nil {
 		return err
 	}
-	s.conn = ipc.NewConn(channel{s.fromWorker, s.toWorker}, ipc.FromWorker)
+	s.conn = ipc.NewConn(pipePair{s.fromWorker, s.toWorker}, ipc.FromWorker)
 	s.conn.LogTo(s.options.Logger)
 	s.wg.Go(s.readFrames)
 	s.wg.Go(s.readTerminal)
@@ -128,23 +128,23 @@ func newNonce() string {
 	return hex.EncodeToString(b[:])
 }
 
-// channel is the two pipe ends of this side.
-type channel struct {
+// pipePair is the two pipe ends of this side.
+type pipePair struct {
 	r io.ReadCloser
 	w io.WriteCloser
 }
 
-func (c channel) Read(b []byte) (int, error)  { return c.r.Read(b) }
-func (c channel) Write(b []byte) (int, error) { return c.w.Write(b) }
-func (c channel) Close() error                { c.w.Close(); return c.r.Close() }
+func (c pipePair) Read(b []byte) (int, error)  { return c.r.Read(b) }
+func (c pipePair) Write(b []byte) (int, error) { return c.w.Write(b) }
+func (c pipePair) Close() error                { c.w.Close(); return c.r.Close() }
 
-// mostAtOnce bounds a frame that TryWrite writes, in bytes.
-const mostAtOnce = 4 << 10
+// maxDirectWriteBytes bounds a frame that TryWrite writes, in bytes.
+const maxDirectWriteBytes = 4 << 10
 
 // TryWrite writes a small frame before Send returns: the signal of an interrupt must not overtake
 // its frame. It would wait where a pipe is full, which small frames of a check do not fill.
-func (c channel) TryWrite(b []byte) (int, error) {
-	if len(b) > mostAtOnce {
+func (c pipePair) TryWrite(b []byte) (int, error) {
+	if len(b) > maxDirectWriteBytes {
 		return 0, nil
 	}
 	n, _ := c.w.Write(b)
@@ -163,9 +163,9 @@ func writeFiles(files map[string][]byte) (dir string, err error) {
 	return dir, nil
 }
 
-// environment returns our environment with the spec's changes and the variables that
+// workerEnv returns our environment with the spec's changes and the variables that
 // every worker gets.
-func environment(changes []string, dir string) []string {
+func workerEnv(changes []string, dir string) []string {
 	env := append(os.Environ(), "TERM=dumb", "PAGER=cat")
 	for _, change := range changes {
 		name, _, set := strings.Cut(change, "=")
@@ -179,8 +179,8 @@ func environment(changes []string, dir string) []string {
 
 // close kills the rest of the worker, waits for it, and returns the last output of the
 // terminal, printable. A session that has no worker needs no close.
-func (s *session) close() string {
-	if s.link == nil {
+func (s *workerSession) close() string {
+	if s.workerLink == nil {
 		return ""
 	}
 	close(s.closing)
@@ -189,7 +189,7 @@ func (s *session) close() string {
 	s.terminal.Close()
 	s.wg.Wait()
 	os.RemoveAll(s.dir)
-	s.link, s.idle = nil, false
+	s.workerLink, s.idle = nil, false
 	text := s.text[max(0, len(s.text)-400):]
 	if len(text) == 0 {
 		return ""
@@ -197,7 +197,7 @@ func (s *session) close() string {
 	return strconv.QuoteToASCII(string(text))
 }
 
-func (s *session) readFrames() {
+func (s *workerSession) readFrames() {
 	defer close(s.frames)
 	for {
 		m, err := s.conn.Receive()
@@ -212,16 +212,16 @@ func (s *session) readFrames() {
 	}
 }
 
-func (s *session) readTerminal() {
+func (s *workerSession) readTerminal() {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := s.terminal.Read(buf)
 		s.mu.Lock()
-		if room := maxTerminal - len(s.text); room > 0 {
+		if room := maxTerminalBytes - len(s.text); room > 0 {
 			s.text = append(s.text, buf[:min(n, room)]...)
 		}
-		close(s.more)
-		s.more = make(chan struct{})
+		close(s.textGrown)
+		s.textGrown = make(chan struct{})
 		s.mu.Unlock()
 		if err != nil {
 			return
@@ -229,8 +229,8 @@ func (s *session) readTerminal() {
 	}
 }
 
-// next waits for the next frame. io.EOF means that the channel is closed.
-func (s *session) next() (ipc.Message, error) {
+// nextFrame waits for the next frame. io.EOF means that the channel is closed.
+func (s *workerSession) nextFrame() (ipc.Message, error) {
 	select {
 	case f, ok := <-s.frames:
 		if !ok {
@@ -244,12 +244,12 @@ func (s *session) next() (ipc.Message, error) {
 	}
 }
 
-// expect waits for a frame of type M. It skips output and other frames that may come at
+// expectFrame waits for a frame of type M. It skips output and other frames that may come at
 // any time.
-func expect[M ipc.Message](s *session) (M, error) {
+func expectFrame[M ipc.Message](s *workerSession) (M, error) {
 	var want M
 	for {
-		m, err := s.next()
+		m, err := s.nextFrame()
 		if err != nil {
 			return want, fmt.Errorf("waiting for %s: %w", want.Type(), err)
 		}
@@ -259,72 +259,72 @@ func expect[M ipc.Message](s *session) (M, error) {
 		switch m.(type) {
 		case ipc.Output, ipc.Image, ipc.Display, ipc.Clear, ipc.Progress, ipc.InputLine, ipc.Sigint, ipc.InterruptAck:
 		default:
-			return want, fmt.Errorf("got %s, want %s", describe(m), want.Type())
+			return want, fmt.Errorf("got %s, want %s", describeMessage(m), want.Type())
 		}
 	}
 }
 
-func describe(m ipc.Message) string { return fmt.Sprintf("%s %+v", m.Type(), m) }
+func describeMessage(m ipc.Message) string { return fmt.Sprintf("%s %+v", m.Type(), m) }
 
-// handshake starts the worker and waits until it is idle for the first time, unless another
+// ensureIdle starts the worker and waits until it is idle for the first time, unless another
 // check has left it idle.
-func (s *session) handshake() error {
+func (s *workerSession) ensureIdle() error {
 	if s.idle {
 		return nil
 	}
-	if err := s.start(); err != nil {
+	if err := s.startWorker(); err != nil {
 		return err
 	}
-	m, err := s.next()
+	m, err := s.nextFrame()
 	if err != nil {
 		return fmt.Errorf("waiting for the first frame: %w", err)
 	}
 	ready, ok := m.(ipc.WorkerReady)
 	if !ok {
-		return fmt.Errorf("the first frame is %s, want worker_ready", describe(m))
+		return fmt.Errorf("the first frame is %s, want worker_ready", describeMessage(m))
 	}
 	s.ready = ready
-	r, err := s.collect(0)
+	r, err := s.collectTurn(0)
 	if err != nil {
 		return err
 	}
 	if r.idle.Outcome != ipc.OutcomeOK {
-		return fmt.Errorf("the start-up ended with %s", describe(r.idle))
+		return fmt.Errorf("the start-up ended with %s", describeMessage(r.idle))
 	}
 	s.idle = true
 	return nil
 }
 
-// A report has everything that came in a turn.
-type report struct {
+// A turnReport has everything that came in a turn.
+type turnReport struct {
 	idle   ipc.Idle
 	frames []ipc.Message // idle is the last
 	text   string        // in its place; a newline is one byte
 }
 
-// begin starts a turn.
-func (s *session) begin(lines ...string) error {
+// startTurn starts a turn.
+func (s *workerSession) startTurn(lines ...string) error {
 	s.turn++
 	return s.conn.Send(ipc.TurnStart{Turn: s.turn, Input: []byte(strings.Join(lines, "\n") + "\n")})
 }
 
-// run runs a turn that must go well.
-func (s *session) run(lines ...string) (report, error) {
-	if err := s.begin(lines...); err != nil {
-		return report{}, err
+// runTurn runs a turn that must go well.
+func (s *workerSession) runTurn(lines ...string) (turnReport, error) {
+	if err := s.startTurn(lines...); err != nil {
+		return turnReport{}, err
 	}
-	r, err := s.collect(s.turn)
+	r, err := s.collectTurn(s.turn)
 	if err == nil && r.idle.Outcome != ipc.OutcomeOK {
-		err = fmt.Errorf("%q ended with %s", strings.Join(lines, "; "), describe(r.idle))
+		err = fmt.Errorf("%q ended with %s", strings.Join(lines, "; "), describeMessage(r.idle))
 	}
 	return r, err
 }
 
-// collect waits for the end of a turn. seen has the frames that came before.
-func (s *session) collect(turn uint64, seen ...ipc.Message) (report, error) {
-	r := report{frames: seen}
+// collectTurn waits for the end of a turn. seen has the frames that came before.
+func (s *workerSession) collectTurn(turn uint64, seen ...ipc.Message) (turnReport, error) {
+	r := turnReport{frames: seen}
 	for {
-		m, err := s.next()
+		m, err := s.nextFrame()
 		if err != nil {
 			return r, fmt.Errorf("waiting for idle of turn %d: %w", turn, err)
 		}
@@ -332,20 +332,20 @@ func (s *session) collect(turn uint64, seen ...ipc.Message) (report, error) {
 		switch m := m.(type) {
 		case ipc.Idle:
 			if m.Turn != turn {
-				return r, fmt.Errorf("got %s, want turn %d", describe(m), turn)
+				return r, fmt.Errorf("got %s, want turn %d", describeMessage(m), turn)
 			}
 			r.idle = m
-			r.text, err = s.place(r)
+			r.text, err = s.mergeOutput(r)
 			return r, err
 		case ipc.StdinWait, ipc.SessionEnd, ipc.WorkerReady, ipc.QueryResult:
-			return r, fmt.Errorf("got %s, want idle of turn %d", describe(m), turn)
+			return r, fmt.Errorf("got %s, want idle of turn %d", describeMessage(m), turn)
 		}
 	}
 }
 
-// place returns the turn's text in order: the terminal's output up to the marker of idle,
+// mergeOutput returns the turn's text in order: the terminal's output up to the marker of idle,
 // with each frame at the place of its marker.
-func (s *session) place(r report) (string, error) {
+func (s *workerSession) mergeOutput(r turnReport) (string, error) {
 	byMark := map[uint64]ipc.Message{}
 	var text strings.Builder
 	var last uint64
@@ -373,7 +373,7 @@ func (s *session) place(r report) (string, error) {
 		return "", errors.New("idle has no mark, but the worker offers a fence")
 	}
 	for {
-		body, before, err := s.marker()
+		body, before, err := s.nextMarker()
 		if err != nil {
 			return "", fmt.Errorf("the marker of idle (%d) is not in the terminal: %w", r.idle.Mark, err)
 		}
@@ -407,18 +407,18 @@ func (s *session) place(r report) (string, error) {
 	return text.String(), nil
 }
 
-// marker takes the next marker, and the text before it, from the terminal's output.
-func (s *session) marker() (body, before string, err error) {
+// nextMarker takes the next marker, and the text before it, from the terminal's output.
+func (s *workerSession) nextMarker() (body, before string, err error) {
 	begin, end := []byte("\x1b_"+s.nonce+";"), []byte("\x1b\\")
 	deadline := time.After(s.timeout)
 	for {
 		s.mu.Lock()
-		text, more := s.text[s.used:], s.more
+		text, more := s.text[s.usedBytes:], s.textGrown
 		s.mu.Unlock()
 		if at := bytes.Index(text, begin); at >= 0 {
 			rest := text[at+len(begin):]
 			if n := bytes.Index(rest, end); n >= 0 {
-				s.used += at + len(begin) + n + len(end)
+				s.usedBytes += at + len(begin) + n + len(end)
 				return string(rest[:n]), string(text[:at]), nil
 			}
 		}
@@ -432,11 +432,11 @@ func (s *session) marker() (body, before string, err error) {
 	}
 }
 
-// wait waits until the runtime asks for input. It also returns the frames before that.
-func (s *session) wait() (ipc.StdinWait, []ipc.Message, error) {
+// waitForInput waits until the runtime asks for input. It also returns the frames before that.
+func (s *workerSession) waitForInput() (ipc.StdinWait, []ipc.Message, error) {
 	var seen []ipc.Message
 	for {
-		m, err := s.next()
+		m, err := s.nextFrame()
 		if err != nil {
 			return ipc.StdinWait{}, nil, fmt.Errorf("waiting for stdin_wait: %w", err)
 		}
@@ -444,22 +444,22 @@ func (s *session) wait() (ipc.StdinWait, []ipc.Message, error) {
 		switch m := m.(type) {
 		case ipc.StdinWait:
 			if m.Turn != s.turn {
-				return m, seen, fmt.Errorf("got %s, want turn %d", describe(m), s.turn)
+				return m, seen, fmt.Errorf("got %s, want turn %d", describeMessage(m), s.turn)
 			}
 			return m, seen, nil
 		case ipc.Idle, ipc.SessionEnd:
-			return ipc.StdinWait{}, nil, fmt.Errorf("got %s, want stdin_wait", describe(m))
+			return ipc.StdinWait{}, nil, fmt.Errorf("got %s, want stdin_wait", describeMessage(m))
 		}
 	}
 }
 
-// printed waits until the turn has printed text, and returns the frames before that.
-func (s *session) printed(text string) ([]ipc.Message, error) {
+// waitForOutput waits until the turn has printed text, and returns the frames before that.
+func (s *workerSession) waitForOutput(text string) ([]ipc.Message, error) {
 	var seen []ipc.Message
 	deadline := time.After(s.timeout)
 	for {
 		s.mu.Lock()
-		found, more := bytes.Contains(s.text[s.used:], []byte(text)), s.more
+		found, more := bytes.Contains(s.text[s.usedBytes:], []byte(text)), s.textGrown
 		s.mu.Unlock()
 		if found {
 			return seen, nil
@@ -482,31 +482,31 @@ func (s *session) printed(text string) ([]ipc.Message, error) {
 	}
 }
 
-// firstRetry and lastRetry bound the pauses before an interrupt is repeated.
+// minRetryDelay and maxRetryDelay bound the pauses before an interrupt is repeated.
 const (
-	firstRetry = 30 * time.Millisecond
-	lastRetry  = time.Second
+	minRetryDelay = 30 * time.Millisecond
+	maxRetryDelay = time.Second
 )
 
-// interrupt interrupts a turn as a supervisor does, and returns everything up to its idle.
+// interruptTurn interrupts a turn as a supervisor does, and returns everything up to its idle.
 // It sends the first frame this many times at once.
-func (s *session) interrupt(turn uint64, times int, seen ...ipc.Message) (report, error) {
+func (s *workerSession) interruptTurn(turn uint64, times int, seen ...ipc.Message) (turnReport, error) {
 	for range times {
 		if err := s.sendInterrupt(turn, 1, true); err != nil {
-			return report{}, err
+			return turnReport{}, err
 		}
 	}
-	stopRepeating := s.repeatInterrupt(turn, firstRetry)
+	stopRepeating := s.repeatInterrupt(turn, minRetryDelay)
 	defer stopRepeating()
-	var r report
+	var r turnReport
 	begun := time.Now() // every retry may bring one more frame, so the frames are no bound
 	for acked := false; !acked || r.idle.Outcome == ""; {
-		m, err := s.next()
+		m, err := s.nextFrame()
 		if err != nil {
 			return r, fmt.Errorf("waiting for interrupt_ack and idle of turn %d: %w", turn, err)
 		}
 		if time.Since(begun) > s.timeout {
-			return r, fmt.Errorf("turn %d is not interrupted after %v; the last frame is %s", turn, s.timeout, describe(m))
+			return r, fmt.Errorf("turn %d is not interrupted after %v; the last frame is %s", turn, s.timeout, describeMessage(m))
 		}
 		seen = append(seen, m)
 		switch m := m.(type) {
@@ -514,20 +514,20 @@ func (s *session) interrupt(turn uint64, times int, seen ...ipc.Message) (report
 			// A repeated interrupt may come after the turn but before its idle.
 			late := acked || r.idle.Outcome != ""
 			if m.Turn != turn || m.Seq != 1 || m.Result == ipc.InterruptStale && !late {
-				return r, fmt.Errorf("got %s, want one that turn %d is interrupted", describe(m), turn)
+				return r, fmt.Errorf("got %s, want one that turn %d is interrupted", describeMessage(m), turn)
 			}
 			acked = acked || m.Result != ipc.InterruptPending
 		case ipc.Idle:
 			if m.Turn != turn || m.Outcome != ipc.OutcomeInterrupted {
-				return r, fmt.Errorf("got %s, want turn %d interrupted", describe(m), turn)
+				return r, fmt.Errorf("got %s, want turn %d interrupted", describeMessage(m), turn)
 			}
-			r = report{idle: m, frames: slices.Clone(seen)}
-			if r.text, err = s.place(r); err != nil {
+			r = turnReport{idle: m, frames: slices.Clone(seen)}
+			if r.text, err = s.mergeOutput(r); err != nil {
 				return r, err
 			}
 			stopRepeating()
 		case ipc.StdinWait, ipc.SessionEnd:
-			return r, fmt.Errorf("got %s, want interrupt_ack and idle", describe(m))
+			return r, fmt.Errorf("got %s, want interrupt_ack and idle", describeMessage(m))
 		}
 	}
 	return r, nil
@@ -535,11 +535,11 @@ func (s *session) interrupt(turn uint64, times int, seen ...ipc.Message) (report
 
 // repeatInterrupt repeats an interrupt, first after pause, until the returned function is
 // called: the worker may miss a signal in the moment before it blocks.
-func (s *session) repeatInterrupt(turn uint64, pause time.Duration) (stop func()) {
+func (s *workerSession) repeatInterrupt(turn uint64, pause time.Duration) (stop func()) {
 	repeat, cancel := context.WithCancel(s.ctx)
 	var repeating sync.WaitGroup
 	repeating.Go(func() {
-		for ; ; pause = min(2*pause, lastRetry) {
+		for ; ; pause = min(2*pause, maxRetryDelay) {
 			select {
 			case <-time.After(pause):
 				s.sendInterrupt(turn, 1, false) // an error shows later, as a frame that does not come
@@ -555,23 +555,23 @@ func (s *session) repeatInterrupt(turn uint64, pause time.Duration) (stop func()
 }
 
 // sendInterrupt sends the frame and then, if the worker wants one, the signal.
-func (s *session) sendInterrupt(turn, seq uint64, group bool) error {
+func (s *workerSession) sendInterrupt(turn, seq uint64, group bool) error {
 	if err := s.conn.Send(ipc.Interrupt{Turn: turn, Seq: seq, Level: 1}); err != nil {
 		return err
 	}
 	if s.ready.Capabilities.Interrupt == ipc.InterruptBySignal {
-		return s.link.interrupt(group)
+		return s.workerLink.sendSignal(group)
 	}
 	return nil
 }
 
-// ended waits until the worker is gone. It skips frames until session_end; any frame
+// waitForExit waits until the worker is gone. It skips frames until session_end; any frame
 // after that is an error. The result is nil if there was no session_end.
-func (s *session) ended() (*ipc.SessionEnd, error) {
+func (s *workerSession) waitForExit() (*ipc.SessionEnd, error) {
 	s.idle = false
 	var last *ipc.SessionEnd
 	for {
-		m, err := s.next()
+		m, err := s.nextFrame()
 		switch {
 		case err == io.EOF:
 			select {
@@ -585,7 +585,7 @@ func (s *session) ended() (*ipc.SessionEnd, error) {
 		case err != nil:
 			return last, fmt.Errorf("waiting for the end: %w", err)
 		case last != nil:
-			return last, fmt.Errorf("got %s after session_end", describe(m))
+			return last, fmt.Errorf("got %s after session_end", describeMessage(m))
 		}
 		if end, ok := m.(ipc.SessionEnd); ok {
 			last = &end

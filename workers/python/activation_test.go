@@ -20,14 +20,14 @@ func TestEnvironment(t *testing.T) {
 		if said, err := exec.Command("python3", "-m", "venv", "--without-pip", root).CombinedOutput(); err != nil {
 			t.Skipf("this Python makes no environments: %v: %s", err, said)
 		}
-		s := setup{python: root}
+		s := workerSetup{python: root}
 		s.Dir = dir
-		w := start(t, s)
+		w := startWorker(t, s)
 		w.Run("import os, shutil; _ = os.system('command -v python'); os.environ['VIRTUAL_ENV']").Wants(t, root+"/bin/python\n'"+root+"'\n")
 		w.Run("os.environ['PATH'].count('.venv')").Wants(t, "1\n")
 	})
 	t.Run("other interpreters change nothing", func(t *testing.T) {
 		t.Parallel()
-		start(t, setup{python: "/usr/bin/python3"}).Run("import os; 'VIRTUAL_ENV' in os.environ").Wants(t, "False\n")
+		startWorker(t, workerSetup{python: "/usr/bin/python3"}).Run("import os; 'VIRTUAL_ENV' in os.environ").Wants(t, "False\n")
 	})
 }

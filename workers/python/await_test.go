@@ -9,10 +9,10 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// steps runs inputs in one session; each has the output that is wanted.
-func steps(t *testing.T, s setup, inputs ...[2]string) {
+// wantOutputs runs inputs in one session; each has the output that is wanted.
+func wantOutputs(t *testing.T, s workerSetup, inputs ...[2]string) {
 	t.Helper()
-	w := start(t, s)
+	w := startWorker(t, s)
 	for _, in := range inputs {
 		if r := w.Run(in[0]); r.Out() != in[1] || r.Idle == nil {
 			t.Fatalf("%q: got %q %+v; want %q", in[0], r.Script(), r.Idle, in[1])
@@ -22,7 +22,7 @@ func steps(t *testing.T, s setup, inputs ...[2]string) {
 
 func TestAwaitContext(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
+	eachPython(t, func(t *testing.T, s workerSetup) {
 		for name, inputs := range map[string][][2]string{
 			"an input with an await sets variables": {
 				{"import asyncio, contextvars, decimal\nv = contextvars.ContextVar('v', default='unset')", ""},
@@ -57,10 +57,10 @@ func TestAwaitContext(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				if name != "exit handlers see them" {
-					steps(t, s, inputs...)
+					wantOutputs(t, s, inputs...)
 					return
 				}
-				w := start(t, s)
+				w := startWorker(t, s)
 				for _, in := range inputs {
 					w.Run(in[0]).Wants(t, in[1])
 				}
@@ -75,7 +75,7 @@ func TestAwaitContext(t *testing.T) {
 func TestAwaitLoop(t *testing.T) {
 	t.Parallel()
 	const prepared = "import asyncio\nasync def f(x): return x\nasync def late(x):\n    await asyncio.sleep(0.001)\n    return x"
-	eachPython(t, func(t *testing.T, s setup) {
+	eachPython(t, func(t *testing.T, s workerSetup) {
 		for name, inputs := range map[string][][2]string{
 			"a future of an input without an await": {
 				{prepared + "\nt = asyncio.ensure_future(f(42))", ""},
@@ -138,11 +138,11 @@ func TestAwaitLoop(t *testing.T) {
 				{"import asyncio\ntry: await asyncio.sleep(0); next(iter([]))\nexcept StopIteration: print('caught')", "caught\n"},
 			},
 		} {
-			t.Run(name, func(t *testing.T) { t.Parallel(); steps(t, s, inputs...) })
+			t.Run(name, func(t *testing.T) { t.Parallel(); wantOutputs(t, s, inputs...) })
 		}
 		t.Run("a StopIteration ends an input as itself", func(t *testing.T) {
 			t.Parallel()
-			w := start(t, s)
+			w := startWorker(t, s)
 			for _, code := range []string{"await asyncio.sleep(0); next(iter([]))", "x = next(iter([]))\nawait asyncio.sleep(0)"} {
 				r := w.Run("import asyncio\n" + code)
 				if r.Idle.Outcome != ipc.OutcomeError || r.Idle.Error.Name != "StopIteration" || !strings.HasSuffix(r.ErrText(), "StopIteration\n") || strings.Contains(r.ErrText(), "coroutine") {
@@ -156,7 +156,7 @@ func TestAwaitLoop(t *testing.T) {
 		})
 		t.Run("a task that raises an interrupt leaves no warning", func(t *testing.T) {
 			t.Parallel()
-			w := start(t, s)
+			w := startWorker(t, s)
 			r := w.Run("import asyncio\nasync def bar(): raise KeyboardInterrupt\nt = asyncio.ensure_future(bar())\nawait asyncio.sleep(1)\n")
 			if strings.Contains(r.ErrText(), "never awaited") || r.Idle.Outcome != ipc.OutcomeInterrupted {
 				t.Errorf("got %q %+v", r.Script(), r.Idle)
@@ -169,11 +169,11 @@ func TestAwaitLoop(t *testing.T) {
 		})
 		t.Run("an interrupt ends what begins behind an input", func(t *testing.T) {
 			t.Parallel()
-			w := start(t, s)
+			w := startWorker(t, s)
 			w.Run("import asyncio, time\nasync def busy():\n    print('up')\n    while True: time.sleep(0.01)")
 			w.Begin("t = asyncio.create_task(busy())")
 			w.Await("up\n")
-			if r := w.insist(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted {
+			if r := w.interruptUntil(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted {
 				t.Errorf("got %q %+v", r.Script(), r.Idle)
 			}
 			w.Run("await asyncio.sleep(0, 'still')").Wants(t, "'still'\n")

@@ -13,9 +13,9 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// maxKept bounds the files in the cache: one for each interpreter and version of the worker. The
+// maxCacheFiles bounds the files in the cache: one for each interpreter and version of the worker. The
 // worker has the same bound.
-const maxKept = 16
+const maxCacheFiles = 16
 
 // An executable is a file that is run, as it is now: with another content it is another one.
 type executable struct {
@@ -32,37 +32,37 @@ func executableAt(path string) executable {
 	if err != nil {
 		return executable{}
 	}
-	return executable{Path: real, State: fmt.Sprint(info.Size(), info.ModTime().UnixNano(), changed(info))}
+	return executable{Path: real, State: fmt.Sprint(info.Size(), info.ModTime().UnixNano(), changeStamp(info))}
 }
 
-// compilation compiles the modules in an interpreter that runs no code of the user's: neither
+// newCompilation compiles the modules in an interpreter that runs no code of the user's: neither
 // site-packages nor what variables name.
-func compilation(cache, id string, by executable) *workers.Compilation {
+func newCompilation(cache, id string, by executable) *workers.Compilation {
 	if by.Path == "" {
 		return nil
 	}
 	return &workers.Compilation{
 		Path: by.Path,
-		Args: []string{"-I", "-S", "-B", workers.FilesDir + "/" + program, "", id, "compile=" + workers.FilesDir},
+		Args: []string{"-I", "-S", "-B", workers.FilesDir + "/" + programFile, "", id, "compile=" + workers.FilesDir},
 		Key:  cache + "\x00" + id,
-		Kept: func() bool {
+		HasResult: func() bool {
 			kept, _ := filepath.Glob(filepath.Join(cache, "worker-*-"+id))
 			return len(kept) > 0
 		},
-		Keep: func(name string, code []byte) error {
+		SaveResult: func(name string, code []byte) error {
 			if !strings.HasPrefix(name, "worker-") || !strings.HasSuffix(name, "-"+id) {
 				return fmt.Errorf("python: %q is not the name of compiled code", name)
 			}
 			if executableAt(by.Path) != by {
 				return fmt.Errorf("python: %s has changed since", by.Path)
 			}
-			return keep(cache, name, code)
+			return saveCompiled(cache, name, code)
 		},
 	}
 }
 
-// keep stores a file in the cache whole or not at all, and removes the oldest of too many.
-func keep(cache, name string, code []byte) error {
+// saveCompiled stores a file in the cache whole or not at all, and removes the oldest of too many.
+func saveCompiled(cache, name string, code []byte) error {
 	if err := os.MkdirAll(cache, 0o700); err != nil {
 		return err
 	}
@@ -80,10 +80,10 @@ func keep(cache, name string, code []byte) error {
 	if err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
-	return prune(cache)
+	return pruneCache(cache)
 }
 
-func prune(cache string) error {
+func pruneCache(cache string) error {
 	entries, err := os.ReadDir(cache)
 	var kept []fs.FileInfo
 	for _, e := range entries {
@@ -92,7 +92,7 @@ func prune(cache string) error {
 		}
 	}
 	slices.SortFunc(kept, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
-	for _, old := range kept[min(len(kept), maxKept):] {
+	for _, old := range kept[min(len(kept), maxCacheFiles):] {
 		err = errors.Join(err, os.Remove(filepath.Join(cache, old.Name())))
 	}
 	return err

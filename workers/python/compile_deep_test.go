@@ -16,7 +16,7 @@ func TestDeepCode(t *testing.T) {
 		fmt.Fprintf(&branches, "elif n == %d: x = n\n", i)
 	}
 	deep := strings.NewReplacer("SUM", "1"+strings.Repeat("+1", 2599), "ATTR", "a"+strings.Repeat(".a", 1300), "ELIF", branches.String())
-	eachPython(t, func(t *testing.T, s setup) {
+	eachPython(t, func(t *testing.T, s workerSetup) {
 		for name, inputs := range map[string][][2]string{
 			"a long sum": {
 				{"x = SUM\nx", "2600\n"},
@@ -47,7 +47,7 @@ func TestDeepCode(t *testing.T) {
 				for _, in := range inputs {
 					made = append(made, [2]string{deep.Replace(in[0]), in[1]})
 				}
-				steps(t, s, made...)
+				wantOutputs(t, s, made...)
 			})
 		}
 	})

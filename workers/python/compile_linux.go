@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// changed tells a file from every earlier one at its path: no program can set the time of a change.
-func changed(info fs.FileInfo) string {
+// changeStamp tells a file from every earlier one at its path: no program can set the time of a change.
+func changeStamp(info fs.FileInfo) string {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return ""

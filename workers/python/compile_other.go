@@ -4,5 +4,5 @@ package python
 
 import "io/fs"
 
-// changed is "": only Linux has sessions that could exchange an interpreter and nothing else.
-func changed(fs.FileInfo) string { return "" }
+// changeStamp is "": only Linux has sessions that could exchange an interpreter and nothing else.
+func changeStamp(fs.FileInfo) string { return "" }

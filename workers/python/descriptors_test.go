@@ -10,7 +10,7 @@ import (
 func TestDescriptors(t *testing.T) {
 	t.Parallel()
 	const one = "[descriptor 1 was closed: it is the terminal again]\n"
-	eachPython(t, func(t *testing.T, s setup) {
+	eachPython(t, func(t *testing.T, s workerSetup) {
 		for name, inputs := range map[string][][2]string{
 			"standard output is there again": {
 				{"with open(1, 'w') as f: _ = f.write('hi\\n')", "hi\n" + one},
@@ -46,11 +46,11 @@ func TestDescriptors(t *testing.T) {
 				{"print('alive'); _ = os.system('echo child')", "alive\nchild\n"},
 			},
 		} {
-			t.Run(name, func(t *testing.T) { t.Parallel(); steps(t, s, inputs...) })
+			t.Run(name, func(t *testing.T) { t.Parallel(); wantOutputs(t, s, inputs...) })
 		}
 		t.Run("input goes on", func(t *testing.T) {
 			t.Parallel()
-			w := start(t, s)
+			w := startWorker(t, s)
 			w.Run("import os; os.close(0)").Wants(t, "[descriptor 0 was closed: it is the terminal again]\n")
 			if r := w.Run("input('? ')", "answer"); r.Out() != "? 'answer'\n" {
 				t.Errorf("got %q %+v", r.Script(), r.Idle)
@@ -62,7 +62,7 @@ func TestDescriptors(t *testing.T) {
 		})
 		t.Run("without its channel it ends with a reason", func(t *testing.T) {
 			t.Parallel()
-			w := start(t, s)
+			w := startWorker(t, s)
 			r := w.Run("import os; os.closerange(3, 4096)")
 			if r.Idle != nil || !strings.Contains(r.Out(), "[the code has closed descriptors ") {
 				t.Errorf("got %q %+v %+v", r.Script(), r.Idle, r.End)

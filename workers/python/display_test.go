@@ -44,8 +44,8 @@ func TestDisplay_ShowsWhatValuesOfferForIt(t *testing.T) {
 		{"display(1, display_id=True).update(2)", "[display display-1: text/plain] 1\n[update display-1: text/plain] 2\n"},
 		{"from turnstone import display as d, update_display, clear_output; d(1); update_display(2, display_id='never'); clear_output(); clear_output(wait=True)", "[display: text/plain] 1\n[update never: text/plain] 2\n[clear][clear]"},
 	}
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		w.Run(`import base64
 PNG = b'\x89PNG\r\n\x1a\n'
 class Silent:
@@ -63,8 +63,8 @@ class Offers(Silent):
 	})
 }
 
-// withResults returns the interpreter that scripts/setup-dev gives the packages that show things.
-func withResults() string {
+// displayPython returns the interpreter that scripts/setup-dev gives the packages that show things.
+func displayPython() string {
 	if cache, err := os.UserCacheDir(); err == nil {
 		path := filepath.Join(cache, "turnstone", "results", "bin", "python3")
 		if _, err := os.Stat(path); err == nil {
@@ -77,7 +77,7 @@ func withResults() string {
 // The packages that show things, where the interpreter has them.
 func TestDisplay_TeachesThePackagesThatShowThings(t *testing.T) {
 	t.Parallel()
-	s := setup{python: withResults()}
+	s := workerSetup{python: displayPython()}
 	picture := "[image image/png]"
 	for name, cases := range map[string][]struct{ code, want string }{
 		"matplotlib": {{"from matplotlib.figure import Figure; f = Figure(); f.subplots().plot([1]); display(f)", picture}},
@@ -140,7 +140,7 @@ func TestDisplay_TeachesThePackagesThatShowThings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := start(t, s)
+			w := startWorker(t, s)
 			if w.Run("import "+name).Idle.Outcome != ipc.OutcomeOK {
 				t.Skip(s.python + " has no " + name + ": scripts/setup-dev installs it")
 			}
@@ -168,8 +168,8 @@ func TestDisplay_AMethodThatMisbehavesIsANotice(t *testing.T) {
 		{"return 'x' * (17 << 20)", "[text/html of Bad, 17 MB, is left out: a result may have 16 MB]"},
 		{"return '\\udc80'", ""},
 	}
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		for _, c := range cases {
 			code := "class Bad:\n    def __repr__(self): return 'a Bad'\n    def _repr_html_(self): " + c.body + "\nBad()"
 			r := w.Run(code)
@@ -191,7 +191,7 @@ func TestDisplay_AMethodThatMisbehavesIsANotice(t *testing.T) {
 
 func TestDisplay_ManyAreAllThere(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{python: "python3"})
+	w := startWorker(t, workerSetup{python: "python3"})
 	r := w.Run("for i in range(10000): display(i)")
 	n := 0
 	for _, e := range r.Events {
@@ -210,8 +210,8 @@ func TestDisplay_ManyAreAllThere(t *testing.T) {
 // The echo of a value and the report of an error are marked. Text that code writes never is.
 func TestText_SaysWhatItIs(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		kinds := func(code string) (all []string) {
 			t.Helper()
 			for _, e := range w.Run(code).Events {
@@ -249,8 +249,8 @@ func TestText_SaysWhatItIs(t *testing.T) {
 // A silent turn leaves nothing behind in the runtime.
 func TestTurn_ASilentOneEchoesNothing(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		w.Run("5")
 		w.Tell(ipc.TurnStart{Turn: 100, Input: []byte("print('said'); 6"), Silent: true})
 		var text string
@@ -299,8 +299,8 @@ func TestInspect_DescribesWithoutRunningCode(t *testing.T) {
 		{"|", []string{""}},
 		{"é.|", []string{""}},
 	}
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		w.Run(`def f(a, b=2, *rest, c, d=[], **more):
     """Does f.
 
@@ -370,8 +370,8 @@ func TestErrors_OfWhatIsNotPythonSaySo(t *testing.T) {
 		{"exec('!ls')", ""}, {"raise NameError('name \\'ls\\' is not defined')", ""},
 		{"ls = 3\nls -ls", ""}, // valid
 	}
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		for _, c := range cases {
 			r := w.Run(c.code)
 			lines := strings.Split(strings.TrimSuffix(r.ErrText(), "\n"), "\n")
@@ -386,7 +386,7 @@ func TestErrors_OfWhatIsNotPythonSaySo(t *testing.T) {
 
 func TestImports_WhatHasChangedSinceIsSaidOnce(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
+	eachPython(t, func(t *testing.T, s workerSetup) {
 		s.Dir = t.TempDir()
 		write := func(name, text string) {
 			t.Helper()
@@ -402,7 +402,7 @@ func TestImports_WhatHasChangedSinceIsSaidOnce(t *testing.T) {
 		write("parts/__init__.py", "")
 		write("parts/one.py", "x = 1")
 		write("site-packages/theirs.py", "x = 1")
-		w := start(t, s)
+		w := startWorker(t, s)
 		wants := func(code, want string) {
 			t.Helper()
 			if r := w.Run(code); r.Script() != want {
@@ -441,7 +441,7 @@ func TestImports_WhatHasChangedSinceIsSaidOnce(t *testing.T) {
 // for the user's own imports, and not for what the worker does.
 func TestErrors_ImportNothingFromTheWorkingDirectory(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
+	eachPython(t, func(t *testing.T, s workerSetup) {
 		errors := func(w *worker) string {
 			var all strings.Builder
 			for _, code := range []string{
@@ -457,7 +457,7 @@ func TestErrors_ImportNothingFromTheWorkingDirectory(t *testing.T) {
 			}
 			return all.String()
 		}
-		plain := start(t, s)
+		plain := startWorker(t, s)
 		want := errors(plain)
 		names := plain.Run("import os\nfor n in os.listdir(os.path.dirname(os.__file__)): print(n.partition('.')[0])")
 		s.Dir = t.TempDir()
@@ -466,7 +466,7 @@ func TestErrors_ImportNothingFromTheWorkingDirectory(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := errors(start(t, s)); got != want {
+		if got := errors(startWorker(t, s)); got != want {
 			t.Errorf("got  %q,\nwant %q", got, want)
 		}
 	})

@@ -17,8 +17,8 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/rawworker"
 )
 
-// status waits for the worker's process.
-func (w *worker) status() syscall.WaitStatus {
+// waitStatus waits for the worker's process.
+func (w *worker) waitStatus() syscall.WaitStatus {
 	w.t.Helper()
 	w.Cmd.Wait()
 	return w.Cmd.ProcessState.Sys().(syscall.WaitStatus)
@@ -26,7 +26,7 @@ func (w *worker) status() syscall.WaitStatus {
 
 func TestExit_IsSaidAfterTheExitHandlers(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
+	eachPython(t, func(t *testing.T, s workerSetup) {
 		for _, c := range []struct {
 			code    string
 			want    int64
@@ -39,7 +39,7 @@ func TestExit_IsSaidAfterTheExitHandlers(t *testing.T) {
 			{"exit(0)", 0, "", "thread\nbye\n"},
 			{"raise SystemExit", 0, "", "thread\nbye\n"},
 		} {
-			w := start(t, s)
+			w := startWorker(t, s)
 			w.Run("import atexit, threading, time; atexit.register(print, 'bye')\nmain = threading.main_thread()\ndef thread():\n    while main.is_alive(): time.sleep(0.01)\n    print('thread')\nthreading.Thread(target=thread).start()")
 			r := w.Run(c.code)
 			if r.End == nil || r.End.Reason != ipc.EndExit || r.End.Code == nil || *r.End.Code != c.want || r.End.Message != c.message {
@@ -48,7 +48,7 @@ func TestExit_IsSaidAfterTheExitHandlers(t *testing.T) {
 			if r.Out() != c.out || r.Idle != nil {
 				t.Errorf("%s: got %q, idle %+v; want %q", c.code, r.Out(), r.Idle, c.out)
 			}
-			if got := w.status().ExitStatus(); got != int(c.want) {
+			if got := w.waitStatus().ExitStatus(); got != int(c.want) {
 				t.Errorf("%s: exit status %d", c.code, got)
 			}
 		}
@@ -58,15 +58,15 @@ func TestExit_IsSaidAfterTheExitHandlers(t *testing.T) {
 // Code that runs or clears the exit handlers itself does not end the worker, and its end is said all the same.
 func TestExit_OutlivesItsHandlers(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
+	eachPython(t, func(t *testing.T, s workerSetup) {
 		for code, out := range map[string]string{"atexit._run_exitfuncs()": "bye\n", "atexit._clear()": ""} {
-			w := start(t, s)
+			w := startWorker(t, s)
 			w.Run("import atexit\n_ = atexit.register(print, 'bye')\n"+code).Wants(t, out)
 			w.Run("_ = atexit.register(print, 'later'); 1").Wants(t, "1\n")
 			if r := w.Run("exit(4)"); r.End == nil || r.End.Code == nil || *r.End.Code != 4 || r.Out() != "later\n" {
 				t.Errorf("%s: got %+v %q", code, r.End, r.Script())
 			}
-			w = start(t, s)
+			w = startWorker(t, s)
 			if r := w.Run("import atexit\n" + code + "\nexit(4)"); r.End == nil || r.End.Code == nil || *r.End.Code != 4 {
 				t.Errorf("%s: got %+v %q", code, r.End, r.Script())
 			}
@@ -78,8 +78,8 @@ func TestExit(t *testing.T) {
 	t.Parallel()
 	t.Run("in a turn without exit is an error, and the worker goes on", func(t *testing.T) {
 		t.Parallel()
-		eachPython(t, func(t *testing.T, s setup) {
-			w := start(t, s)
+		eachPython(t, func(t *testing.T, s workerSetup) {
+			w := startWorker(t, s)
 			run := func(code string) rawworker.Result {
 				w.Turn++
 				w.Tell(ipc.TurnStart{Turn: w.Turn, Input: []byte(code), NoExit: true})
@@ -125,7 +125,7 @@ func TestExit(t *testing.T) {
 	})
 	t.Run("with a code that cannot be shown ends the worker all the same", func(t *testing.T) {
 		t.Parallel()
-		w := start(t, setup{})
+		w := startWorker(t, workerSetup{})
 		r := w.Run("class Bad:\n    def __str__(self): return 1/0\nraise SystemExit(Bad())")
 		if r.End == nil || r.End.Code == nil || *r.End.Code != 1 || r.End.Message != "" {
 			t.Errorf("got %+v", r.End)
@@ -136,9 +136,9 @@ func TestExit(t *testing.T) {
 // Nothing of the worker's keeps them until the streams, or Python, are gone.
 func TestExit_VariablesAreFreed(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
+	eachPython(t, func(t *testing.T, s workerSetup) {
 		dir := t.TempDir()
-		w := start(t, s)
+		w := startWorker(t, s)
 		w.Run(fmt.Sprintf(`import os, signal, sys
 os.chdir(%q)
 unclosed = open('unclosed', 'w')
@@ -150,7 +150,7 @@ class Freed:
 freed = Freed()
 _ = signal.signal(signal.SIGINT, lambda *_: None)`, dir))
 		w.Run("sys.exit()")
-		w.status()
+		w.waitStatus()
 		for name, want := range map[string]string{"unclosed": "kept", "freed": "5"} {
 			if got, err := os.ReadFile(filepath.Join(dir, name)); string(got) != want {
 				t.Errorf("%s: got %q, %v, want %q", name, got, err, want)
@@ -161,8 +161,8 @@ _ = signal.signal(signal.SIGINT, lambda *_: None)`, dir))
 
 func TestExit_DaemonThreadThatWaitsForInputDoesNotStopIt(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		seen := filepath.Join(t.TempDir(), "seen")
 		w.OnWait = func(ipc.StdinWait) bool {
 			if err := os.WriteFile(seen, nil, 0o600); err != nil {
@@ -172,7 +172,7 @@ func TestExit_DaemonThreadThatWaitsForInputDoesNotStopIt(t *testing.T) {
 		}
 		w.Run(fmt.Sprintf("import os, threading, time; threading.Thread(target=input, daemon=True).start()\nwhile not os.path.exists(%q): time.sleep(0.001)", seen))
 		r := w.Run("import sys; sys.exit(4)")
-		if r.End == nil || w.status().ExitStatus() != 4 || strings.Contains(r.Out(), "Fatal") {
+		if r.End == nil || w.waitStatus().ExitStatus() != 4 || strings.Contains(r.Out(), "Fatal") {
 			t.Fatalf("got %q %+v %v", r.Script(), r.End, w.Cmd.ProcessState)
 		}
 	})
@@ -180,7 +180,7 @@ func TestExit_DaemonThreadThatWaitsForInputDoesNotStopIt(t *testing.T) {
 
 func TestExit_InterruptBreaksAHangingThread(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Begin(`import threading, time, sys
 def hang():
     while threading.main_thread().is_alive(): time.sleep(0.01)
@@ -190,7 +190,7 @@ threading.Thread(target=hang).start()
 sys.exit(5)`)
 	w.Await("joining")
 	for seq := uint64(1); seq < 1000; seq++ {
-		w.interrupt(seq, 1)
+		w.sendInterrupt(seq, 1)
 		for {
 			e, ok := w.NextWithin(50 * time.Millisecond)
 			if !ok {
@@ -209,13 +209,13 @@ sys.exit(5)`)
 
 func TestExit_OSExitAndCrashesLeaveTheStatus(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
-	if r := w.Run("import os; os._exit(9)"); r.End != nil || w.status().ExitStatus() != 9 {
+	w := startWorker(t, workerSetup{})
+	if r := w.Run("import os; os._exit(9)"); r.End != nil || w.waitStatus().ExitStatus() != 9 {
 		t.Fatalf("got %+v %v", r.End, w.Cmd.ProcessState)
 	}
-	w = start(t, setup{})
+	w = startWorker(t, workerSetup{})
 	r := w.Run("def f():\n    import ctypes; ctypes.string_at(0)\nf()")
-	if s := w.status(); !s.Signaled() || s.Signal() != syscall.SIGSEGV {
+	if s := w.waitStatus(); !s.Signaled() || s.Signal() != syscall.SIGSEGV {
 		t.Fatalf("got %v", w.Cmd.ProcessState)
 	}
 	if !strings.Contains(r.Out(), "Segmentation fault") || !strings.Contains(r.Out(), `"<cell 1>", line 2 in f`) {
@@ -225,7 +225,7 @@ func TestExit_OSExitAndCrashesLeaveTheStatus(t *testing.T) {
 
 func TestShutdown_RunsTheExitHandlers(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
+	eachPython(t, func(t *testing.T, s workerSetup) {
 		for _, c := range []struct {
 			name, code string
 			waits      bool
@@ -235,7 +235,7 @@ func TestShutdown_RunsTheExitHandlers(t *testing.T) {
 			{"in a wait", "try: input('? ')\nexcept EOFError: print('EOF')", true, ipc.OutcomeOK},
 			{"running", "import time\ntry:\n    print('up', flush=True)\n    time.sleep(100)\nexcept KeyboardInterrupt: time.sleep(100)", false, ipc.OutcomeInterrupted},
 		} {
-			w := start(t, s)
+			w := startWorker(t, s)
 			w.Run("import atexit; atexit.register(print, 'bye')")
 			if c.code != "" {
 				w.Begin(c.code)
@@ -253,7 +253,7 @@ func TestShutdown_RunsTheExitHandlers(t *testing.T) {
 				w.Tell(ipc.Shutdown{GraceMS: 1000})
 			}
 			if c.code != "" {
-				if r := w.finishShutdown(!c.waits); r.Idle == nil || r.Idle.Outcome != c.outcome {
+				if r := w.waitShutdown(!c.waits); r.Idle == nil || r.Idle.Outcome != c.outcome {
 					t.Fatalf("%s: got %q %+v", c.name, r.Script(), r.Idle)
 				}
 			}
@@ -261,15 +261,15 @@ func TestShutdown_RunsTheExitHandlers(t *testing.T) {
 			if r.End == nil || r.End.Reason != ipc.EndShutdown || r.Out() != "bye\n" {
 				t.Fatalf("%s: got %q %+v", c.name, r.Script(), r.End)
 			}
-			if w.status().ExitStatus() != 0 {
+			if w.waitStatus().ExitStatus() != 0 {
 				t.Fatalf("%s: %v", c.name, w.Cmd.ProcessState)
 			}
 		}
 	})
 }
 
-// finishShutdown collects the running turn, which is signalled until it ends.
-func (w *worker) finishShutdown(signal bool) (r result) {
+// waitShutdown collects the running turn, which is signalled until it ends.
+func (w *worker) waitShutdown(signal bool) (r result) {
 	w.t.Helper()
 	for range 1000 {
 		if signal {
@@ -295,25 +295,25 @@ func (w *worker) finishShutdown(signal bool) (r result) {
 
 func TestChannel_WorkerEndsWhenItCloses(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		w.Channel.Close()
 		w.Finish()
-		if w.status().ExitStatus() != 0 {
+		if w.waitStatus().ExitStatus() != 0 {
 			t.Fatalf("idle: %v", w.Cmd.ProcessState)
 		}
-		w = start(t, s)
+		w = startWorker(t, s)
 		w.OnWait = func(ipc.StdinWait) bool {
 			w.Channel.Close()
 			return true
 		}
 		w.Run("try: input()\nexcept Exception: print('swallowed')")
-		w.status()
-		w = start(t, s)
+		w.waitStatus()
+		w = startWorker(t, s)
 		w.Run("import threading; threading.Thread(target=threading.Event().wait).start()")
 		w.Channel.Close()
 		w.Finish()
-		if s := w.status(); !s.Signaled() || s.Signal() != syscall.SIGALRM {
+		if s := w.waitStatus(); !s.Signaled() || s.Signal() != syscall.SIGALRM {
 			t.Fatalf("a thread that hangs: %v", w.Cmd.ProcessState)
 		}
 	})
@@ -326,12 +326,12 @@ func TestChannel_BrokenProtocolEndsTheWorker(t *testing.T) {
 		"not MessagePack": "\x00\x00\x00\x01\xc1",
 		"too long":        "\xff\xff\xff\xff",
 	} {
-		w := start(t, setup{})
+		w := startWorker(t, workerSetup{})
 		if _, err := w.Channel.WriteString(frame); err != nil {
 			t.Fatal(err)
 		}
 		r := w.Finish()
-		if r.End == nil || r.End.Reason != ipc.EndProtocolError || r.End.Message == "" || w.status().ExitStatus() != 70 {
+		if r.End == nil || r.End.Reason != ipc.EndProtocolError || r.End.Message == "" || w.waitStatus().ExitStatus() != 70 {
 			t.Fatalf("%s: got %+v %v", name, r.End, w.Cmd.ProcessState)
 		}
 	}
@@ -339,8 +339,8 @@ func TestChannel_BrokenProtocolEndsTheWorker(t *testing.T) {
 
 func TestQuery_Completes(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		dir := t.TempDir()
 		for name, text := range map[string]string{
 			"data file.csv": "", ".hidden": "", "it's.csv": "", "it's d/inner": "", "lib/unread.py": "raise SystemExit('it was run')\ndef told(): pass\nclass Told: pass\nvalue = 1\n",
@@ -495,8 +495,8 @@ table = {'alpha': {'inner': [obj]}, 'al b': 2, 'it\'s': 3, 7: 'x', nosy: 1, 'lin
 // The figures are bounds of the answer; a query that takes too long is interrupted, which is no answer.
 func TestQuery_CompletesInALargeNamespace(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		w.Run(`globals().update(('name%06d' % i, i) for i in range(100000))
 big = {'key%07d' % i: i for i in range(1000000)}
 long = 'x = "' + 'a' * 10`)
@@ -523,8 +523,8 @@ long = 'x = "' + 'a' * 10`)
 // The code of a library may tell its names, and may be slow.
 func TestQuery_ThatTakesTooLongIsInterrupted(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		w.Run("class Slow:\n    def __dir__(self):\n        while True: pass\nSlow.__module__ = 'library'\nslow = Slow()")
 		w.Tell(ipc.Query{ID: 99, Kind: ipc.QueryComplete, Text: "slow.", Cursor: 5})
 		w.Tell(ipc.Interrupt{Turn: 0, Seq: 1, Level: 2})
@@ -544,8 +544,8 @@ func TestQuery_ThatTakesTooLongIsInterrupted(t *testing.T) {
 
 func TestQuery_ListsVariablesAndRunsNoUserCode(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		ask := func() ipc.QueryResult {
 			t.Helper()
 			w.Tell(ipc.Query{ID: 7, Kind: ipc.QueryVariables})
@@ -613,8 +613,8 @@ ran.clear()`)
 
 func TestQuery_Parses(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		for text, want := range map[string]ipc.QueryStatus{
 			"":                          ipc.StatusComplete,
 			"1+1":                       ipc.StatusComplete,
@@ -652,7 +652,7 @@ func TestQuery_Parses(t *testing.T) {
 
 func TestCache_HoldsTheCompiledWorker(t *testing.T) {
 	t.Parallel()
-	s := setup{}
+	s := workerSetup{}
 	dir := filepath.Join(t.TempDir(), "new", "cache")
 	s.options.CacheDir = dir
 	entries := func() []string {
@@ -662,7 +662,7 @@ func TestCache_HoldsTheCompiledWorker(t *testing.T) {
 		}
 		return found
 	}
-	w := start(t, s)
+	w := startWorker(t, s)
 	for i := 0; len(entries()) == 0 && i < 1000; i++ { // written after idle, when nothing waits
 		w.Run("1")
 	}
@@ -674,13 +674,13 @@ func TestCache_HoldsTheCompiledWorker(t *testing.T) {
 	if info, _ := os.Stat(dir); info.Mode().Perm() != 0o700 {
 		t.Fatalf("the directory is %v", info.Mode())
 	}
-	start(t, s).Run("1").Wants(t, "1\n")
+	startWorker(t, s).Run("1").Wants(t, "1\n")
 
 	// The worker does not use damaged files, or believe them.
 	if err := os.WriteFile(found[0], []byte("garbage"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w = start(t, s)
+	w = startWorker(t, s)
 	for i, data := 0, []byte("garbage"); string(data) == "garbage" && i < 1000; i++ {
 		data, _ = os.ReadFile(found[0])
 		w.Run("1").Wants(t, "1\n")
@@ -692,7 +692,7 @@ func TestCache_HoldsTheCompiledWorker(t *testing.T) {
 	if err := os.RemoveAll(found[0]); err != nil {
 		t.Fatal(err)
 	}
-	w = start(t, s)
+	w = startWorker(t, s)
 	for range 5 {
 		w.Run("1").Wants(t, "1\n")
 	}
@@ -707,14 +707,14 @@ func TestWorker_OldPythonSaysSo(t *testing.T) {
 	if _, err := os.Stat(path); err != nil {
 		t.Skip("no Python 2.7: install it with pyenv")
 	}
-	s := setup{Setup: rawworker.Setup{NoTurn0: true}}
-	spec := pythonSpec(t)
+	s := workerSetup{Setup: rawworker.Setup{NoTurn0: true}}
+	spec := newPythonSpec(t)
 	spec.Path = path
-	w := launch(t, spec, s)
+	w := launchWorker(t, spec, s)
 	if r := w.Finish(); !strings.Contains(r.Out(), "Python 3.8 or newer is needed") {
 		t.Fatalf("got %q", r.Script())
 	}
-	if w.status().ExitStatus() != 3 {
+	if w.waitStatus().ExitStatus() != 3 {
 		t.Fatalf("got %v", w.Cmd.ProcessState)
 	}
 }

@@ -13,5 +13,5 @@ func ExampleSpec() {
 		fmt.Println("there is none:", spec.Err)
 		return
 	}
-	fmt.Println(spec.Path, "was chosen:", spec.Why)
+	fmt.Println(spec.Path, "was chosen:", spec.PathSource)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // The oldest Python that the worker runs on.
-const oldestMajor, oldestMinor = 3, 8
+const minMajor, minMinor = 3, 8
 
 // FindOptions says where Find looks. The zero value means the surroundings of
 // this process.
@@ -43,12 +43,12 @@ type Interpreter struct {
 
 	// Why says in one line how it was found, and which earlier candidates could not be
 	// used.
-	Why string
+	PathSource string
 
 	// Missed names in one line the candidates that were asked for, such as a project's
 	// .venv, but could not be used, with the reasons, or says that the project requires another
 	// version; "" when there is nothing to say.
-	Missed string
+	Mismatch string
 }
 
 // A Candidate is one place that Find looked at.
@@ -76,64 +76,64 @@ func Find(o FindOptions) (Interpreter, []Candidate, error) {
 		return Interpreter{}, nil, err
 	}
 	looks := []func() []Candidate{
-		f.virtualEnv, f.activeConda, f.project, f.pinned, f.baseConda, f.onPath, f.registered, f.pyenvGlobal, f.fromStore,
+		f.virtualEnvCandidates, f.activeCondaCandidates, f.projectCandidates, f.pinnedCandidates, f.baseCondaCandidates, f.pathCandidates, f.launcherCandidates, f.pyenvGlobalCandidates, f.storeCandidates,
 	}
 	if o.Path != "" {
-		looks = []func() []Candidate{f.named}
+		looks = []func() []Candidate{f.namedCandidates}
 	}
-	seen, ok := discovery.Choose(looks, inspect)
+	seen, ok := discovery.ChooseCandidate(looks, inspectInterpreter)
 	if ok {
 		c := seen[len(seen)-1]
-		missed := discovery.Missed(seen)
+		missed := discovery.DescribeMissed(seen)
 		if o.Path == "" && missed == "" && !strings.HasPrefix(c.Source, "active ") {
-			missed = f.required(discovery.ParseVersion(c.Version))
+			missed = f.requirementProblem(discovery.ParseVersion(c.Version))
 		}
-		return Interpreter{Path: c.Path, Version: c.Version, Why: discovery.Why(seen), Missed: missed}, seen, nil
+		return Interpreter{Path: c.Path, Version: c.Version, PathSource: discovery.ChoiceReason(seen), Mismatch: missed}, seen, nil
 	}
-	return Interpreter{}, seen, notFound(o.Path, seen)
+	return Interpreter{}, seen, newNotFoundError(o.Path, seen)
 }
 
-func notFound(named string, seen []Candidate) error {
-	looked := discovery.Looked(seen)
+func newNotFoundError(named string, seen []Candidate) error {
+	looked := discovery.DescribeRejected(seen)
 	if named != "" {
 		return fmt.Errorf("python: cannot use %q: %s; name an interpreter, the directory of an environment, or a version that is installed",
 			named, looked)
 	}
 	return &workers.MissingError{Err: fmt.Errorf("python: no Python %d.%d or newer found (%s); install one, or name one by its path",
-		oldestMajor, oldestMinor, looked)}
+		minMajor, minMinor, looked)}
 }
 
 // A finder is one search.
 type finder struct {
-	discovery.Surroundings
+	discovery.SearchContext
 	path string // FindOptions.Path
 }
 
 func newFinder(o FindOptions) (*finder, error) {
-	s, err := discovery.NewSurroundings(o.Dir, o.Env)
+	s, err := discovery.NewSearchContext(o.Dir, o.Env)
 	if err != nil {
 		return nil, fmt.Errorf("python: %w", err)
 	}
 	return &finder{s, o.Path}, nil
 }
 
-// named returns the candidates for FindOptions.Path.
-func (f *finder) named() []Candidate {
+// namedCandidates returns the candidates for FindOptions.Path.
+func (f *finder) namedCandidates() []Candidate {
 	source := "named " + f.path
-	path, isPath := f.Absolute(f.path), discovery.IsPath(f.path)
+	path, isPath := f.AbsPath(f.path), discovery.IsPath(f.path)
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.IsDir() && (isPath || hasPython(path)):
-		return []Candidate{environment(source, path)}
+		return []Candidate{environmentCandidate(source, path)}
 	case isPath:
-		return []Candidate{f.throughShim(Candidate{Source: source, Path: path})}
+		return []Candidate{f.resolveShim(Candidate{Source: source, Path: path})}
 	}
-	found := f.commands(f.path)
+	found := f.commandCandidates(f.path)
 	for i := range found {
 		found[i].Source = "named " + found[i].Source
 	}
 	if v := discovery.ParseVersion(strings.TrimPrefix(f.path, "python")); v != nil {
-		return append(found, f.installed(source, v)...)
+		return append(found, f.installedCandidates(source, v)...)
 	}
 	if len(found) == 0 {
 		return []Candidate{{Source: source, Note: "PATH has no such command, and it is no file, directory or version"}}
@@ -141,33 +141,33 @@ func (f *finder) named() []Candidate {
 	return found
 }
 
-func (f *finder) virtualEnv() []Candidate {
-	return f.variable("VIRTUAL_ENV")
+func (f *finder) virtualEnvCandidates() []Candidate {
+	return f.envVarCandidates("VIRTUAL_ENV")
 }
 
-func (f *finder) activeConda() []Candidate {
-	if f.condaIsBase() {
+func (f *finder) activeCondaCandidates() []Candidate {
+	if f.isCondaBase() {
 		return nil
 	}
-	return f.variable("CONDA_PREFIX")
+	return f.envVarCandidates("CONDA_PREFIX")
 }
 
-func (f *finder) baseConda() []Candidate {
-	if !f.condaIsBase() {
+func (f *finder) baseCondaCandidates() []Candidate {
+	if !f.isCondaBase() {
 		return nil
 	}
-	return f.variable("CONDA_PREFIX")
+	return f.envVarCandidates("CONDA_PREFIX")
 }
 
-// condaIsBase reports whether conda's own environment is the active one. Shells enter it
+// isCondaBase reports whether conda's own environment is the active one. Shells enter it
 // by default, so it says little about what the user wants here.
-func (f *finder) condaIsBase() bool {
+func (f *finder) isCondaBase() bool {
 	name, prefix := f.Env["CONDA_DEFAULT_ENV"], f.Env["CONDA_PREFIX"]
 	return prefix != "" && (name == "base" || name == "root" || f.Env["_CONDA_ROOT"] == prefix)
 }
 
-// variable returns the environment in the directory that an environment variable names.
-func (f *finder) variable(name string) []Candidate {
+// envVarCandidates returns the environment in the directory that an environment variable names.
+func (f *finder) envVarCandidates(name string) []Candidate {
 	dir := f.Env[name]
 	if dir == "" {
 		return []Candidate{{Source: name, Note: "not set"}}
@@ -175,22 +175,22 @@ func (f *finder) variable(name string) []Candidate {
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(f.Dir, dir)
 	}
-	return asked(environment("active "+name, dir))
+	return markRequested(environmentCandidate("active "+name, dir))
 }
 
-// asked marks candidates as asked for.
-func asked(found ...Candidate) []Candidate {
+// markRequested marks candidates as asked for.
+func markRequested(found ...Candidate) []Candidate {
 	for i := range found {
-		found[i].Asked = true
+		found[i].Requested = true
 	}
 	return found
 }
 
-// project returns the environment that belongs to the directory: made by venv,
+// projectCandidates returns the environment that belongs to the directory: made by venv,
 // virtualenv, uv, poetry, pdm or hatch inside the project, or by pixi.
-func (f *finder) project() []Candidate {
+func (f *finder) projectCandidates() []Candidate {
 	var found []Candidate
-	for _, dir := range f.upward() {
+	for _, dir := range f.searchDirs() {
 		for _, p := range []struct {
 			name  string
 			proof string // a file that an environment must have, and any other directory of that name lacks
@@ -199,22 +199,22 @@ func (f *finder) project() []Candidate {
 			if _, err := os.Lstat(filepath.Join(root, p.proof)); err != nil {
 				continue
 			}
-			c := environment(p.name+" in "+dir, root)
-			if !trusted(dir, root) {
+			c := environmentCandidate(p.name+" in "+dir, root)
+			if !isTrustedDir(dir, root) {
 				c.Note = "another user may have put it there: activate it, or name it by its path, if it is yours"
 			}
 			found = append(found, c)
 		}
 	}
 	if len(found) == 0 {
-		return []Candidate{{Source: ".venv", Note: f.noneUpward()}}
+		return []Candidate{{Source: ".venv", Note: f.describeSearchDirs()}}
 	}
-	return asked(found...)
+	return markRequested(found...)
 }
 
-// upward lists f.Dir and the directories above it, ending with the home
+// searchDirs lists f.Dir and the directories above it, ending with the home
 // directory or the root.
-func (f *finder) upward() []string {
+func (f *finder) searchDirs() []string {
 	var dirs []string
 	for dir := f.Dir; ; dir = filepath.Dir(dir) {
 		dirs = append(dirs, dir)
@@ -224,36 +224,36 @@ func (f *finder) upward() []string {
 	}
 }
 
-func (f *finder) noneUpward() string {
-	dirs := f.upward()
+func (f *finder) describeSearchDirs() string {
+	dirs := f.searchDirs()
 	return fmt.Sprintf("none from %s up to %s", dirs[0], dirs[len(dirs)-1])
 }
 
-// onPath lists the interpreters on PATH: first every python3, then every python, which
+// pathCandidates lists the interpreters on PATH: first every python3, then every python, which
 // may be Python 2.
-func (f *finder) onPath() []Candidate {
+func (f *finder) pathCandidates() []Candidate {
 	var found []Candidate
 	for _, name := range commandNames {
-		for _, c := range f.commands(name) {
+		for _, c := range f.commandCandidates(name) {
 			if !isStoreAlias(c.Path) {
 				found = append(found, c)
 			}
 		}
 	}
 	if len(found) == 0 {
-		return []Candidate{{Source: "PATH", Note: f.NotOnPath(commandNames...)}}
+		return []Candidate{{Source: "PATH", Note: f.DescribeMissing(commandNames...)}}
 	}
 	return found
 }
 
-// fromStore lists the aliases that onPath leaves out, because they may open the store and
+// storeCandidates lists the aliases that pathCandidates leaves out, because they may open the store and
 // not Python.
-func (f *finder) fromStore() []Candidate {
+func (f *finder) storeCandidates() []Candidate {
 	var found []Candidate
 	for _, name := range commandNames {
-		for _, c := range f.commands(name) {
+		for _, c := range f.commandCandidates(name) {
 			if isStoreAlias(c.Path) {
-				c.Note = storeObjection(c.Path)
+				c.Note = storeAliasProblem(c.Path)
 				found = append(found, c)
 			}
 		}
@@ -261,12 +261,12 @@ func (f *finder) fromStore() []Candidate {
 	return found
 }
 
-// commands lists the executables called name on PATH, in its order.
-func (f *finder) commands(name string) []Candidate {
+// commandCandidates lists the executables called name on PATH, in its order.
+func (f *finder) commandCandidates(name string) []Candidate {
 	var found []Candidate
-	for _, path := range f.Commands(name) {
-		c := f.throughShim(Candidate{Source: name + " on PATH", Path: path})
-		if note := discovery.ToolEnvironment(path); c.Note == "" && note != "" {
+	for _, path := range f.FindCommands(name) {
+		c := f.resolveShim(Candidate{Source: name + " on PATH", Path: path})
+		if note := discovery.ToolEnvOwner(path); c.Note == "" && note != "" {
 			c.Note = note
 		}
 		found = append(found, c)
@@ -274,13 +274,13 @@ func (f *finder) commands(name string) []Candidate {
 	return found
 }
 
-// environment returns the interpreter of the virtual or conda environment in root: the
+// environmentCandidate returns the interpreter of the virtual or conda environment in root: the
 // first that can be executed, otherwise the first that exists.
-func environment(source, root string) Candidate {
+func environmentCandidate(source, root string) Candidate {
 	first := ""
 	for _, name := range environmentPythons {
 		path := filepath.Join(root, name)
-		if discovery.Objection(path) == "" {
+		if discovery.ExecutableProblem(path) == "" {
 			return Candidate{Source: source, Path: path}
 		}
 		if _, err := os.Lstat(path); err == nil && first == "" {
@@ -294,30 +294,30 @@ func environment(source, root string) Candidate {
 }
 
 func hasPython(root string) bool {
-	_, err := os.Lstat(environment("", root).Path)
+	_, err := os.Lstat(environmentCandidate("", root).Path)
 	return err == nil
 }
 
-// inspect reads the version of the interpreter at path from the files around it, and says
+// inspectInterpreter reads the version of the interpreter at path from the files around it, and says
 // in note why it cannot be used. An unknown version is accepted: if that Python is too
 // old, the worker says so itself.
-func inspect(path string) (text, note string) {
-	if note := discovery.Objection(path); note != "" {
+func inspectInterpreter(path string) (text, note string) {
+	if note := discovery.ExecutableProblem(path); note != "" {
 		return "", note
 	}
 	v := versionAt(path)
-	return v.String(), tooOld(v)
+	return v.String(), versionProblem(v)
 }
 
-// tooOld says why a version cannot be used; "" when it can, or is unknown.
-func tooOld(v discovery.Version) string {
+// versionProblem says why a version cannot be used; "" when it can, or is unknown.
+func versionProblem(v discovery.Version) string {
 	switch {
 	case v == nil:
 		return ""
-	case v[0] < oldestMajor:
+	case v[0] < minMajor:
 		return "is Python " + v.String()
-	case len(v) > 1 && v[0] == oldestMajor && v[1] < oldestMinor:
-		return fmt.Sprintf("is Python %s, older than %d.%d", v, oldestMajor, oldestMinor)
+	case len(v) > 1 && v[0] == minMajor && v[1] < minMinor:
+		return fmt.Sprintf("is Python %s, older than %d.%d", v, minMajor, minMinor)
 	}
 	return ""
 }

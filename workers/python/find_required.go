@@ -15,10 +15,10 @@ var requiresPython = regexp.MustCompile(`(?m)^[ \t]*requires-python[ \t]*=[ \t]*
 // maxProjectFile bounds how much of a pyproject.toml is read.
 const maxProjectFile = 1 << 20
 
-// required says in one line that the project does not allow a version; "" if it does, or if that
+// requirementProblem says in one line that the project does not allow a version; "" if it does, or if that
 // is not known.
-func (f *finder) required(v discovery.Version) string {
-	for _, dir := range f.upward() {
+func (f *finder) requirementProblem(v discovery.Version) string {
+	for _, dir := range f.searchDirs() {
 		path := filepath.Join(dir, "pyproject.toml")
 		info, err := os.Stat(path)
 		if err != nil || !info.Mode().IsRegular() || info.Size() > maxProjectFile {
@@ -29,7 +29,7 @@ func (f *finder) required(v discovery.Version) string {
 			continue
 		}
 		if found := requiresPython.FindSubmatch(text); found != nil {
-			if wanted := string(found[1]) + string(found[2]); !allows(wanted, v) {
+			if wanted := string(found[1]) + string(found[2]); !specifiersAllow(wanted, v) {
 				return fmt.Sprintf("not Python %s, which %s requires: make an environment with that, as uv sync does", strings.TrimSpace(wanted), path)
 			}
 			return ""
@@ -38,9 +38,9 @@ func (f *finder) required(v discovery.Version) string {
 	return ""
 }
 
-// allows reports whether a version meets the specifiers of a project (PEP 440). One that cannot be
+// specifiersAllow reports whether a version meets the specifiers of a project (PEP 440). One that cannot be
 // read, or depends on numbers that are not known, is met.
-func allows(specifiers string, v discovery.Version) bool {
+func specifiersAllow(specifiers string, v discovery.Version) bool {
 	for one := range strings.SplitSeq(specifiers, ",") {
 		one = strings.TrimSpace(one)
 		number := strings.TrimLeft(one, "<>=!~ ")
@@ -48,7 +48,7 @@ func allows(specifiers string, v discovery.Version) bool {
 		if v == nil || want == nil {
 			continue
 		}
-		starts, order := v.StartsWith(want), compare(v, want)
+		starts, order := v.StartsWith(want), compareVersions(v, want)
 		exact := len(v) > len(want) && !strings.HasSuffix(number, ".*") // 3.12 is 3.12.0
 		var met bool
 		switch operator := strings.TrimSpace(strings.TrimSuffix(one, number)); operator {
@@ -61,9 +61,9 @@ func allows(specifiers string, v discovery.Version) bool {
 		case "<":
 			met = order < 0 || order == 0 && len(v) < len(want)
 		case "==":
-			met = starts && !(exact && compare(v, append(want, 0)) > 0) || order == 0 && len(v) < len(want)
+			met = starts && !(exact && compareVersions(v, append(want, 0)) > 0) || order == 0 && len(v) < len(want)
 		case "!=":
-			met = !starts || exact && compare(v, append(want, 0)) > 0
+			met = !starts || exact && compareVersions(v, append(want, 0)) > 0
 		case "~=":
 			met = order >= 0 && (len(want) < 2 || v.StartsWith(want[:len(want)-1]))
 		default:
@@ -76,8 +76,8 @@ func allows(specifiers string, v discovery.Version) bool {
 	return true
 }
 
-// compare compares the numbers that both versions have, and takes those that v has more as 0 in want.
-func compare(v, want discovery.Version) int {
+// compareVersions compares the numbers that both versions have, and takes those that v has more as 0 in want.
+func compareVersions(v, want discovery.Version) int {
 	for i, n := range v {
 		w := 0
 		if i < len(want) {

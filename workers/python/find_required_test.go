@@ -23,12 +23,12 @@ func TestAllows(t *testing.T) {
 		"^3.13":        {"3.8": true},
 	} {
 		for version, want := range versions {
-			if got := allows(specifiers, discovery.ParseVersion(version)); got != want {
+			if got := specifiersAllow(specifiers, discovery.ParseVersion(version)); got != want {
 				t.Errorf("%q and %s: got %v, want %v", specifiers, version, got, want)
 			}
 		}
 	}
-	if !allows(">=3.13", nil) {
+	if !specifiersAllow(">=3.13", nil) {
 		t.Error("an unknown version is refused")
 	}
 }

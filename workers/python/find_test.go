@@ -11,8 +11,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// A place is a home directory with a project in it, and nothing installed.
-type place struct {
+// A findFixture is a home directory with a project in it, and nothing installed.
+type findFixture struct {
 	t       *testing.T
 	home    string
 	project string // home/src/app
@@ -20,77 +20,77 @@ type place struct {
 	env     []string
 }
 
-func newPlace(t *testing.T) *place {
+func newFindFixture(t *testing.T) *findFixture {
 	t.Helper()
 	home, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &place{t: t, home: home, project: filepath.Join(home, "src", "app"), bin: filepath.Join(home, "bin")}
-	p.dir(p.project)
-	p.dir(p.bin)
-	p.env = []string{homeVariable + "=" + home, "PATH=" + p.bin}
+	p := &findFixture{t: t, home: home, project: filepath.Join(home, "src", "app"), bin: filepath.Join(home, "bin")}
+	p.makeDir(p.project)
+	p.makeDir(p.bin)
+	p.env = []string{homeEnvVar + "=" + home, "PATH=" + p.bin}
 	return p
 }
 
-func (p *place) set(env ...string) { p.env = append(p.env, env...) }
+func (p *findFixture) setEnv(env ...string) { p.env = append(p.env, env...) }
 
-func (p *place) dir(path string) {
+func (p *findFixture) makeDir(path string) {
 	p.t.Helper()
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		p.t.Fatal(err)
 	}
 }
 
-func (p *place) file(path, text string, mode os.FileMode) string {
+func (p *findFixture) writeFile(path, text string, mode os.FileMode) string {
 	p.t.Helper()
-	p.dir(filepath.Dir(path))
+	p.makeDir(filepath.Dir(path))
 	if err := os.WriteFile(path, []byte(text), mode); err != nil {
 		p.t.Fatal(err)
 	}
 	return path
 }
 
-// python puts an executable at path. Find must never run it.
-func (p *place) python(path string) string {
+// writePython puts an executable at path. Find must never run it.
+func (p *findFixture) writePython(path string) string {
 	p.t.Helper()
-	return p.file(path, "#!/bin/sh\necho discovery ran an interpreter >&2\nexit 1\n", 0o755)
+	return p.writeFile(path, "#!/bin/sh\necho discovery ran an interpreter >&2\nexit 1\n", 0o755)
 }
 
-func (p *place) link(target, path string) string {
+func (p *findFixture) writeLink(target, path string) string {
 	p.t.Helper()
-	p.dir(filepath.Dir(path))
+	p.makeDir(filepath.Dir(path))
 	if err := os.Symlink(target, path); err != nil {
 		p.t.Fatal(err)
 	}
 	return path
 }
 
-func (p *place) remove(path string) {
+func (p *findFixture) removePath(path string) {
 	p.t.Helper()
 	if err := os.RemoveAll(path); err != nil {
 		p.t.Fatal(err)
 	}
 }
 
-func (p *place) find(named string) (python.Interpreter, []python.Candidate, error) {
+func (p *findFixture) runFind(named string) (python.Interpreter, []python.Candidate, error) {
 	return python.Find(python.FindOptions{Path: named, Dir: p.project, Env: p.env})
 }
 
-// want fails the test unless Find chooses path.
-func (p *place) want(named, path string) python.Interpreter {
+// wantFound fails the test unless Find chooses path.
+func (p *findFixture) wantFound(named, path string) python.Interpreter {
 	p.t.Helper()
-	got, seen, err := p.find(named)
+	got, seen, err := p.runFind(named)
 	if err != nil {
 		p.t.Fatalf("Find(%q): %v, want %s", named, err, path)
 	}
 	if got.Path != path {
-		p.t.Fatalf("Find(%q) = %s (%s), want %s; candidates: %+v", named, got.Path, got.Why, path, seen)
+		p.t.Fatalf("Find(%q) = %s (%s), want %s; candidates: %+v", named, got.Path, got.PathSource, path, seen)
 	}
 	return got
 }
 
-func mention(t *testing.T, text string, words ...string) {
+func wantMentions(t *testing.T, text string, words ...string) {
 	t.Helper()
 	for _, word := range words {
 		if !strings.Contains(text, word) {
@@ -100,93 +100,93 @@ func mention(t *testing.T, text string, words ...string) {
 }
 
 func TestFind_EachPlaceCountsBeforeTheNext(t *testing.T) {
-	p := newPlace(t)
+	p := newFindFixture(t)
 	pyenv := filepath.Join(p.home, pyenvDir)
 	active := filepath.Join(p.home, "active")
 	conda := filepath.Join(p.home, "conda", "envs", "work")
-	p.set("VIRTUAL_ENV="+active, "CONDA_PREFIX="+conda, "CONDA_DEFAULT_ENV=work")
-	p.file(filepath.Join(p.project, ".python-version"), "3.12.1\n", 0o644)
-	p.file(filepath.Join(pyenv, "version"), "3.11.7\n", 0o644)
+	p.setEnv("VIRTUAL_ENV="+active, "CONDA_PREFIX="+conda, "CONDA_DEFAULT_ENV=work")
+	p.writeFile(filepath.Join(p.project, ".python-version"), "3.12.1\n", 0o644)
+	p.writeFile(filepath.Join(pyenv, "version"), "3.11.7\n", 0o644)
 
 	// In order; each is found once those before it are gone.
 	for _, path := range []string{
-		p.python(filepath.Join(active, environmentPython)),
-		p.python(filepath.Join(conda, environmentPython)),
-		p.python(filepath.Join(p.project, ".venv", environmentPython)),
-		p.python(filepath.Join(pyenv, "versions", "3.12.1", environmentPython)),
-		p.python(filepath.Join(p.bin, firstCommand+exeSuffix)),
-		p.python(filepath.Join(p.bin, secondCommand+exeSuffix)),
-		p.python(filepath.Join(pyenv, "versions", "3.11.7", environmentPython)),
+		p.writePython(filepath.Join(active, environmentPython)),
+		p.writePython(filepath.Join(conda, environmentPython)),
+		p.writePython(filepath.Join(p.project, ".venv", environmentPython)),
+		p.writePython(filepath.Join(pyenv, "versions", "3.12.1", environmentPython)),
+		p.writePython(filepath.Join(p.bin, firstCommand+exeSuffix)),
+		p.writePython(filepath.Join(p.bin, secondCommand+exeSuffix)),
+		p.writePython(filepath.Join(pyenv, "versions", "3.11.7", environmentPython)),
 	} {
-		p.want("", path)
-		p.remove(path)
+		p.wantFound("", path)
+		p.removePath(path)
 	}
-	if _, _, err := p.find(""); err == nil {
+	if _, _, err := p.runFind(""); err == nil {
 		t.Error("got an interpreter where all are gone, want an error")
 	}
 }
 
 func TestFind_CondaBaseCountsAfterTheProject(t *testing.T) {
-	p := newPlace(t)
+	p := newFindFixture(t)
 	conda := filepath.Join(p.home, "conda")
-	base := p.python(filepath.Join(conda, environmentPython))
-	venv := p.python(filepath.Join(p.project, ".venv", environmentPython))
-	p.python(filepath.Join(p.bin, "python3"+exeSuffix))
-	p.file(filepath.Join(conda, "conda-meta", "python-3.11.4-hab00c5b_0_cpython.json"), "{}", 0o644)
-	p.set("CONDA_PREFIX="+conda, "CONDA_DEFAULT_ENV=base")
+	base := p.writePython(filepath.Join(conda, environmentPython))
+	venv := p.writePython(filepath.Join(p.project, ".venv", environmentPython))
+	p.writePython(filepath.Join(p.bin, "python3"+exeSuffix))
+	p.writeFile(filepath.Join(conda, "conda-meta", "python-3.11.4-hab00c5b_0_cpython.json"), "{}", 0o644)
+	p.setEnv("CONDA_PREFIX="+conda, "CONDA_DEFAULT_ENV=base")
 
-	p.want("", venv)
-	p.remove(venv)
-	if got := p.want("", base); got.Version != "3.11.4" {
+	p.wantFound("", venv)
+	p.removePath(venv)
+	if got := p.wantFound("", base); got.Version != "3.11.4" {
 		t.Errorf("got version %q, want 3.11.4 as conda-meta says", got.Version)
 	}
 }
 
 func TestFind_ProjectEnvironmentIsFoundFromBelow(t *testing.T) {
-	p := newPlace(t)
-	venv := p.python(filepath.Join(p.project, ".venv", environmentPython))
+	p := newFindFixture(t)
+	venv := p.writePython(filepath.Join(p.project, ".venv", environmentPython))
 	p.project = filepath.Join(p.project, "pkg", "deep")
-	p.dir(p.project)
-	p.want("", venv)
+	p.makeDir(p.project)
+	p.wantFound("", venv)
 
-	nearer := p.python(filepath.Join(filepath.Dir(p.project), ".venv", environmentPython))
-	p.want("", nearer)
+	nearer := p.writePython(filepath.Join(filepath.Dir(p.project), ".venv", environmentPython))
+	p.wantFound("", nearer)
 }
 
 func TestFind_SearchEndsAtTheHomeDirectory(t *testing.T) {
-	p := newPlace(t)
-	p.python(filepath.Join(p.home, ".venv", environmentPython))
-	p.env[0] = homeVariable + "=" + filepath.Join(p.home, "src")
-	if got, _, err := p.find(""); err == nil {
+	p := newFindFixture(t)
+	p.writePython(filepath.Join(p.home, ".venv", environmentPython))
+	p.env[0] = homeEnvVar + "=" + filepath.Join(p.home, "src")
+	if got, _, err := p.runFind(""); err == nil {
 		t.Errorf("got %s, want nothing from above the home directory", got.Path)
 	}
 }
 
 func TestFind_DirectoryCalledVenvCountsOnlyWithItsConfiguration(t *testing.T) {
-	p := newPlace(t)
-	venv := p.python(filepath.Join(p.project, "venv", environmentPython))
-	if got, _, err := p.find(""); err == nil {
+	p := newFindFixture(t)
+	venv := p.writePython(filepath.Join(p.project, "venv", environmentPython))
+	if got, _, err := p.runFind(""); err == nil {
 		t.Errorf("got %s, want a venv without pyvenv.cfg passed over", got.Path)
 	}
-	p.file(filepath.Join(p.project, "venv", "pyvenv.cfg"), "home = /usr/bin\nversion_info = 3.12.4.final.0\n", 0o644)
-	if got := p.want("", venv); got.Version != "3.12.4" {
+	p.writeFile(filepath.Join(p.project, "venv", "pyvenv.cfg"), "home = /usr/bin\nversion_info = 3.12.4.final.0\n", 0o644)
+	if got := p.wantFound("", venv); got.Version != "3.12.4" {
 		t.Errorf("got version %q, want 3.12.4 as pyvenv.cfg says", got.Version)
 	}
 }
 
 func TestFind_PixiEnvironmentOfTheProject(t *testing.T) {
-	p := newPlace(t)
+	p := newFindFixture(t)
 	root := filepath.Join(p.project, ".pixi", "envs", "default")
-	p.file(filepath.Join(root, "conda-meta", "python-3.13.1-h1_0.json"), "{}", 0o644)
-	p.want("", p.python(filepath.Join(root, environmentPython)))
+	p.writeFile(filepath.Join(root, "conda-meta", "python-3.13.1-h1_0.json"), "{}", 0o644)
+	p.wantFound("", p.writePython(filepath.Join(root, environmentPython)))
 }
 
 func TestFind_RelativeDirectoryOnPathIsNotSearched(t *testing.T) {
-	p := newPlace(t)
-	p.python(filepath.Join(p.project, "python3"+exeSuffix))
+	p := newFindFixture(t)
+	p.writePython(filepath.Join(p.project, "python3"+exeSuffix))
 	t.Chdir(p.project)
-	p.set("PATH=." + string(filepath.ListSeparator) + p.bin)
-	if got, _, err := p.find(""); err == nil {
+	p.setEnv("PATH=." + string(filepath.ListSeparator) + p.bin)
+	if got, _, err := p.runFind(""); err == nil {
 		t.Errorf("got %s, want the working directory on PATH ignored", got.Path)
 	}
 }
@@ -197,57 +197,57 @@ func TestFind_EnvironmentMadeForOneProgramIsPassedOver(t *testing.T) {
 		"tools/turnstone-repl": "uv tool",
 		"pipx/turnstone-repl":  "pipx",
 	} {
-		p := newPlace(t)
+		p := newFindFixture(t)
 		root := filepath.Join(p.home, filepath.FromSlash(made))
-		tool := p.python(filepath.Join(root, environmentPython))
-		p.file(filepath.Join(root, "pyvenv.cfg"), "home = /usr/bin\nversion_info = 3.12.4.final.0\n", 0o644)
+		tool := p.writePython(filepath.Join(root, environmentPython))
+		p.writeFile(filepath.Join(root, "pyvenv.cfg"), "home = /usr/bin\nversion_info = 3.12.4.final.0\n", 0o644)
 		switch maker {
 		case "uv tool":
-			p.file(filepath.Join(root, "uv-receipt.toml"), "", 0o644)
+			p.writeFile(filepath.Join(root, "uv-receipt.toml"), "", 0o644)
 		case "pipx":
-			p.file(filepath.Join(root, "pipx_metadata.json"), "{}", 0o644)
+			p.writeFile(filepath.Join(root, "pipx_metadata.json"), "{}", 0o644)
 		}
-		p.set("PATH=" + filepath.Dir(tool) + string(filepath.ListSeparator) + p.bin)
-		if got, _, err := p.find(""); err == nil {
+		p.setEnv("PATH=" + filepath.Dir(tool) + string(filepath.ListSeparator) + p.bin)
+		if got, _, err := p.runFind(""); err == nil {
 			t.Errorf("%s: got %s, want nothing", maker, got.Path)
 		} else {
-			mention(t, err.Error(), "was made for one program, by "+maker)
+			wantMentions(t, err.Error(), "was made for one program, by "+maker)
 		}
 		if name := filepath.Base(tool); name == "python"+exeSuffix || name == "python3"+exeSuffix {
-			p.want("", p.python(filepath.Join(p.bin, name)))
+			p.wantFound("", p.writePython(filepath.Join(p.bin, name)))
 		}
-		p.set("VIRTUAL_ENV=" + root) // activated: it is meant
-		p.want("", tool)
+		p.setEnv("VIRTUAL_ENV=" + root) // activated: it is meant
+		p.wantFound("", tool)
 	}
 }
 
 func TestFind_NothingFoundNamesEveryPlaceAndWhatToDo(t *testing.T) {
-	p := newPlace(t)
-	_, seen, err := p.find("")
+	p := newFindFixture(t)
+	_, seen, err := p.runFind("")
 	if err == nil {
 		t.Fatal("got no error where no Python is")
 	}
-	mention(t, err.Error(), "VIRTUAL_ENV: not set", "CONDA_PREFIX: not set", ".venv: none from "+p.project+" up to "+p.home,
+	wantMentions(t, err.Error(), "VIRTUAL_ENV: not set", "CONDA_PREFIX: not set", ".venv: none from "+p.project+" up to "+p.home,
 		".python-version", "PATH", "3.8", "by its path")
 	for _, c := range seen {
-		if c.Note == "" || c.Taken {
+		if c.Note == "" || c.Chosen {
 			t.Errorf("candidate %+v: want a reason why it was passed over", c)
 		}
 	}
 }
 
 func TestFind_CandidatesEndWithTheOneTaken(t *testing.T) {
-	p := newPlace(t)
-	path := p.python(filepath.Join(p.bin, "python3"+exeSuffix))
-	_, seen, err := p.find("")
+	p := newFindFixture(t)
+	path := p.writePython(filepath.Join(p.bin, "python3"+exeSuffix))
+	_, seen, err := p.runFind("")
 	if err != nil {
 		t.Fatal(err)
 	}
 	last := seen[len(seen)-1]
-	if !last.Taken || last.Path != path || last.Note != "" {
+	if !last.Chosen || last.Path != path || last.Note != "" {
 		t.Errorf("got last candidate %+v, want %s taken", last, path)
 	}
-	if slices.ContainsFunc(seen[:len(seen)-1], func(c python.Candidate) bool { return c.Taken }) {
+	if slices.ContainsFunc(seen[:len(seen)-1], func(c python.Candidate) bool { return c.Chosen }) {
 		t.Errorf("got %+v, want one taken", seen)
 	}
 }
@@ -269,79 +269,79 @@ func TestFind_PinnedVersion(t *testing.T) {
 		{"Windows line ends", "3.11.7\r\n", []string{"3.11.7", "3.12.1"}, "3.11.7"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := newPlace(t)
+			p := newFindFixture(t)
 			root := filepath.Join(p.home, "elsewhere")
-			p.set("PYENV_ROOT=" + root)
+			p.setEnv("PYENV_ROOT=" + root)
 			for _, v := range c.versions {
-				p.python(filepath.Join(root, "versions", v, environmentPython))
+				p.writePython(filepath.Join(root, "versions", v, environmentPython))
 			}
-			p.file(filepath.Join(filepath.Dir(p.project), ".python-version"), c.pin, 0o644)
-			got := p.want("", filepath.Join(root, "versions", c.want, environmentPython))
-			mention(t, got.Why, ".python-version")
+			p.writeFile(filepath.Join(filepath.Dir(p.project), ".python-version"), c.pin, 0o644)
+			got := p.wantFound("", filepath.Join(root, "versions", c.want, environmentPython))
+			wantMentions(t, got.PathSource, ".python-version")
 		})
 	}
 }
 
 func TestFind_PyenvVersionVariableCountsBeforeTheFile(t *testing.T) {
-	p := newPlace(t)
-	want := p.python(filepath.Join(p.home, pyenvDir, "versions", "3.10.1", environmentPython))
-	p.python(filepath.Join(p.home, pyenvDir, "versions", "3.11.7", environmentPython))
-	p.file(filepath.Join(p.project, ".python-version"), "3.11.7", 0o644)
-	p.set("PYENV_VERSION=3.10.1:3.11.7")
-	mention(t, p.want("", want).Why, "PYENV_VERSION")
+	p := newFindFixture(t)
+	want := p.writePython(filepath.Join(p.home, pyenvDir, "versions", "3.10.1", environmentPython))
+	p.writePython(filepath.Join(p.home, pyenvDir, "versions", "3.11.7", environmentPython))
+	p.writeFile(filepath.Join(p.project, ".python-version"), "3.11.7", 0o644)
+	p.setEnv("PYENV_VERSION=3.10.1:3.11.7")
+	wantMentions(t, p.wantFound("", want).PathSource, "PYENV_VERSION")
 }
 
 func TestFind_PinIsLookedUpAmongThePythonsOfUV(t *testing.T) {
-	p := newPlace(t)
+	p := newFindFixture(t)
 	uv := filepath.Join(p.home, "uv")
-	p.set("UV_PYTHON_INSTALL_DIR=" + uv)
-	p.python(filepath.Join(uv, "cpython-3.12.9-linux-x86_64-gnu", environmentPython))
-	want := p.python(filepath.Join(uv, "cpython-3.12.10-linux-x86_64-gnu", environmentPython))
-	p.python(filepath.Join(uv, "pypy-3.12.11-linux-x86_64-gnu", environmentPython))
-	p.file(filepath.Join(p.project, ".python-version"), "3.12", 0o644)
-	if got := p.want("", want); got.Version != "3.12.10" {
+	p.setEnv("UV_PYTHON_INSTALL_DIR=" + uv)
+	p.writePython(filepath.Join(uv, "cpython-3.12.9-linux-x86_64-gnu", environmentPython))
+	want := p.writePython(filepath.Join(uv, "cpython-3.12.10-linux-x86_64-gnu", environmentPython))
+	p.writePython(filepath.Join(uv, "pypy-3.12.11-linux-x86_64-gnu", environmentPython))
+	p.writeFile(filepath.Join(p.project, ".python-version"), "3.12", 0o644)
+	if got := p.wantFound("", want); got.Version != "3.12.10" {
 		t.Errorf("got version %q, want 3.12.10", got.Version)
 	}
 }
 
 func TestFind_PinThatNothingSatisfiesIsNamedInTheError(t *testing.T) {
-	p := newPlace(t)
-	p.file(filepath.Join(p.project, ".python-version"), "3.12", 0o644)
-	_, _, err := p.find("")
+	p := newFindFixture(t)
+	p.writeFile(filepath.Join(p.project, ".python-version"), "3.12", 0o644)
+	_, _, err := p.runFind("")
 	if err == nil {
 		t.Fatal("got no error where no Python is")
 	}
-	mention(t, err.Error(), "(3.12)", "python3.12")
+	wantMentions(t, err.Error(), "(3.12)", "python3.12")
 }
 
 func TestFind_PinFallsBackToTheNamedCommandOnPath(t *testing.T) {
-	p := newPlace(t)
-	p.python(filepath.Join(p.bin, "python3"+exeSuffix))
-	want := p.python(filepath.Join(p.bin, "python3.12"+exeSuffix))
-	p.file(filepath.Join(p.project, ".python-version"), "3.12", 0o644)
-	p.want("", want)
+	p := newFindFixture(t)
+	p.writePython(filepath.Join(p.bin, "python3"+exeSuffix))
+	want := p.writePython(filepath.Join(p.bin, "python3.12"+exeSuffix))
+	p.writeFile(filepath.Join(p.project, ".python-version"), "3.12", 0o644)
+	p.wantFound("", want)
 }
 
 func TestFind_PinCannotLeaveTheDirectoryOfVersions(t *testing.T) {
-	p := newPlace(t)
-	p.python(filepath.Join(p.home, "evil", environmentPython))
-	p.file(filepath.Join(p.project, ".python-version"), "../../evil", 0o644)
-	if got, _, err := p.find(""); err == nil {
+	p := newFindFixture(t)
+	p.writePython(filepath.Join(p.home, "evil", environmentPython))
+	p.writeFile(filepath.Join(p.project, ".python-version"), "../../evil", 0o644)
+	if got, _, err := p.runFind(""); err == nil {
 		t.Errorf("got %s, want a name that leaves pyenv's directory passed over", got.Path)
 	}
 }
 
 func TestFind_NamedPythonIsTheOnlyOneLookedAt(t *testing.T) {
-	p := newPlace(t)
+	p := newFindFixture(t)
 	active := filepath.Join(p.home, "active")
-	p.python(filepath.Join(active, environmentPython))
-	p.set("VIRTUAL_ENV=" + active)
-	file := p.python(filepath.Join(p.project, "tools", "python-custom"+exeSuffix))
-	dotted := p.python(filepath.Join(p.project, ".venv", environmentPython))
-	plain := p.python(filepath.Join(p.project, "env", environmentPython))
-	command := p.python(filepath.Join(p.bin, "python3.12"+exeSuffix))
-	other := p.python(filepath.Join(p.bin, "pypy3"+exeSuffix))
-	pyenv := p.python(filepath.Join(p.home, pyenvDir, "versions", "3.11.7", environmentPython))
+	p.writePython(filepath.Join(active, environmentPython))
+	p.setEnv("VIRTUAL_ENV=" + active)
+	file := p.writePython(filepath.Join(p.project, "tools", "python-custom"+exeSuffix))
+	dotted := p.writePython(filepath.Join(p.project, ".venv", environmentPython))
+	plain := p.writePython(filepath.Join(p.project, "env", environmentPython))
+	command := p.writePython(filepath.Join(p.bin, "python3.12"+exeSuffix))
+	other := p.writePython(filepath.Join(p.bin, "pypy3"+exeSuffix))
+	pyenv := p.writePython(filepath.Join(p.home, pyenvDir, "versions", "3.11.7", environmentPython))
 
 	for named, want := range map[string]string{
 		file: file,
@@ -357,14 +357,14 @@ func TestFind_NamedPythonIsTheOnlyOneLookedAt(t *testing.T) {
 		"python3.11":                      pyenv,
 		"3.11.7":                          pyenv,
 	} {
-		p.want(named, want)
+		p.wantFound(named, want)
 	}
 }
 
 func TestFind_NamedPythonThatCannotBeUsedIsAnError(t *testing.T) {
-	p := newPlace(t)
-	p.python(filepath.Join(p.bin, "python3"+exeSuffix)) // must not stand in
-	p.dir(filepath.Join(p.project, "src"))
+	p := newFindFixture(t)
+	p.writePython(filepath.Join(p.bin, "python3"+exeSuffix)) // must not stand in
+	p.makeDir(filepath.Join(p.project, "src"))
 	for named, words := range map[string][]string{
 		"./missing": {"./missing", "does not exist"},
 		"./src":     {filepath.Join(p.project, "src", environmentPython), "does not exist"},
@@ -372,12 +372,12 @@ func TestFind_NamedPythonThatCannotBeUsedIsAnError(t *testing.T) {
 		"3.9":       {"3.9", "PATH has no python3.9"},
 		"nonesuch":  {"PATH has no such command"},
 	} {
-		got, _, err := p.find(named)
+		got, _, err := p.runFind(named)
 		if err == nil {
 			t.Errorf("Find(%q) = %s, want an error", named, got.Path)
 			continue
 		}
-		mention(t, err.Error(), append(words, "python: cannot use")...)
+		wantMentions(t, err.Error(), append(words, "python: cannot use")...)
 	}
 }
 
@@ -389,7 +389,7 @@ func TestFind_RealVenvIsFoundUnresolvedAndRunsInIt(t *testing.T) {
 	if err != nil {
 		t.Skip("python3 is not installed, and python neither")
 	}
-	p := newPlace(t)
+	p := newFindFixture(t)
 	root := filepath.Join(p.project, ".venv")
 	if out, err := exec.CommandContext(t.Context(), base, "-m", "venv", "--without-pip", root).CombinedOutput(); err != nil {
 		t.Fatalf("%s -m venv: %v\n%s", base, err, out)
@@ -400,8 +400,8 @@ func TestFind_RealVenvIsFoundUnresolvedAndRunsInIt(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p.t = t
-			p.set(c.env)
-			got := p.want("", filepath.Join(root, environmentPython))
+			p.setEnv(c.env)
+			got := p.wantFound("", filepath.Join(root, environmentPython))
 			out, err := exec.CommandContext(t.Context(), got.Path, "-c",
 				"import sys; print(sys.prefix); print('%d.%d.%d' % sys.version_info[:3])").Output()
 			if err != nil {
@@ -420,14 +420,14 @@ func FuzzFind_PinFile(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, pin string) {
-		p := newPlace(t)
+		p := newFindFixture(t)
 		root := filepath.Join(p.home, "tools", "pyenv")
 		versions := filepath.Join(root, "versions")
-		p.set("PYENV_ROOT=" + root)
-		p.python(filepath.Join(versions, "3.12.1", environmentPython))
-		p.python(filepath.Join(p.home, "tools", environmentPython)) // where "../.." would lead
-		p.file(filepath.Join(p.project, ".python-version"), pin, 0o644)
-		got, seen, err := p.find("")
+		p.setEnv("PYENV_ROOT=" + root)
+		p.writePython(filepath.Join(versions, "3.12.1", environmentPython))
+		p.writePython(filepath.Join(p.home, "tools", environmentPython)) // where "../.." would lead
+		p.writeFile(filepath.Join(p.project, ".python-version"), pin, 0o644)
+		got, seen, err := p.runFind("")
 		switch {
 		case err != nil && len(seen) == 0:
 			t.Errorf("pin %q: got %v and no candidates, want what was looked at", pin, err)

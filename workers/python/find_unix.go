@@ -17,11 +17,11 @@ var (
 
 func isStoreAlias(string) bool { return false }
 
-func storeObjection(string) string { return "" }
+func storeAliasProblem(string) string { return "" }
 
-// registered finds nothing: Unix has no list of installed Pythons.
-func (f *finder) registered() []Candidate                    { return nil }
-func (f *finder) registeredAs(discovery.Version) []Candidate { return nil }
+// launcherCandidates finds nothing: Unix has no list of installed Pythons.
+func (f *finder) launcherCandidates() []Candidate                  { return nil }
+func (f *finder) registryCandidates(discovery.Version) []Candidate { return nil }
 
 // dataHome returns the XDG directory for data, which uv uses on every Unix.
 func (f *finder) dataHome() string {
@@ -34,12 +34,12 @@ func (f *finder) dataHome() string {
 // pyenvDir is pyenv's directory, below the home directory.
 const pyenvDir = ".pyenv"
 
-// beside finds nothing: only on Windows does a library show the version.
-func beside(string) discovery.Version { return nil }
+// dllVersion finds nothing: only on Windows does a library show the version.
+func dllVersion(string) discovery.Version { return nil }
 
-// trusted reports whether the user must have put root into dir. If everybody may write to
+// isTrustedDir reports whether the user must have put root into dir. If everybody may write to
 // dir, as to /tmp, root must belong to the user.
-func trusted(dir, root string) bool {
+func isTrustedDir(dir, root string) bool {
 	parent, err := os.Stat(dir)
 	if err != nil || parent.Mode()&0o002 == 0 {
 		return err == nil

@@ -10,9 +10,9 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
 )
 
-// installVersion reads the name of a directory that pyenv ("3.12.1") or uv
+// parseInstallName reads the name of a directory that pyenv ("3.12.1") or uv
 // ("cpython-3.12.1-linux-x86_64-gnu") made; nil for anything else.
-func installVersion(name string) discovery.Version {
+func parseInstallName(name string) discovery.Version {
 	if rest, ok := strings.CutPrefix(name, "cpython-"); ok {
 		name, _, _ = strings.Cut(rest, "-")
 	}
@@ -39,15 +39,15 @@ func versionAt(path string) discovery.Version {
 	root := filepath.Dir(filepath.Dir(real))
 	inVersions := strings.EqualFold(filepath.Base(filepath.Dir(root)), "versions") // pyenv, and frameworks on macOS
 	if name := filepath.Base(root); inVersions || strings.HasPrefix(name, "cpython-") {
-		if v := installVersion(name); v != nil {
+		if v := parseInstallName(name); v != nil {
 			return v
 		}
 	}
 	name := strings.TrimSuffix(filepath.Base(real), discovery.ExeSuffix)
-	if v := discovery.ParseVersion(strings.TrimPrefix(name, "python")); len(v) > 1 || len(v) == 1 && v[0] < oldestMajor {
+	if v := discovery.ParseVersion(strings.TrimPrefix(name, "python")); len(v) > 1 || len(v) == 1 && v[0] < minMajor {
 		return v
 	}
-	return beside(filepath.Dir(real))
+	return dllVersion(filepath.Dir(real))
 }
 
 // configVersion reads pyvenv.cfg: venv writes "version = 3.12.1", virtualenv and

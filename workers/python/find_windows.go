@@ -26,9 +26,9 @@ func isStoreAlias(path string) bool {
 	return strings.HasSuffix(strings.ToLower(filepath.Dir(path)), `\microsoft\windowsapps`)
 }
 
-// storeObjection says that an alias opens the store, if its reparse data names the store;
+// storeAliasProblem says that an alias opens the store, if its reparse data names the store;
 // "" when it does not, or cannot be read.
-func storeObjection(alias string) string {
+func storeAliasProblem(alias string) string {
 	name, err := windows.UTF16PtrFromString(alias)
 	if err != nil {
 		return ""
@@ -44,11 +44,11 @@ func storeObjection(alias string) string {
 	if windows.DeviceIoControl(h, windows.FSCTL_GET_REPARSE_POINT, nil, 0, &data[0], uint32(len(data)), &n, nil) != nil {
 		return ""
 	}
-	return reparseObjection(data[:n])
+	return reparseProblem(data[:n])
 }
 
-// reparseObjection is storeObjection for the reparse data of an alias.
-func reparseObjection(data []byte) string {
+// reparseProblem is storeAliasProblem for the reparse data of an alias.
+func reparseProblem(data []byte) string {
 	const redirector = "AppInstallerPythonRedirector"
 	wide := utf16.Encode([]rune(redirector))
 	if bytes.Contains(data, unsafe.Slice((*byte)(unsafe.Pointer(&wide[0])), 2*len(wide))) {
@@ -57,20 +57,20 @@ func reparseObjection(data []byte) string {
 	return ""
 }
 
-// registered lists the Pythons that installers have registered, as the py launcher does:
+// launcherCandidates lists the Pythons that installers have registered, as the py launcher does:
 // the version that PY_PYTHON names first, then the newest.
-func (f *finder) registered() []Candidate {
-	found := f.registeredAs(nil)
+func (f *finder) launcherCandidates() []Candidate {
+	found := f.registryCandidates(nil)
 	name, _, _ := strings.Cut(f.Env["PY_PYTHON"], "-") // "3.12-32"
 	if want := discovery.ParseVersion(name); want != nil {
 		slices.SortStableFunc(found, func(a, b Candidate) int {
-			return preferred(b, want) - preferred(a, want)
+			return matchRank(b, want) - matchRank(a, want)
 		})
 	}
 	return found
 }
 
-func preferred(c Candidate, want discovery.Version) int {
+func matchRank(c Candidate, want discovery.Version) int {
 	if discovery.ParseVersion(c.Version).StartsWith(want) {
 		return 1
 	}
@@ -79,16 +79,16 @@ func preferred(c Candidate, want discovery.Version) int {
 
 // registers are the keys where installers write. 32-bit installers for the whole machine
 // have a key of their own.
-var registers = []struct {
+var registryRoots = []struct {
 	key  registry.Key
 	view uint32
 }{{registry.CURRENT_USER, 0}, {registry.LOCAL_MACHINE, registry.WOW64_64KEY}, {registry.LOCAL_MACHINE, registry.WOW64_32KEY}}
 
-// registeredAs lists the registered Pythons whose version starts with want, newest first.
+// registryCandidates lists the registered Pythons whose version starts with want, newest first.
 // Of two with the same version, the user's own comes before that of the machine.
-func (f *finder) registeredAs(want discovery.Version) []Candidate {
+func (f *finder) registryCandidates(want discovery.Version) []Candidate {
 	var found []Candidate
-	for _, root := range registers {
+	for _, root := range registryRoots {
 		versions, err := registry.OpenKey(root.key, `Software\Python\PythonCore`, registry.ENUMERATE_SUB_KEYS|root.view)
 		if err != nil {
 			continue
@@ -101,8 +101,8 @@ func (f *finder) registeredAs(want discovery.Version) []Candidate {
 			if v == nil || !v.StartsWith(want) {
 				continue
 			}
-			if path := registeredPath(root.key, root.view, name); path != "" {
-				found = append(found, Candidate{Source: "Python " + name + " in the registry", Path: path, Version: text, Note: tooOld(v)})
+			if path := readRegisteredPath(root.key, root.view, name); path != "" {
+				found = append(found, Candidate{Source: "Python " + name + " in the registry", Path: path, Version: text, Note: versionProblem(v)})
 			}
 		}
 	}
@@ -112,8 +112,8 @@ func (f *finder) registeredAs(want discovery.Version) []Candidate {
 	return found
 }
 
-// registeredPath returns the interpreter of one version; "" when the registry does not say.
-func registeredPath(root registry.Key, view uint32, name string) string {
+// readRegisteredPath returns the interpreter of one version; "" when the registry does not say.
+func readRegisteredPath(root registry.Key, view uint32, name string) string {
 	install, err := registry.OpenKey(root, `Software\Python\PythonCore\`+name+`\InstallPath`, registry.QUERY_VALUE|view)
 	if err != nil {
 		return ""
@@ -139,10 +139,10 @@ func (f *finder) dataHome() string {
 // pyenvDir is the directory of pyenv for Windows, below the home directory.
 const pyenvDir = `.pyenv\pyenv-win`
 
-// trusted reports whether the user must have put root into dir: it must belong to the
+// isTrustedDir reports whether the user must have put root into dir: it must belong to the
 // user or to an administrator. Every account may make directories in C:\, and anywhere on
 // other drives.
-func trusted(dir, root string) bool {
+func isTrustedDir(dir, root string) bool {
 	user, err := windows.GetCurrentProcessToken().GetTokenUser()
 	if err != nil {
 		return false
@@ -156,9 +156,9 @@ func trusted(dir, root string) bool {
 		owner.IsWellKnown(windows.WinBuiltinAdministratorsSid) || owner.IsWellKnown(windows.WinLocalSystemSid))
 }
 
-// beside reads the version from the name of the library beside python.exe:
+// dllVersion reads the version from the name of the library beside python.exe:
 // python312.dll.
-func beside(dir string) discovery.Version {
+func dllVersion(dir string) discovery.Version {
 	libraries, _ := filepath.Glob(filepath.Join(dir, "python[23][0-9]*.dll"))
 	for _, path := range libraries {
 		digits := strings.TrimSuffix(strings.TrimPrefix(strings.ToLower(filepath.Base(path)), "python"), ".dll")

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	homeVariable      = "USERPROFILE"
+	homeEnvVar        = "USERPROFILE"
 	exeSuffix         = ".exe"
 	environmentPython = `Scripts\python.exe`
 	pyenvDir          = `.pyenv\pyenv-win`
@@ -18,16 +18,16 @@ const (
 )
 
 func TestFind_StoreAliasCountsAfterEveryOtherPython(t *testing.T) {
-	p := newPlace(t)
+	p := newFindFixture(t)
 	apps := filepath.Join(p.home, `AppData\Local\Microsoft\WindowsApps`)
-	alias := p.python(filepath.Join(apps, "python.exe"))
-	p.set("PATH=" + apps + ";" + p.bin)
-	p.want("", alias)
-	p.want("", p.python(filepath.Join(p.bin, "python.exe")))
+	alias := p.writePython(filepath.Join(apps, "python.exe"))
+	p.setEnv("PATH=" + apps + ";" + p.bin)
+	p.wantFound("", alias)
+	p.wantFound("", p.writePython(filepath.Join(p.bin, "python.exe")))
 }
 
-// register adds a version to the user's part of the registry while the test runs.
-func register(t *testing.T, version, value, data string) {
+// registerPython adds a version to the user's part of the registry while the test runs.
+func registerPython(t *testing.T, version, value, data string) {
 	t.Helper()
 	parts := []string{`Software`, `Python`, `PythonCore`, version, `InstallPath`}
 	key, _, err := registry.CreateKey(registry.CURRENT_USER, strings.Join(parts, `\`), registry.SET_VALUE)
@@ -46,66 +46,66 @@ func register(t *testing.T, version, value, data string) {
 }
 
 func TestFind_WhatTheLauncherKnowsCountsAfterPath(t *testing.T) {
-	p := newPlace(t)
-	old := p.python(filepath.Join(p.home, "old", "python.exe"))
-	recent := p.python(filepath.Join(p.home, "recent", "python.exe"))
-	register(t, "3.98-32", "", filepath.Dir(old))
-	register(t, "3.99", "ExecutablePath", recent)
-	p.want("", recent)
-	p.want("3.98", old)
-	p.set("PY_PYTHON=3.98-32")
-	p.want("", old)
-	p.want("", p.python(filepath.Join(p.bin, "python.exe")))
+	p := newFindFixture(t)
+	old := p.writePython(filepath.Join(p.home, "old", "python.exe"))
+	recent := p.writePython(filepath.Join(p.home, "recent", "python.exe"))
+	registerPython(t, "3.98-32", "", filepath.Dir(old))
+	registerPython(t, "3.99", "ExecutablePath", recent)
+	p.wantFound("", recent)
+	p.wantFound("3.98", old)
+	p.setEnv("PY_PYTHON=3.98-32")
+	p.wantFound("", old)
+	p.wantFound("", p.writePython(filepath.Join(p.bin, "python.exe")))
 	apps := filepath.Join(p.home, `AppData\Local\Microsoft\WindowsApps`)
-	p.remove(filepath.Join(p.bin, "python.exe"))
-	p.python(filepath.Join(apps, "python.exe"))
-	p.set("PATH=" + apps)
-	p.want("", old)
+	p.removePath(filepath.Join(p.bin, "python.exe"))
+	p.writePython(filepath.Join(apps, "python.exe"))
+	p.setEnv("PATH=" + apps)
+	p.wantFound("", old)
 }
 
 func TestFind_RegisteredButTooOldIsPassedOver(t *testing.T) {
-	p := newPlace(t)
-	register(t, "3.6", "ExecutablePath", p.python(filepath.Join(p.home, "old", "python.exe")))
-	if _, seen, err := p.find(""); err == nil || !strings.Contains(err.Error(), "is Python 3.6, older than") {
+	p := newFindFixture(t)
+	registerPython(t, "3.6", "ExecutablePath", p.writePython(filepath.Join(p.home, "old", "python.exe")))
+	if _, seen, err := p.runFind(""); err == nil || !strings.Contains(err.Error(), "is Python 3.6, older than") {
 		t.Errorf("got %v, %v, want a refusal of what is too old", seen, err)
 	}
 }
 
 func TestFind_TheLibraryBesideTellsTheVersion(t *testing.T) {
-	p := newPlace(t)
-	path := p.python(filepath.Join(p.bin, "python.exe"))
-	p.file(filepath.Join(p.bin, "python3.dll"), "", 0o600) // is in every version
-	p.file(filepath.Join(p.bin, "python312.dll"), "", 0o600)
-	if got, _, err := p.find(""); err != nil || got.Path != path || got.Version != "3.12" {
+	p := newFindFixture(t)
+	path := p.writePython(filepath.Join(p.bin, "python.exe"))
+	p.writeFile(filepath.Join(p.bin, "python3.dll"), "", 0o600) // is in every version
+	p.writeFile(filepath.Join(p.bin, "python312.dll"), "", 0o600)
+	if got, _, err := p.runFind(""); err != nil || got.Path != path || got.Version != "3.12" {
 		t.Errorf("got %+v, %v, want version 3.12", got, err)
 	}
-	p.remove(filepath.Join(p.bin, "python312.dll"))
-	p.file(filepath.Join(p.bin, "python27.dll"), "", 0o600)
-	if got, _, err := p.find(""); err == nil || !strings.Contains(err.Error(), "is Python 2.7") {
+	p.removePath(filepath.Join(p.bin, "python312.dll"))
+	p.writeFile(filepath.Join(p.bin, "python27.dll"), "", 0o600)
+	if got, _, err := p.runFind(""); err == nil || !strings.Contains(err.Error(), "is Python 2.7") {
 		t.Errorf("got %+v, %v, want a refusal", got, err)
 	}
 }
 
 func TestFind_PyenvForWindows(t *testing.T) {
-	p := newPlace(t)
+	p := newFindFixture(t)
 	root := filepath.Join(p.home, `.pyenv\pyenv-win`)
-	path := p.python(filepath.Join(root, `versions\3.12.1\python.exe`))
-	p.file(filepath.Join(root, "version"), "3.12.1\n", 0o600)
-	p.file(filepath.Join(root, `shims\python.bat`), "", 0o600)
-	p.set("PATH=" + filepath.Join(root, "shims"))
-	p.want("", path)
-	p.want("3.12", path)
+	path := p.writePython(filepath.Join(root, `versions\3.12.1\python.exe`))
+	p.writeFile(filepath.Join(root, "version"), "3.12.1\n", 0o600)
+	p.writeFile(filepath.Join(root, `shims\python.bat`), "", 0o600)
+	p.setEnv("PATH=" + filepath.Join(root, "shims"))
+	p.wantFound("", path)
+	p.wantFound("3.12", path)
 }
 
 func TestFind_NamesAreThoseOfWindows(t *testing.T) {
-	p := newPlace(t)
-	path := p.python(filepath.Join(p.bin, "python3.12.exe"))
-	p.want("python3.12.exe", path)
-	p.want("python3.12", path)
-	p.want(`~\bin\python3.12.exe`, path)
-	outside := p.python(filepath.Join(filepath.Dir(p.home), `.venv\Scripts\python.exe`))
-	p.set("USERPROFILE=" + strings.ToUpper(p.home)) // the same directory
-	if got, _, err := p.find(""); err == nil {
+	p := newFindFixture(t)
+	path := p.writePython(filepath.Join(p.bin, "python3.12.exe"))
+	p.wantFound("python3.12.exe", path)
+	p.wantFound("python3.12", path)
+	p.wantFound(`~\bin\python3.12.exe`, path)
+	outside := p.writePython(filepath.Join(filepath.Dir(p.home), `.venv\Scripts\python.exe`))
+	p.setEnv("USERPROFILE=" + strings.ToUpper(p.home)) // the same directory
+	if got, _, err := p.runFind(""); err == nil {
 		t.Errorf("got %+v, want nothing from above the home directory, such as %s", got, outside)
 	}
 }

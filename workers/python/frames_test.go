@@ -26,7 +26,7 @@ class S:
         return 'S'
 def caller(*what, **how): print(*what, **how)
 `
-	eachPython(t, func(t *testing.T, s setup) {
+	eachPython(t, func(t *testing.T, s workerSetup) {
 		for name, inputs := range map[string][][2]string{
 			"the write of a stream is called by the code that prints": {
 				{stream, ""},
@@ -64,11 +64,11 @@ def caller(*what, **how): print(*what, **how)
 				{"import sys\nfiles = set()\ndef trace(f, e, a): files.add(f.f_code.co_filename)\nsys.settrace(trace); print(1); print(1, 2, file=sys.stderr); sys.settrace(None)\n[f for f in files if f[0] != '<']", "1\n1 2\n[]\n"},
 			},
 		} {
-			t.Run(name, func(t *testing.T) { t.Parallel(); steps(t, s, inputs...) })
+			t.Run(name, func(t *testing.T) { t.Parallel(); wantOutputs(t, s, inputs...) })
 		}
 		t.Run("a debugger steps to the end of the input", func(t *testing.T) {
 			t.Parallel()
-			w := start(t, s)
+			w := startWorker(t, s)
 			r := w.Run("import asyncio\nawait asyncio.sleep(0)\nbreakpoint()\nx = 1", "n", "n", "n")
 			if got := r.Out(); strings.Contains(got, "asyncio/") || strings.Contains(got, "turnstone") || r.Idle == nil {
 				t.Errorf("got %q", got)
@@ -78,7 +78,7 @@ def caller(*what, **how): print(*what, **how)
 		t.Run("a debugger shows the input alone", func(t *testing.T) {
 			t.Parallel()
 			for _, code := range []string{"import asyncio\nawait asyncio.sleep(0); breakpoint()\nx = 1", "breakpoint()\nx = 1", "def f():\n    breakpoint()\n    return 1\nf()"} {
-				w := start(t, s)
+				w := startWorker(t, s)
 				r := w.Run(code, "w", "c")
 				if got := r.Out(); strings.Contains(got, "turnstone") || strings.Contains(got, "asyncio/") || strings.Contains(got, "boot") || !strings.Contains(got, "<cell 1>") {
 					t.Errorf("%q: got %q", code, got)
@@ -91,8 +91,8 @@ def caller(*what, **how): print(*what, **how)
 // A step beyond the last line of an input with an await ends the input.
 func TestDebugger_StepsOutOfAnInputWithAnAwait(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		w.Run("import asyncio")
 		r := w.Run("breakpoint(); await asyncio.sleep(0)", "n", "n", "n", "n", "n")
 		if r.Idle == nil || r.Idle.Outcome != ipc.OutcomeOK || strings.Contains(r.Out(), "Internal") {

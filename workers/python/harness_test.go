@@ -25,8 +25,8 @@ type worker struct {
 	t testing.TB
 }
 
-// A setup is how a Python is started.
-type setup struct {
+// A workerSetup is how a Python is started.
+type workerSetup struct {
 	python  string
 	newest  bool // of the interpreters that are tested
 	options python.Options
@@ -37,7 +37,7 @@ type setup struct {
 var cacheDir string
 
 // matrix is what eachPython tests on, and a line about what it leaves out.
-var matrix struct {
+var testedPythons struct {
 	interpreters []pythons.Interpreter
 	others       string
 }
@@ -48,29 +48,29 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	waits.SideBySide()
-	if matrix.interpreters, matrix.others, err = pythons.Ends(); err != nil {
+	if testedPythons.interpreters, testedPythons.others, err = pythons.Selected(); err != nil {
 		panic(err)
 	}
 	status := m.Run()
 	os.RemoveAll(cacheDir)
-	if matrix.others != "" {
-		fmt.Println(matrix.others)
+	if testedPythons.others != "" {
+		fmt.Println(testedPythons.others)
 	}
 	os.Exit(status)
 }
 
-// start starts a worker and waits for its first idle.
-func start(t testing.TB, s setup) *worker {
+// startWorker starts a worker and waits for its first idle.
+func startWorker(t testing.TB, s workerSetup) *worker {
 	t.Helper()
 	o := s.options
 	o.Path = s.python
 	if o.CacheDir == "" {
 		o.CacheDir = cacheDir
 	}
-	return launch(t, python.Spec(o), s)
+	return launchWorker(t, python.Spec(o), s)
 }
 
-func launch(t testing.TB, spec workers.Spec, s setup) *worker {
+func launchWorker(t testing.TB, spec workers.Spec, s workerSetup) *worker {
 	t.Helper()
 	s.Base = cleanEnv()
 	return &worker{rawworker.Start(t, spec, s.Setup), t}
@@ -87,16 +87,16 @@ func cleanEnv() []string {
 	return env
 }
 
-// interrupt sends the frame and then the signal, as the supervisor does.
-func (w *worker) interrupt(seq uint64, level uint8) {
+// sendInterrupt sends the frame and then the signal, as the supervisor does.
+func (w *worker) sendInterrupt(seq uint64, level uint8) {
 	w.t.Helper()
 	w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: seq, Level: level})
 	syscall.Kill(-w.Cmd.Process.Pid, syscall.SIGINT)
 }
 
-// insist interrupts until done says that an event is the effect, or the turn is over.
+// interruptUntil interrupts until done says that an event is the effect, or the turn is over.
 // A retry is for the worker alone, as the supervisor's.
-func (w *worker) insist(seq uint64, level uint8, done func(any) bool) result {
+func (w *worker) interruptUntil(seq uint64, level uint8, done func(any) bool) result {
 	w.t.Helper()
 	return w.Insist(seq, level, func(retry bool) {
 		to := -w.Cmd.Process.Pid
@@ -107,7 +107,7 @@ func (w *worker) insist(seq uint64, level uint8, done func(any) bool) result {
 	}, done)
 }
 
-func pythonSpec(t testing.TB) workers.Spec {
+func newPythonSpec(t testing.TB) workers.Spec {
 	t.Helper()
 	spec := python.Spec(python.Options{CacheDir: "-"})
 	if err := spec.Validate(); err != nil {

@@ -24,7 +24,7 @@ func TestTurn_EndsWhateverUserCodeDidToItsStreams(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := start(t, setup{python: "python3"})
+			w := startWorker(t, workerSetup{python: "python3"})
 			w.Run(code) // the harness fails when idle does not come
 			if name == "no stdout" {
 				w.Run("print(1)").Wants(t, "1\n")
@@ -35,13 +35,13 @@ func TestTurn_EndsWhateverUserCodeDidToItsStreams(t *testing.T) {
 
 func TestInterrupt_EndsAFlushThatBlocksAtTheTurnsEnd(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{python: "python3"})
+	w := startWorker(t, workerSetup{python: "python3"})
 	w.Begin("import os, sys\nr, w = os.pipe(); sys.stdout = os.fdopen(w, 'w', buffering=1 << 20)\n_ = sys.stdout.write('x' * 200000); print('up', file=sys.stderr, flush=True)")
 	w.Await("up")
 	// The first ones may meet the code before the flush, or the showing of their error.
 	const most = 60
 	for seq := uint64(1); seq <= most; seq++ {
-		w.interrupt(seq, 1)
+		w.sendInterrupt(seq, 1)
 		for {
 			e, ok := w.NextWithin(time.Second)
 			if !ok {
@@ -62,7 +62,7 @@ func TestInterrupt_EndsAFlushThatBlocksAtTheTurnsEnd(t *testing.T) {
 // output stand in the terminal in their order.
 func TestTurn_EndsWhileAThreadPrints(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{python: "python3"})
+	w := startWorker(t, workerSetup{python: "python3"})
 	w.Run("import threading\ndef flood():\n    for _ in range(60): print('x' * 5000)")
 	for range 60 {
 		w.Run("threading.Thread(target=flood).start()")
@@ -71,12 +71,12 @@ func TestTurn_EndsWhileAThreadPrints(t *testing.T) {
 
 func TestInterrupt_WithItsSignalBlockedStillReachesAReader(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{python: "python3"})
+	w := startWorker(t, workerSetup{python: "python3"})
 	w.Run("import signal; old = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])")
 	w.OnWait = func(ipc.StdinWait) bool { return true } // it is not answered
 	w.Begin("input('? ')")
 	w.Await("? ")
-	w.interrupt(1, 1)
+	w.sendInterrupt(1, 1)
 	if r := w.Finish(); r.Idle.Outcome != ipc.OutcomeInterrupted {
 		t.Errorf("got %q", r.Idle.Outcome)
 	}
@@ -84,7 +84,7 @@ func TestInterrupt_WithItsSignalBlockedStillReachesAReader(t *testing.T) {
 
 func TestDisplay_WhatIsNoPictureIsShownAsText(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{python: "python3"})
+	w := startWorker(t, workerSetup{python: "python3"})
 	r := w.Run("class P:\n    def _repr_png_(self): return b'notpng'\n    def __repr__(self): return 'a P'\nP()")
 	if got := r.Script(); !strings.Contains(got, "a P") {
 		t.Errorf("got %q", got)

@@ -9,7 +9,7 @@ import (
 
 func TestInputs(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
+	eachPython(t, func(t *testing.T, s workerSetup) {
 		for name, inputs := range map[string][][2]string{
 			"a warning comes again": {
 				{"import warnings\ndef f(): warnings.warn('careful')\nwarnings.warn('mine')", "<cell 1>:3: UserWarning: mine\n  warnings.warn('mine')\n"},
@@ -81,7 +81,7 @@ func TestInputs(t *testing.T) {
 				{"sys.stdout = io.TextIOWrapper(io.BufferedWriter(io.FileIO('/dev/null', 'w')))", "[sys.stdout is a TextIOWrapper now, so what is printed is not shown: sys.stdout = sys.__stdout__ ends that]\n"},
 			},
 		} {
-			t.Run(name, func(t *testing.T) { t.Parallel(); steps(t, s, inputs...) })
+			t.Run(name, func(t *testing.T) { t.Parallel(); wantOutputs(t, s, inputs...) })
 		}
 	})
 }
@@ -89,7 +89,7 @@ func TestInputs(t *testing.T) {
 // A line that is not indented as the others are is still an error.
 func TestInputs_UnevenIndentationIsAnError(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	for _, code := range []string{"    x = 1\ny = 2", "    if 1:\n        x = 1\nelse:\n        x = 2", "        x = 1\n    y = 2"} {
 		if r := w.Run(code); r.Idle.Error == nil || r.Idle.Error.Name != "IndentationError" {
 			t.Errorf("%q: got %q %+v", code, r.Script(), r.Idle)
@@ -103,8 +103,8 @@ func TestInputs_UnevenIndentationIsAnError(t *testing.T) {
 // An error behind the end of a line is marked there, as python -c shows it.
 func TestInputs_AnErrorAtTheEndOfALineHasAMark(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		for _, code := range []string{"a = 5 if", "a = 5 if\n", "y = 1\na = 5 if"} {
 			if r := w.Run(code); !strings.Contains(r.ErrText(), "    a = 5 if\n       ") || !strings.HasSuffix(r.ErrText(), " ^\nSyntaxError: invalid syntax\n") {
 				t.Errorf("%q: got %q", code, r.ErrText())
@@ -116,8 +116,8 @@ func TestInputs_AnErrorAtTheEndOfALineHasAMark(t *testing.T) {
 // Code and the hooks of libraries call Python's own hook.
 func TestInputs_TheNativeHookShowsLinesOfInputs(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		w.Run("import sys\ndef f(): return 1/0\ndef hook(*args): native(*args)\nnative = sys.excepthook")
 		for _, code := range []string{
 			"try: f()\nexcept ZeroDivisionError: sys.excepthook(*sys.exc_info())",
@@ -138,8 +138,8 @@ func TestInputs_TheNativeHookShowsLinesOfInputs(t *testing.T) {
 // Every Python from 3.10 on guesses the name that may be meant: at its own prompt, and in a thread.
 func TestInputs_ErrorsGuessNames(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		w.Run("import sys, threading")
 		if w.Run("sys.version_info < (3, 10)").Out() == "True\n" {
 			return // it has no guesses

@@ -16,7 +16,7 @@ import (
 // The signal of a late frame strikes while the worker answers that frame.
 func TestInterrupt_ThatIsLateIsStaleAlsoWhileItIsAnswered(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run("1")
 	w.Begin("input('? ')")
 	wait := w.UntilWait()
@@ -24,7 +24,7 @@ func TestInterrupt_ThatIsLateIsStaleAlsoWhileItIsAnswered(t *testing.T) {
 	for seq := range uint64(frames) {
 		w.Tell(ipc.Interrupt{Turn: 1, Seq: seq + 1, Level: 1})
 	}
-	for limit := time.Now().Add(rawworker.Patience); !waitsInWrite(w.Cmd.Process.Pid); {
+	for limit := time.Now().Add(rawworker.Patience); !isBlockedInWrite(w.Cmd.Process.Pid); {
 		if time.Now().After(limit) {
 			t.Fatal("the worker does not fill the channel")
 		}
@@ -44,8 +44,8 @@ func TestInterrupt_ThatIsLateIsStaleAlsoWhileItIsAnswered(t *testing.T) {
 	}
 }
 
-// waitsInWrite reports whether the main thread of a process is blocked in write(2).
-func waitsInWrite(pid int) bool {
+// isBlockedInWrite reports whether the main thread of a process is blocked in write(2).
+func isBlockedInWrite(pid int) bool {
 	call, _ := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", pid))
 	number, _, _ := strings.Cut(string(call), " ")
 	return number == strconv.Itoa(syscall.SYS_WRITE)

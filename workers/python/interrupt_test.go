@@ -34,12 +34,12 @@ func TestInterrupt_EndsTheTurnAndNotTheWorker(t *testing.T) {
 		{"a bulk flood", "print('up', flush=True)\nwhile True: print('x' * 100000)"},
 		{"an error being shown", "class E(Exception):\n    def __str__(self):\n        print('up', flush=True)\n        while True: pass\nraise E"},
 	}
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		for _, c := range cases {
 			w.Begin(c.code)
 			w.Await("up")
-			r := w.insist(1, 1, nil)
+			r := w.interruptUntil(1, 1, nil)
 			want, told := ipc.OutcomeInterrupted, ""
 			if c.name == "an error being shown" {
 				want, told = ipc.OutcomeError, "\nE: "
@@ -54,7 +54,7 @@ func TestInterrupt_EndsTheTurnAndNotTheWorker(t *testing.T) {
 	})
 }
 
-func prints(s string) func(any) bool {
+func printsText(s string) func(any) bool {
 	return func(e any) bool {
 		t, ok := e.(rawworker.Text)
 		return ok && strings.Contains(t.Data, s)
@@ -63,11 +63,11 @@ func prints(s string) func(any) bool {
 
 func TestInterrupt_OfAWaitMakesTheNextInputCode(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		for range 20 {
 			w.OnWait = func(ipc.StdinWait) bool {
-				w.interrupt(1, 1)
+				w.sendInterrupt(1, 1)
 				return true
 			}
 			if r := w.Run("input('? ')"); r.Idle.Outcome != ipc.OutcomeInterrupted || !strings.HasSuffix(r.ErrText(), "KeyboardInterrupt\n") {
@@ -81,12 +81,12 @@ func TestInterrupt_OfAWaitMakesTheNextInputCode(t *testing.T) {
 
 func TestInterrupt_LevelTwoIsNotSwallowed(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		w.Begin("import time\nwhile True:\n    try:\n        print('up', flush=True)\n        time.sleep(100)\n    except KeyboardInterrupt: print('no', flush=True)")
 		w.Await("up")
-		w.insist(1, 1, prints("no"))
-		if r := w.insist(2, 2, nil); r.Idle.Outcome != ipc.OutcomeInterrupted || !strings.Contains(r.ErrText(), "TurnAborted") {
+		w.interruptUntil(1, 1, printsText("no"))
+		if r := w.interruptUntil(2, 2, nil); r.Idle.Outcome != ipc.OutcomeInterrupted || !strings.Contains(r.ErrText(), "TurnAborted") {
 			t.Fatalf("got %q %+v", r.Script(), r.Idle)
 		}
 	})
@@ -95,8 +95,8 @@ func TestInterrupt_LevelTwoIsNotSwallowed(t *testing.T) {
 // Also when retries come while that of the one before is looked into.
 func TestInterrupt_RetryOfOneThatWasRaisedDoesNothing(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		w.Run("import os, time")
 		for i := range rawworker.Rounds(10) {
 			all := filepath.Join(t.TempDir(), "all")
@@ -106,9 +106,9 @@ func TestInterrupt_RetryOfOneThatWasRaisedDoesNothing(t *testing.T) {
 except KeyboardInterrupt: print('once', flush=True)
 while not os.path.exists(%q): time.sleep(0.001)`, all))
 			w.Await("up")
-			w.insist(1, 1, prints("once"))
+			w.interruptUntil(1, 1, printsText("once"))
 			for range 20 {
-				w.interrupt(1, 1)
+				w.sendInterrupt(1, 1)
 			}
 			if err := os.WriteFile(all, nil, 0o600); err != nil {
 				t.Fatal(err)
@@ -123,7 +123,7 @@ while not os.path.exists(%q): time.sleep(0.001)`, all))
 // A turn begins when every signal before it was sent; it may strike once the turn has begun.
 func TestInterrupt_ThatIsLateIsStale(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run("1")
 	w.Tell(ipc.Interrupt{Turn: 1, Seq: 1, Level: 1})
 	syscall.Kill(w.Cmd.Process.Pid, syscall.SIGINT)
@@ -142,8 +142,8 @@ func TestInterrupt_ThatIsLateIsStale(t *testing.T) {
 
 func TestInterrupt_SignalOfUserCodeIsPythons(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		w.Run("import os, signal\ntry: os.kill(os.getpid(), signal.SIGINT)\nexcept KeyboardInterrupt: print('raised')").Wants(t, "raised\n")
 		w.Run("signal.getsignal(signal.SIGINT) is signal.default_int_handler").Wants(t, "True\n")
 	})
@@ -151,8 +151,8 @@ func TestInterrupt_SignalOfUserCodeIsPythons(t *testing.T) {
 
 func TestSigint_OwnerIsAnnounced(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		owners := func(r result) (list []ipc.SigintOwner) {
 			for _, e := range r.Events {
 				if m, ok := e.(ipc.Sigint); ok {
@@ -166,7 +166,7 @@ func TestSigint_OwnerIsAnnounced(t *testing.T) {
 		}
 		w.Begin("import time\nprint('up', flush=True)\nwhile not n: time.sleep(0.01)\ntime.sleep(0.1); print('n', n)")
 		w.Await("up")
-		w.interrupt(1, 1)
+		w.sendInterrupt(1, 1)
 		if r := w.Finish(); r.Out() != "n 1\n" || r.Idle.Outcome != ipc.OutcomeOK {
 			t.Fatalf("the user's handler: got %q %+v", r.Script(), r.Idle)
 		}
@@ -180,7 +180,7 @@ func TestSigint_OwnerIsAnnounced(t *testing.T) {
 		}
 		w.Run("signal.signal(signal.SIGINT, signal.default_int_handler); None")
 		w.Begin("time.sleep(100)")
-		if r := w.insist(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted {
+		if r := w.interruptUntil(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted {
 			t.Fatalf("got %+v", r.Idle)
 		}
 	})
@@ -191,8 +191,8 @@ func TestSigint_OwnerIsAnnounced(t *testing.T) {
 func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
 	t.Parallel()
 	cells := []string{"1+1", "x = 1", "print('x' * 5000)", "1/0", "import time; time.sleep(0.0001)", "for i in range(2000): pass"}
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		for i := range rawworker.Rounds(150) {
 			w.Begin(cells[i%len(cells)])
 			rawworker.Spin(time.Duration(rand.IntN(500)) * time.Microsecond)
@@ -211,12 +211,12 @@ func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
 
 func TestInterrupt_AtTheTurnsStartIsNotLost(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		for i := range rawworker.Rounds(150) {
 			w.Begin("import time; time.sleep(100)")
 			rawworker.Spin(time.Duration(rand.IntN(300)) * time.Microsecond)
-			if r := w.insist(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted {
+			if r := w.interruptUntil(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted {
 				t.Fatalf("round %d: got %q %+v", i, r.Script(), r.Idle)
 			}
 		}
@@ -225,13 +225,13 @@ func TestInterrupt_AtTheTurnsStartIsNotLost(t *testing.T) {
 
 func TestInterrupt_RacingAnAnswerLeavesNoInput(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		for i := range rawworker.Rounds(100) {
 			w.OnWait = func(m ipc.StdinWait) bool {
 				w.Answer(m, "old")
 				rawworker.Spin(time.Duration(rand.IntN(200)) * time.Microsecond)
-				w.interrupt(1, 1)
+				w.sendInterrupt(1, 1)
 				return true
 			}
 			w.Run("x = input()")
@@ -246,8 +246,8 @@ func TestInterrupt_RacingAnAnswerLeavesNoInput(t *testing.T) {
 // A user's SIGALRM handler that raises may strike in the middle of a frame.
 func TestOutput_SurvivesAsynchronousExceptions(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		r := w.Run(`import signal, sys, random
 class Alarm(Exception): pass
 def ring(*a): raise Alarm
@@ -280,8 +280,8 @@ func TestWrite(t *testing.T) {
 	t.Parallel()
 	t.Run("is whole or not begun, wherever an exception strikes", func(t *testing.T) {
 		t.Parallel()
-		eachPython(t, func(t *testing.T, s setup) {
-			w := start(t, s)
+		eachPython(t, func(t *testing.T, s workerSetup) {
+			w := startWorker(t, s)
 			r := w.Run(`import gc, os, sys
 atomic = next(m for m in gc.get_objects() if type(m) is type(gc) and m.__name__ == "turnstone_worker.atomic")
 class Strike(Exception): pass
@@ -322,8 +322,8 @@ print(at > 50, torn)`)
 
 func TestInput_SurvivesAsynchronousExceptions(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		w.OnWait = func(m ipc.StdinWait) bool {
 			w.Answer(m, "line")
 			return true
@@ -353,12 +353,12 @@ print('bad', bad)`)
 // An interrupt that a finalizer ignored strikes again when the interrupted code goes on.
 func TestInterrupt_IgnoredInAFinalizerStrikesAgain(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		w.Run("import sys\nseen = []\ndef hook(args): seen.append(args.exc_type)\nsys.unraisablehook = hook")
 		w.Begin("class Slow:\n    def __del__(self):\n        print('up', flush=True)\n        while True: pass\nwhile True: Slow()")
 		w.Await("up")
-		if r := w.insist(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted || strings.Contains(r.Out(), "ignored") || strings.Contains(r.Out(), "turnstone") {
+		if r := w.interruptUntil(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted || strings.Contains(r.Out(), "ignored") || strings.Contains(r.Out(), "turnstone") {
 			t.Fatalf("got %q %+v", r.Script(), r.Idle)
 		}
 		w.Run("class Bad:\n    def __del__(self): 1/0\nBad(); sys.unraisablehook is hook, seen").Wants(t, "(True, [<class 'ZeroDivisionError'>])\n")
@@ -368,19 +368,19 @@ func TestInterrupt_IgnoredInAFinalizerStrikesAgain(t *testing.T) {
 
 func TestInterrupt_LevelTwoLeavesTheDebuggerAndAHandlerOfTheUser(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		w.Run("import os, pdb, signal, time")
 		w.Begin("def f():\n    pdb.set_trace()\n    return 1\nf()")
 		w.UntilWait()
-		w.insist(1, 1, func(e any) bool { _, asks := e.(ipc.StdinWait); return asks })
-		if r := w.insist(2, 2, nil); r.Idle.Outcome != ipc.OutcomeInterrupted {
+		w.interruptUntil(1, 1, func(e any) bool { _, asks := e.(ipc.StdinWait); return asks })
+		if r := w.interruptUntil(2, 2, nil); r.Idle.Outcome != ipc.OutcomeInterrupted {
 			t.Fatalf("got %q %+v", r.Script(), r.Idle)
 		}
 		w.Begin("_ = signal.signal(signal.SIGINT, lambda *a: os.write(1, b'no\\n')); print('up', flush=True)\nwhile True: time.sleep(1)")
 		w.Await("up")
-		w.insist(1, 1, prints("no"))
-		if r := w.insist(2, 2, nil); r.Idle.Outcome != ipc.OutcomeInterrupted {
+		w.interruptUntil(1, 1, printsText("no"))
+		if r := w.interruptUntil(2, 2, nil); r.Idle.Outcome != ipc.OutcomeInterrupted {
 			t.Fatalf("got %q %+v", r.Script(), r.Idle)
 		}
 	})
@@ -389,13 +389,13 @@ func TestInterrupt_LevelTwoLeavesTheDebuggerAndAHandlerOfTheUser(t *testing.T) {
 // A debugger that goes on leaves its handler of SIGINT behind, which would stop the next turn in it.
 func TestInterrupt_DebuggerHasNoneOfTheNextTurn(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		w.Run("import pdb, time\ndef f():\n    pdb.set_trace()\n    return 1")
 		w.Run("f()", "c")
 		w.Begin("print('up', flush=True); time.sleep(100)")
 		w.Await("up")
-		if r := w.insist(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted || !strings.HasSuffix(r.ErrText(), "KeyboardInterrupt\n") {
+		if r := w.interruptUntil(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted || !strings.HasSuffix(r.ErrText(), "KeyboardInterrupt\n") {
 			t.Fatalf("got %q %+v", r.Script(), r.Idle)
 		}
 	})
@@ -404,14 +404,14 @@ func TestInterrupt_DebuggerHasNoneOfTheNextTurn(t *testing.T) {
 // An interrupted await leaves nothing that prints later, and the next await works.
 func TestInterrupt_OfAnAwaitLeavesTheLoopWhole(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		w.Run("import asyncio, gc")
 		for i := range rawworker.Rounds(20) {
 			w.Begin("await asyncio.sleep(100)")
 			rawworker.Spin(time.Duration(rand.IntN(1500)) * time.Microsecond)
 			// An interrupt within asyncio itself shows its lines.
-			if r := w.insist(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted || strings.Contains(r.Script(), "destroyed") || strings.Contains(r.Script(), "never retrieved") {
+			if r := w.interruptUntil(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted || strings.Contains(r.Script(), "destroyed") || strings.Contains(r.Script(), "never retrieved") {
 				t.Fatalf("round %d: got %q %+v", i, r.Script(), r.Idle)
 			}
 			if r := w.Run("_ = gc.collect(); await asyncio.sleep(0, 'slept')"); r.Out() != "'slept'\n" {

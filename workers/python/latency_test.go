@@ -25,7 +25,7 @@ import (
 func BenchmarkTurn(b *testing.B) {
 	for _, code := range []string{"", "1+1", "print('x')", "1/0"} {
 		b.Run(code, func(b *testing.B) {
-			w := startDirect(b)
+			w := startBareWorker(b)
 			frames := make([][]byte, b.N)
 			for i := range frames {
 				frames[i], _ = ipc.AppendFrame(nil, ipc.TurnStart{Turn: uint64(i + 1), Input: []byte(code), NoExit: true})
@@ -34,7 +34,7 @@ func BenchmarkTurn(b *testing.B) {
 			b.ResetTimer()
 			for _, frame := range frames {
 				begin := time.Now()
-				w.turn(frame)
+				w.runTurn(frame)
 				took = append(took, time.Since(begin))
 			}
 			slices.Sort(took)
@@ -47,7 +47,7 @@ func BenchmarkTurn(b *testing.B) {
 // BenchmarkStart compares the time to idle(0), with and without the cache, with
 // python3 -c pass.
 func BenchmarkStart(b *testing.B) {
-	spec := pythonSpec(b)
+	spec := newPythonSpec(b)
 	b.Run("pass", func(b *testing.B) {
 		for b.Loop() {
 			if err := exec.Command(spec.Path, "-c", "pass").Run(); err != nil {
@@ -58,26 +58,26 @@ func BenchmarkStart(b *testing.B) {
 	for _, c := range []struct{ name, dir string }{{"uncached", "-"}, {"cached", filepath.Join(b.TempDir(), "cache")}} {
 		b.Run(c.name, func(b *testing.B) {
 			if c.name == "cached" {
-				w := start(b, setup{options: python.Options{CacheDir: c.dir}})
+				w := startWorker(b, workerSetup{options: python.Options{CacheDir: c.dir}})
 				for range 20 { // the worker writes its cache while it rests
 					w.Run("1")
 				}
 			}
 			for b.Loop() {
-				w := launchDirect(b, c.dir)
-				for !w.frame() { // worker_ready, then idle(0)
+				w := launchBareWorker(b, c.dir)
+				for !w.readFrame() { // worker_ready, then idle(0)
 				}
 				b.StopTimer()
-				w.close()
+				w.closeAll()
 				b.StartTimer()
 			}
 		})
 	}
 }
 
-// direct is a worker whose channel and terminal are plain descriptors.
-type direct struct {
-	b        testing.TB
+// bareWorker is a worker whose channel and terminal are plain descriptors.
+type bareWorker struct {
+	tb       testing.TB
 	cmd      *exec.Cmd
 	master   *os.File
 	in, out  *os.File
@@ -86,68 +86,68 @@ type direct struct {
 	mark     uint64 // of the last idle
 }
 
-func startDirect(b *testing.B) *direct {
-	d := launchDirect(b, "-")
-	b.Cleanup(d.close)
-	for !d.frame() {
+func startBareWorker(b *testing.B) *bareWorker {
+	d := launchBareWorker(b, "-")
+	b.Cleanup(d.closeAll)
+	for !d.readFrame() {
 	}
-	d.drain()
+	d.drainTerminal()
 	return d
 }
 
-func launchDirect(b *testing.B, cache string) *direct {
+func launchBareWorker(b *testing.B, cache string) *bareWorker {
 	spec := python.Spec(python.Options{CacheDir: cache})
 	if err := spec.Validate(); err != nil {
 		b.Fatal(err)
 	}
 	cmd, master, in, out := rawworker.Spawn(b, spec, rawworker.Setup{Base: cleanEnv()})
-	return &direct{b: b, cmd: cmd, master: master, in: in, out: out, terminal: int(master.Fd()), buf: make([]byte, 1<<20)}
+	return &bareWorker{tb: b, cmd: cmd, master: master, in: in, out: out, terminal: int(master.Fd()), buf: make([]byte, 1<<20)}
 }
 
-func (d *direct) turn(frame []byte) {
+func (d *bareWorker) runTurn(frame []byte) {
 	d.in.Write(frame)
-	for !d.frame() {
+	for !d.readFrame() {
 	}
-	d.drain()
+	d.drainTerminal()
 }
 
-// frame reads one frame and reports whether it is idle.
-func (d *direct) frame() bool {
-	d.read(d.buf[:4])
+// readFrame reads one frame and reports whether it is idle.
+func (d *bareWorker) readFrame() bool {
+	d.readFull(d.buf[:4])
 	n := binary.BigEndian.Uint32(d.buf)
-	d.read(d.buf[:n])
+	d.readFull(d.buf[:n])
 	m, err := ipc.Decode(d.buf[:n], ipc.FromWorker)
 	if err != nil {
-		d.b.Fatal(err)
+		d.tb.Fatal(err)
 	}
 	idle, ok := m.(ipc.Idle)
 	d.mark = idle.Mark
 	return ok
 }
 
-func (d *direct) read(buf []byte) {
+func (d *bareWorker) readFull(buf []byte) {
 	for len(buf) > 0 {
 		n, err := unix.Read(int(d.out.Fd()), buf)
 		if err != nil || n == 0 {
-			d.b.Fatal("the channel ended: ", err)
+			d.tb.Fatal("the channel ended: ", err)
 		}
 		buf = buf[n:]
 	}
 }
 
-// drain reads the terminal up to the marker of the last idle.
-func (d *direct) drain() {
+// drainTerminal reads the terminal up to the marker of the last idle.
+func (d *bareWorker) drainTerminal() {
 	marker := fmt.Appendf(nil, "\x1b_%s;#%d\x1b\\", rawworker.Nonce, d.mark)
 	for tail := []byte(nil); !bytes.HasSuffix(tail, marker); {
 		n, err := unix.Read(d.terminal, d.buf)
 		if err != nil || n == 0 {
-			d.b.Fatal("the terminal ended: ", err)
+			d.tb.Fatal("the terminal ended: ", err)
 		}
 		tail = append(tail, d.buf[:n]...)
 	}
 }
 
-func (d *direct) close() {
+func (d *bareWorker) closeAll() {
 	d.in.Close()
 	d.cmd.Process.Kill()
 	d.cmd.Wait()

@@ -47,9 +47,9 @@ func TestLibraries(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := setup{python: withResults()}
+			s := workerSetup{python: displayPython()}
 			s.Dir = t.TempDir()
-			w := start(t, s)
+			w := startWorker(t, s)
 			if w.Run("import "+name).Idle.Outcome != ipc.OutcomeOK {
 				t.Skip(s.python + " has no " + name + ": scripts/setup-dev installs it")
 			}
@@ -71,14 +71,14 @@ func TestLibraries(t *testing.T) {
 // An event loop without frames of Python is interrupted as asyncio's own.
 func TestLibraries_AnInterruptOfUvloopShowsTheInput(t *testing.T) {
 	t.Parallel()
-	s := setup{python: withResults()}
-	w := start(t, s)
+	s := workerSetup{python: displayPython()}
+	w := startWorker(t, s)
 	if w.Run("import asyncio, uvloop; uvloop.install()").Idle.Outcome != ipc.OutcomeOK {
 		t.Skip(s.python + " has no uvloop: scripts/setup-dev installs it")
 	}
 	w.Begin("asyncio.get_running_loop().call_later(0.01, print, 'up')\nawait asyncio.sleep(100)")
 	w.Await("up")
-	r := w.insist(1, 1, nil)
+	r := w.interruptUntil(1, 1, nil)
 	if r.Idle == nil || r.Idle.Outcome != ipc.OutcomeInterrupted || !strings.Contains(r.ErrText(), "line 2, in <module>\n    await asyncio.sleep(100)\n") || strings.Contains(r.ErrText(), "uvloop") {
 		t.Errorf("got %+v %q", r.Idle, r.ErrText())
 	}

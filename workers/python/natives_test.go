@@ -7,7 +7,7 @@ import "testing"
 // Stand-ins for functions of C look like them. The values are Python's own.
 func TestNatives(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
+	eachPython(t, func(t *testing.T, s workerSetup) {
 		for name, inputs := range map[string][][2]string{
 			"they are functions of C": {
 				{"import copy, functools, inspect, os, pickle, pydoc, sys, types\nreplaced = print, input, sys._getframe, os.system, os.posix_spawn, os.execv", ""},
@@ -35,7 +35,7 @@ func TestNatives(t *testing.T) {
 				{"try: 1/0\nexcept ZeroDivisionError as e: error = e.with_traceback(None)\nraise error", "sys.excepthook is missing, printing exception traceback\nTraceback (most recent call last):\n  File \"<cell 2>\", line 3, in <module>\n    raise error\nZeroDivisionError: division by zero\n"},
 			},
 		} {
-			t.Run(name, func(t *testing.T) { t.Parallel(); steps(t, s, inputs...) })
+			t.Run(name, func(t *testing.T) { t.Parallel(); wantOutputs(t, s, inputs...) })
 		}
 	})
 }

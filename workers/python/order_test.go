@@ -37,8 +37,8 @@ func TestOutput_IsInTheTrueOrder(t *testing.T) {
 		{"import contextlib, io\nprint('a')\nwith contextlib.redirect_stdout(io.StringIO()): print('hidden'); os.system('echo b')\nprint('c')", "a\nb\nc\n"},
 		{"os.posix_spawn('/bin/echo', ['echo', 'b'], os.environ); os.wait(); print('c')", "b\nc\n"},
 	}
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		w.Run(`import os, sys, subprocess, threading, ctypes
 libc = ctypes.CDLL(None)
 z = 'z' * 100000
@@ -69,8 +69,8 @@ func TestOutput_PartsOfLinesAreInTheTrueOrder(t *testing.T) {
 		{"print('a', Talks(), 'c', sep='-')", "a-bT-c\n"},
 		{"print('a', 1, None, 2.5, True, [1], sep=None, end='!', flush=True); print(); print('x', sep='-'); print(*'ab')", "a 1 None 2.5 True [1]!\nx\na b\n"},
 	}
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		w.Run(`import os, sys, threading, ctypes, io, codecs, time
 libc = ctypes.CDLL(None)
 class Talks:
@@ -91,7 +91,7 @@ class Talks:
 		// It is seen while the code runs.
 		w.Begin("for i in range(3): print('.', end='')\ntime.sleep(3600)")
 		w.Await("...")
-		if r := w.insist(1, 1, nil); !strings.HasPrefix(r.Script(), "<err>Traceback") {
+		if r := w.interruptUntil(1, 1, nil); !strings.HasPrefix(r.Script(), "<err>Traceback") {
 			t.Errorf("got %q", r.Script())
 		}
 		// Other text layers on the same bytes.
@@ -104,7 +104,7 @@ class Talks:
 
 func TestOutput_LinesOfThreadsAreNotTorn(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	r := w.Run("import threading\ndef f(c):\n    for i in range(2000): print(c * 30, i, 'end')\n" +
 		"threads = [threading.Thread(target=f, args=(c,)) for c in 'abcd']\nfor t in threads: t.start()\nfor t in threads: t.join()")
 	lines := strings.Split(strings.TrimSuffix(r.Out(), "\n"), "\n")
@@ -125,7 +125,7 @@ func TestOutput_DeathLosesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := start(t, setup{})
+			w := startWorker(t, workerSetup{})
 			w.Begin("import os, sys; print('.', end=''); sys.stderr.write('!'); " + end)
 			if r := w.Finish(); !strings.HasPrefix(r.Script(), ".<err>!</err>") {
 				t.Errorf("got %q", r.Script())
@@ -136,7 +136,7 @@ func TestOutput_DeathLosesNothing(t *testing.T) {
 
 func TestOutput_LargeTextIsWhole(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	want := strings.Repeat("é0123456789", 200_000) + "\n"
 	w.Run("print('é0123456789' * 200000)").Wants(t, want)
 	w.Run("import sys; sys.stdout.buffer.write(b'x' * 300000); None").Wants(t, strings.Repeat("x", 300_000))
@@ -151,7 +151,7 @@ func TestOutput_LargeTextIsWhole(t *testing.T) {
 
 func TestOutput_ClosedStreamsAreMended(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run("import sys; sys.stdout.close(); sys.stderr.close()")
 	w.Run("print('again')").Wants(t, "again\n")
 	if r := w.Run("1/0"); !strings.Contains(r.ErrText(), "ZeroDivisionError") {
@@ -162,15 +162,15 @@ func TestOutput_ClosedStreamsAreMended(t *testing.T) {
 
 func TestOutput_NonblockingTerminalLosesNothing(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run("import os; os.set_blocking(0, False)")
 	w.Run("for i in range(300): print('y' * 5000)").Wants(t, strings.Repeat(strings.Repeat("y", 5000)+"\n", 300))
 }
 
 func TestFork_ChildIsCutOffFromTheChannel(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		r := w.Run(`import os, sys
 pid = os.fork()
 if pid == 0:
@@ -189,8 +189,8 @@ if pid == 0:
 
 func TestMultiprocessing_RunsTheFunctionsOfCells(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		w.Run("import multiprocessing as mp, sys\ndef f(x):\n    print('in', x, flush=True)\n    return x * x")
 		if r := w.Run("with mp.Pool(2) as p: print(p.map(f, [2]))"); !strings.HasSuffix(r.Out(), "[4]\n") || !strings.Contains(r.Out(), "in 2\n") {
 			t.Fatalf("got %q", r.Script())
@@ -207,9 +207,9 @@ func TestMatplotlib_EachFigureIsSentOnce(t *testing.T) {
 	if path == "" {
 		path = "python3"
 	}
-	s := setup{python: path}
+	s := workerSetup{python: path}
 	s.options.ImageDPI = 50
-	w := start(t, s)
+	w := startWorker(t, s)
 	if r := w.Run("import matplotlib.pyplot as plt"); r.Idle.Outcome != ipc.OutcomeOK {
 		t.Skip("python3 has no matplotlib: name an interpreter that has it in TURNSTONE_TEST_MATPLOTLIB")
 	}

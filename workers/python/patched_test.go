@@ -10,7 +10,7 @@ import (
 )
 
 // patches are what tests of user code leave in place when they fail.
-var patches = map[string]string{
+var monkeyPatches = map[string]string{
 	"the functions of modules": `
 import builtins, errno, io, os, select, socket, sys, threading, time
 def broken(*a, **k): raise OSError(errno.EBADF, 'patched')
@@ -39,11 +39,11 @@ for place in places: setattr(*place)`,
 
 func TestPatchedModules(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		for name, patch := range patches {
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		for name, patch := range monkeyPatches {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				w := start(t, s)
+				w := startWorker(t, s)
 				w.Run("import linecache, traceback, tokenize; 1/0")
 				if r := w.Run(patch + "\n_ = [1]"); r.Idle == nil || r.Out() != "" {
 					t.Fatalf("got %.2000q %+v %+v", r.Script(), r.Idle, r.End)
@@ -61,7 +61,7 @@ func TestPatchedModules(t *testing.T) {
 				}
 				w.Begin("print('up')\nwhile True: pass")
 				w.Await("up\n")
-				if r := w.insist(1, 1, nil); r.Idle == nil || r.Idle.Outcome != ipc.OutcomeInterrupted {
+				if r := w.interruptUntil(1, 1, nil); r.Idle == nil || r.Idle.Outcome != ipc.OutcomeInterrupted {
 					t.Errorf("got %q %+v", r.Script(), r.Idle)
 				}
 				w.Run("'still'").Wants(t, "'still'\n")
@@ -72,11 +72,11 @@ func TestPatchedModules(t *testing.T) {
 		}
 		t.Run("nothing of the worker is in sys.modules", func(t *testing.T) {
 			t.Parallel()
-			start(t, s).Run("import sys; [n for n in sys.modules if 'turnstone' in n]").Wants(t, "[]\n")
+			startWorker(t, s).Run("import sys; [n for n in sys.modules if 'turnstone' in n]").Wants(t, "[]\n")
 		})
 		t.Run("a step that a patch makes fail has a bound", func(t *testing.T) {
 			t.Parallel()
-			w := start(t, s)
+			w := startWorker(t, s)
 			r := w.Run(`import gc
 W = next(type(o) for o in gc.get_objects() if type(o).__name__ == 'Worker')
 def rest(self): raise OSError('not ours')

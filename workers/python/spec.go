@@ -19,11 +19,11 @@ import (
 )
 
 //go:embed src/boot.py src/turnstone_worker/*.py
-var source embed.FS
+var sourceFS embed.FS
 
 // program is the name with which a worker's program is written. Warnings are not attributed to a
 // file whose name has the words "importlib" and "_bootstrap", and it is below all code of a user.
-const program = "boot.importlib_bootstrap.py"
+const programFile = "boot.importlib_bootstrap.py"
 
 // Options say which Python to start and how. The zero value is a good choice.
 type Options struct {
@@ -43,7 +43,7 @@ type Options struct {
 
 	// Program is for a session that runs one program and no more: it has no prompts
 	// (sys.ps1), as with python FILE.
-	Program bool
+	SingleProgram bool
 
 	// ImageDPI is the resolution of matplotlib figures, in dots per inch, 1 to 1200. 0
 	// means matplotlib's own savefig.dpi.
@@ -56,23 +56,23 @@ type Options struct {
 	CacheDir string
 }
 
-// Runtime returns how to start Python itself, without a worker: its path, its environment and a
+// InterpreterSpec returns how to start Python itself, without a worker: its path, its environment and a
 // notice, and what it is told is the caller's. If no Python is found, its Err says so. It is for a
 // program that is a process of its own; Spec is for a session.
-func Runtime(o Options) workers.Spec {
+func InterpreterSpec(o Options) workers.Spec {
 	s := workers.Spec{Name: "python", Dir: o.Dir, Env: slices.Clip(o.Env)}
-	env := discovery.Environ(o.Env)
+	env := discovery.ApplyEnv(o.Env)
 	found, _, err := Find(FindOptions{Path: o.Path, Dir: o.Dir, Env: env})
 	if err != nil {
 		s.Err = err
 		return s
 	}
-	s.Path, s.Why = found.Path, found.Why
-	if around, err := discovery.NewSurroundings(o.Dir, env); err == nil {
-		s.Env = append(s.Env, activation(found.Path, around.Env)...)
+	s.Path, s.PathSource = found.Path, found.PathSource
+	if around, err := discovery.NewSearchContext(o.Dir, env); err == nil {
+		s.Env = append(s.Env, activationEnv(found.Path, around.Env)...)
 	}
-	if found.Missed != "" {
-		s.Notice = fmt.Sprintf("this is %s, %s", found.Path, found.Missed)
+	if found.Mismatch != "" {
+		s.Notice = fmt.Sprintf("this is %s, %s", found.Path, found.Mismatch)
 	}
 	return s
 }
@@ -80,18 +80,18 @@ func Runtime(o Options) workers.Spec {
 // Spec returns how to start a Python worker. If no Python is found, or an option is out
 // of bounds, its Err says so.
 func Spec(o Options) workers.Spec {
-	s := Runtime(o)
+	s := InterpreterSpec(o)
 	if o.ImageDPI < 0 || o.ImageDPI > 1200 {
 		s.Err = fmt.Errorf("python: an image resolution of %d dpi is out of range: use 1 to 1200, or 0 for the default", o.ImageDPI)
 	}
 	if s.Err != nil {
 		return s
 	}
-	s.NoMemory = []string{"MemoryError", "Cannot allocate memory"}
-	s.EnoughMemory = []string{"Parser stack overflowed"}
+	s.OutOfMemoryWords = []string{"MemoryError", "Cannot allocate memory"}
+	s.NotOutOfMemoryWords = []string{"Parser stack overflowed"}
 	// With PYTHONINSPECT set, Python would show its own prompt after an exit.
 	s.Env = slices.Insert(s.Env, 0, "PYTHONINSPECT")
-	files, err := modules()
+	files, err := moduleSources()
 	if err != nil {
 		s.Err = err
 		return s
@@ -99,15 +99,15 @@ func Spec(o Options) workers.Spec {
 	s.Files = maps.Clone(files)
 	cache := cacheDir(o.CacheDir)
 	executable := executableAt(s.Path)
-	id := digest(files, executable)
-	s.Args = []string{workers.FilesDir + "/" + program, cache, id}
+	id := sourceDigest(files, executable)
+	s.Args = []string{workers.FilesDir + "/" + programFile, cache, id}
 	if cache != "" {
-		s.Compile = compilation(cache, id, executable)
+		s.Compilation = newCompilation(cache, id, executable)
 	}
 	if o.ShowAll {
 		s.Args = append(s.Args, "show=all")
 	}
-	if o.Program {
+	if o.SingleProgram {
 		s.Args = append(s.Args, "program=yes")
 	}
 	if o.ImageDPI > 0 {
@@ -116,9 +116,9 @@ func Spec(o Options) workers.Spec {
 	return s
 }
 
-// activation returns the changes to env that a virtual environment's own script makes, so that
+// activationEnv returns the changes to env that a virtual environment's own script makes, so that
 // programs which the session starts, such as pip, are the environment's. Others have none.
-func activation(interpreter string, env map[string]string) []string {
+func activationEnv(interpreter string, env map[string]string) []string {
 	bin := filepath.Dir(interpreter)
 	root := filepath.Dir(bin)
 	if _, err := os.Stat(filepath.Join(root, "pyvenv.cfg")); err != nil || filepath.Base(bin) != "bin" {
@@ -133,8 +133,8 @@ func activation(interpreter string, env map[string]string) []string {
 
 // modules returns the worker's source by file name. All sessions share it: a copy would
 // be most of the memory of a session.
-var modules = sync.OnceValues(func() (map[string][]byte, error) {
-	names, err := fs.Glob(source, "src/turnstone_worker/*.py")
+var moduleSources = sync.OnceValues(func() (map[string][]byte, error) {
+	names, err := fs.Glob(sourceFS, "src/turnstone_worker/*.py")
 	if err != nil {
 		return nil, err
 	}
@@ -142,9 +142,9 @@ var modules = sync.OnceValues(func() (map[string][]byte, error) {
 	for _, name := range append(names, "src/boot.py") {
 		base := path.Base(name)
 		if base == "boot.py" {
-			base = program
+			base = programFile
 		}
-		if files[base], err = source.ReadFile(name); err != nil {
+		if files[base], err = sourceFS.ReadFile(name); err != nil {
 			return nil, err
 		}
 	}
@@ -166,9 +166,9 @@ func cacheDir(option string) string {
 	return option
 }
 
-// digest identifies the modules and the interpreter, so that code compiled from others, or by
+// sourceDigest identifies the modules and the interpreter, so that code compiled from others, or by
 // another, is never used.
-func digest(files map[string][]byte, by executable) string {
+func sourceDigest(files map[string][]byte, by executable) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q\n", by)
 	for _, name := range slices.Sorted(maps.Keys(files)) {

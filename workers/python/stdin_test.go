@@ -41,8 +41,8 @@ func TestStdin_EverySurfaceIsServed(t *testing.T) {
 		{"an object as prompt", "class P:\n    def __str__(self): return 'p> '\nprint(input(P()))", []string{"x"}, `p> [wait line line "p> "][line "x"]x` + "\n"},
 		{"after close", "import sys; sys.stdin.close(); print(input())", []string{"x"}, `[wait line line ""][line "x"]x` + "\n"},
 	}
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		for _, c := range cases {
 			r := w.Run(c.code, c.answers...)
 			if got := r.Script(); got != c.want || r.Idle == nil || r.Idle.Outcome != ipc.OutcomeOK {
@@ -54,8 +54,8 @@ func TestStdin_EverySurfaceIsServed(t *testing.T) {
 
 func TestStdin_DebuggersSayWhatTheyAre(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		r := w.Run("import pdb\nx = 5\npdb.set_trace()\ny = 6", "p x", "c")
 		if got := r.Script(); !strings.Contains(got, `[wait debugger line "(Pdb) "][line "p x"]5`) || r.Idle.Outcome != ipc.OutcomeOK {
 			t.Errorf("pdb: got %q", got)
@@ -114,8 +114,8 @@ func TestStdin_ReadersOfTheTerminalAreLeftToIt(t *testing.T) {
 		{"input finds what was typed", "import select, sys\nselect.select([0], [], [])\nprint(input())", "ab\n", "ab\n"},
 		{"redirected", "import os\nr, w = os.pipe(); os.write(w, b'pipe\\n'); old = os.dup(0); os.dup2(r, 0)\nprint(input())\nos.dup2(old, 0); os.close(old)", "", "pipe\n"},
 	}
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		for _, c := range cases {
 			w.Begin(c.code)
 			typed, ends := strings.CutSuffix(c.typed, "\x04")
@@ -139,11 +139,11 @@ func TestStdin_ReadersOfTheTerminalAreLeftToIt(t *testing.T) {
 
 func TestStdin_AnswerToAWaitThatIsOverIsDropped(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	var old ipc.StdinWait
 	w.OnWait = func(m ipc.StdinWait) bool {
 		old = m
-		w.interrupt(1, 1)
+		w.sendInterrupt(1, 1)
 		return true
 	}
 	if r := w.Run("input('a? ')"); r.Idle.Outcome != ipc.OutcomeInterrupted {
@@ -161,8 +161,8 @@ func TestStdin_AnswerToAWaitThatIsOverIsDropped(t *testing.T) {
 
 func TestStdin_ThreadThatStillWaitsAsksAgainInTheNextTurn(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		var asked []ipc.StdinWait
 		seen := filepath.Join(t.TempDir(), "seen")
 		w.OnWait = func(m ipc.StdinWait) bool {
@@ -198,8 +198,8 @@ func TestStdin_ThreadThatStillWaitsAsksAgainInTheNextTurn(t *testing.T) {
 // them in between: the moment is made here, and was met by chance on busy machines.
 func TestStdin_AnAnswerThatAnotherThreadReadsIsSeen(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		r := start(t, s).Run(`
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		r := startWorker(t, s).Run(`
 import gc, sys, threading
 channel = next(o for o in gc.get_objects() if type(o).__module__ == 'turnstone_worker.channel' and type(o).__name__ == 'Channel')
 wait = channel.ask({'type': 'stdin_wait', 'turn': channel.turn, 'prompt': '? ', 'kind': 'line', 'want': 'line'})
@@ -228,8 +228,8 @@ print(channel.answers.pop(wait)['input'])
 // second one, and the thread waited for ever.
 func TestStdin_NobodyLooksForInputBesideTheThreadThatReads(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		r := start(t, s).Run(`
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		r := startWorker(t, s).Run(`
 import gc, sys, threading
 channel = next(o for o in gc.get_objects() if type(o).__module__ == 'turnstone_worker.channel' and type(o).__name__ == 'Channel')
 looks, leads, done = [], threading.Event(), threading.Event()
@@ -257,8 +257,8 @@ print(found, looks)
 
 func TestStdin_MainThreadAndThreadAreBothAnswered(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		w.OnWait = func(m ipc.StdinWait) bool {
 			w.Answer(m, "for "+m.Prompt)
 			return true

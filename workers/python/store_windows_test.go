@@ -13,10 +13,10 @@ func TestReparseObjection_OnlyForTheAliasThatOpensTheStore(t *testing.T) {
 		}
 		return append([]byte{0x1b, 0, 0, 0x80, 0, 0, 0, 0, 3, 0, 0, 0}, b...)
 	}
-	if got := reparseObjection(data(`C:\Program Files\WindowsApps\AppInstallerPythonRedirector.exe`)); got == "" {
+	if got := reparseProblem(data(`C:\Program Files\WindowsApps\AppInstallerPythonRedirector.exe`)); got == "" {
 		t.Error("got no objection to the alias of the store")
 	}
-	if got := reparseObjection(data(`C:\Program Files\WindowsApps\Python.3.12\python3.12.exe`)); got != "" {
+	if got := reparseProblem(data(`C:\Program Files\WindowsApps\Python.3.12\python3.12.exe`)); got != "" {
 		t.Errorf("got %q for a Python", got)
 	}
 }

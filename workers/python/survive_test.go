@@ -24,8 +24,8 @@ func TestOutput_DetachedStreamsGoOn(t *testing.T) {
 		"natively":      "io.TextIOWrapper(io.TextIOWrapper.detach(sys.STREAM), encoding='utf-8')",
 		"its own bytes": "sys.STREAM.detach()",
 	}
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		for name, wrap := range wraps {
 			for _, stream := range []string{"stdout", "stderr"} {
 				code := "import codecs, io, sys; sys." + stream + " = " + strings.ReplaceAll(wrap, "STREAM", stream) + "; None"
@@ -47,8 +47,8 @@ func TestOutput_DetachedStreamsGoOn(t *testing.T) {
 // The worker's own code does not use what user code can replace.
 func TestTurn_GoesOnWithDamagedBuiltins(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		w.Run("import builtins, sys; kept = dict(vars(builtins))")
 		for _, damage := range []string{
 			"builtins.len = None", "del builtins.str", "del builtins.isinstance", "builtins.__import__ = None",
@@ -72,8 +72,8 @@ func TestTurn_GoesOnWithDamagedBuiltins(t *testing.T) {
 // Python's own prompt forgets such an error, too.
 func TestTurn_APromptThatCannotBeShownIsNoError(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		for _, code := range []string{"import sys\nclass Prompt:\n    def __str__(self): 1/0\nsys.ps1 = Prompt()", "x = 1"} {
 			if r := w.Run(code); r.Script() != "" || r.Idle == nil || r.Idle.Outcome != ipc.OutcomeOK || r.Idle.Prompt != "" {
 				t.Errorf("%q: got %q %+v", code, r.Script(), r.Idle)
@@ -86,9 +86,9 @@ func TestTurn_APromptThatCannotBeShownIsNoError(t *testing.T) {
 func TestTurn_CodeThatIsTooDeepIsNamedAsThat(t *testing.T) {
 	t.Parallel()
 	const deep = "MemoryError: Parser stack overflowed - Python source too complex to parse\n"
-	eachPython(t, func(t *testing.T, s setup) {
+	eachPython(t, func(t *testing.T, s workerSetup) {
 		s.Dir = t.TempDir()
-		w := start(t, s)
+		w := startWorker(t, s)
 		w.Run("_ = open('deep.py', 'w').write('x = ' + '-' * 100000 + '1')")
 		for code, want := range map[string]string{
 			"eval('-' * 100000 + '1')":                 deep,
@@ -118,11 +118,11 @@ func TestTurn_GoesOnAfterMemoryHasRunOut(t *testing.T) {
 	for name, fill := range fills {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			eachPython(t, func(t *testing.T, s setup) {
+			eachPython(t, func(t *testing.T, s workerSetup) {
 				if !s.newest && name != "objects" && name != "a function" && rawworker.Rounds(0) == 0 {
 					return // tried on one Python, and on others with TURNSTONE_TEST_ROUNDS
 				}
-				w := start(t, s)
+				w := startWorker(t, s)
 				w.Run("import resource; used = int(open('/proc/self/statm').read().split()[0]) * 4096 if __import__('os').path.exists('/proc/self/statm') else 400 << 20; resource.setrlimit(resource.RLIMIT_AS, (used + (24 << 20),) * 2)")
 				for range 2 { // memory freed by the first is there again for the second
 					w.Run("a = []")
@@ -145,8 +145,8 @@ func TestTurn_GoesOnAfterMemoryHasRunOut(t *testing.T) {
 // A handler of the user's that raises strikes at any point between two turns.
 func TestTurn_BeginsWhateverAHandlerRaisesAtItsEdge(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		w.Run("import random, signal\nclass Alarm(Exception): pass\ndef ring(*a): raise Alarm\n_ = signal.signal(signal.SIGALRM, ring)")
 		for i := range rawworker.Rounds(150) {
 			w.Run("_ = signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, 2e-3))")
@@ -161,8 +161,8 @@ func TestTurn_BeginsWhateverAHandlerRaisesAtItsEdge(t *testing.T) {
 
 func TestTurn_DeepTracebackIsCut(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		r := w.Run(`def deeper(n):
     if n == 0: raise ValueError('the bottom')
     try: deeper(n - 1)
@@ -185,7 +185,7 @@ func TestExit_LeadsToNoPromptOfPythonsOwn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := setup{python: "python3"}
+			s := workerSetup{python: "python3"}
 			if name == "set before" {
 				o := python.Options{Path: "python3", CacheDir: "-"}
 				s.Base = append(cleanEnv(), "PYTHONINSPECT=1")
@@ -195,7 +195,7 @@ func TestExit_LeadsToNoPromptOfPythonsOwn(t *testing.T) {
 				}
 				return
 			}
-			w := start(t, s)
+			w := startWorker(t, s)
 			if r := w.Run(code); r.End == nil || r.Out() != "" {
 				t.Fatalf("got %q %+v", r.Script(), r.End)
 			}
@@ -207,7 +207,7 @@ func TestExit_LeadsToNoPromptOfPythonsOwn(t *testing.T) {
 // it reads none of the frames that are meant for its parent.
 func TestFork_IsCutOffBeforeItHandlesASignal(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
+	eachPython(t, func(t *testing.T, s workerSetup) {
 		dir := t.TempDir()
 		early := `import os, signal
 def forked():
@@ -221,7 +221,7 @@ os.register_at_fork(after_in_child=forked)
 			t.Fatal(err)
 		}
 		s.Env = append(s.Env, "PYTHONPATH="+dir)
-		w := start(t, s)
+		w := startWorker(t, s)
 		goOn := filepath.Join(dir, "go")
 		w.Begin(fmt.Sprintf("import os; print('up', flush=True)\nwhile not os.path.exists(%q): pass\npid = os.fork()\nif pid == 0: os._exit(7)\nos.waitpid(pid, 0)[1] >> 8", goOn))
 		w.Await("up")
@@ -252,8 +252,8 @@ os.register_at_fork(after_in_child=forked)
 // A step of the worker that fails again and again, and makes no progress, ends the session with the reason.
 func TestTurn_AStepThatAlwaysFailsEndsTheSession(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		r := w.Run("import gc; W = next(type(o) for o in gc.get_objects() if type(o).__name__ == 'Worker'); m = W.live.__globals__\nexec(\"def rest(self): raise RuntimeError('broken')\", m); W.rest = m['rest']")
 		for r.End == nil {
 			if end, ok := w.Next().(ipc.SessionEnd); ok {
@@ -270,8 +270,8 @@ func TestTurn_AStepThatAlwaysFailsEndsTheSession(t *testing.T) {
 // belongs to its own turn.
 func TestInterrupt_BehindAStaleOneIsOfItsTurn(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		w.Run("1").Wants(t, "1\n")
 		w.Turn++
 		var at []byte

@@ -13,20 +13,20 @@ import (
 
 // eachPython runs a test on the oldest interpreter and on the newest, or on all of them if
 // that is asked for.
-func eachPython(t *testing.T, test func(t *testing.T, s setup)) {
+func eachPython(t *testing.T, test func(t *testing.T, s workerSetup)) {
 	t.Helper()
-	for n, i := range matrix.interpreters {
+	for n, i := range testedPythons.interpreters {
 		t.Run(i.Version, func(t *testing.T) {
 			t.Parallel()
-			test(t, setup{python: i.Path, newest: n == len(matrix.interpreters)-1})
+			test(t, workerSetup{python: i.Path, newest: n == len(testedPythons.interpreters)-1})
 		})
 	}
 }
 
 func TestTurn_ShowsWhatItShould(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		for _, c := range []struct{ code, want string }{
 			{"1+1", "2\n"},
 			{"x = 5", ""},
@@ -65,9 +65,9 @@ func TestTurn_ShowsWhatItShould(t *testing.T) {
 
 func TestTurn_AllExpressionsAreShownWhenAskedFor(t *testing.T) {
 	t.Parallel()
-	s := setup{}
+	s := workerSetup{}
 	s.options.ShowAll = true
-	w := start(t, s)
+	w := startWorker(t, s)
 	w.Run("1\nx = 2\nx").Wants(t, "1\n2\n")
 	w.Run("for i in range(2): i").Wants(t, "0\n1\n")
 	w.Run("1\n2;").Wants(t, "1\n")
@@ -75,8 +75,8 @@ func TestTurn_AllExpressionsAreShownWhenAskedFor(t *testing.T) {
 
 func TestTurn_ErrorIsShownWithItsSource(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		w.Run("def f():\n    return 1/0")
 		r := w.Run("f()")
 		for _, want := range []string{"Traceback (most recent call last):\n  File \"<cell 2>\", line 1, in <module>\n    f()\n", "File \"<cell 1>\", line 2, in f\n    return 1/0\n", "ZeroDivisionError: division by zero\n"} {
@@ -126,8 +126,8 @@ func TestTurn_ErrorIsShownWithItsSource(t *testing.T) {
 // The bound is on memory, of which a character may take four bytes.
 func TestCell_TheSourcesThatAreKeptAreBounded(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		w.Run("import inspect\ndef f(): pass\ndef known():\n    try: return inspect.getsource(f)\n    except OSError: return 'forgotten'\n")
 		wide := "# " + strings.Repeat("\U0001F600", 2<<20)
 		for range 3 {
@@ -143,8 +143,8 @@ func TestCell_TheSourcesThatAreKeptAreBounded(t *testing.T) {
 
 func TestCell_SourceIsKnownToInspect(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		w.Run("x = 0\ndef f():\n    return 1  # f\n\nclass C:\n    a = 1  # C\n")
 		w.Run("import inspect")
 		w.Run("print(inspect.getsource(f), end='')").Wants(t, "def f():\n    return 1  # f\n")
@@ -159,8 +159,8 @@ func TestCell_SourceIsKnownToInspect(t *testing.T) {
 
 func TestCell_FutureFeaturesPersist(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		w.Run("from __future__ import annotations")
 		w.Run("def f(x: undefined): pass\nf.__annotations__").Wants(t, "{'x': 'undefined'}\n")
 	})
@@ -168,8 +168,8 @@ func TestCell_FutureFeaturesPersist(t *testing.T) {
 
 func TestCell_TopLevelAwaitRunsOnOneLoop(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		w.Run("import asyncio\nawait asyncio.sleep(0, 'done')").Wants(t, "'done'\n")
 		w.Run("q = asyncio.Queue()\nloop = asyncio.get_running_loop() if False else None\nasync def put(): await q.put(7)\nt = asyncio.ensure_future(put()); await t")
 		w.Run("await q.get()").Wants(t, "7\n")
@@ -177,7 +177,7 @@ func TestCell_TopLevelAwaitRunsOnOneLoop(t *testing.T) {
 		w.Run("asyncio.run(asyncio.sleep(0, 'run'))").Wants(t, "'run'\n")
 		w.Run("x = await asyncio.sleep(0, 1)\nx").Wants(t, "1\n")
 		w.Begin("await asyncio.sleep(100)")
-		if r := w.insist(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted {
+		if r := w.interruptUntil(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted {
 			t.Errorf("got %q %+v", r.Script(), r.Idle)
 		}
 		w.Run("await asyncio.sleep(0, 'still')").Wants(t, "'still'\n")
@@ -186,7 +186,7 @@ func TestCell_TopLevelAwaitRunsOnOneLoop(t *testing.T) {
 
 func TestStartUp_FileRunsAsTurnZero(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
+	eachPython(t, func(t *testing.T, s workerSetup) {
 		file := filepath.Join(t.TempDir(), "startup.py")
 		write := func(code string) {
 			if err := os.WriteFile(file, []byte(code), 0o600); err != nil {
@@ -197,7 +197,7 @@ func TestStartUp_FileRunsAsTurnZero(t *testing.T) {
 		s.NoTurn0 = true
 		begin := func(code string) *worker {
 			write(code)
-			w := start(t, s)
+			w := startWorker(t, s)
 			if m := w.Ready(); m.Protocol.Name != ipc.ProtocolName || m.Worker.PID != uint64(w.Cmd.Process.Pid) || !m.Capabilities.Fence {
 				t.Fatalf("got %+v", m)
 			}
@@ -222,7 +222,7 @@ func TestStartUp_FileRunsAsTurnZero(t *testing.T) {
 
 		w = begin("import time; print('up', flush=True); time.sleep(100)")
 		w.Await("up")
-		if r := w.insist(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted {
+		if r := w.interruptUntil(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted {
 			t.Errorf("an interrupted start-up: %q %+v", r.Script(), r.Idle)
 		}
 		w.Run("1").Wants(t, "1\n")
@@ -237,14 +237,14 @@ func TestStartUp_FileRunsAsTurnZero(t *testing.T) {
 
 func TestStartUp_ModulesInTheWorkingDirectoryDoNotMeddle(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
+	eachPython(t, func(t *testing.T, s workerSetup) {
 		s.Dir = t.TempDir()
 		for _, name := range []string{"select", "fcntl", "_ast", "__future__", "traceback", "linecache", "codeop", "faulthandler", "turnstone_worker", "token", "mine"} {
 			if err := os.WriteFile(filepath.Join(s.Dir, name+".py"), []byte("print('loaded', __name__)\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
-		w := start(t, s)
+		w := startWorker(t, s)
 		if r := w.Run("1/0"); strings.Contains(r.Out(), "loaded") || !strings.Contains(r.ErrText(), "ZeroDivisionError") {
 			t.Errorf("got %q", r.Script())
 		}
@@ -254,8 +254,8 @@ func TestStartUp_ModulesInTheWorkingDirectoryDoNotMeddle(t *testing.T) {
 
 func TestDisplay_PicturesAreImages(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s setup) {
-		w := start(t, s)
+	eachPython(t, func(t *testing.T, s workerSetup) {
+		w := startWorker(t, s)
 		r := w.Run("class P:\n    def _repr_png_(self): return b'\\x89PNG!'\nclass J:\n    def _repr_jpeg_(self): return b'\\xff\\xd8jpeg', {}\nclass N:\n    def _repr_png_(self): raise ValueError\n    def __repr__(self): return 'N'\nprint('before')\nP()")
 		if r.Script() != "before\n[image image/png]" {
 			t.Errorf("got %q", r.Script())

@@ -19,7 +19,7 @@ func TestBoot_GetsInWhateverRenvironSets(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		write(t, path, text)
+		writeFile(t, path, text)
 		return path
 	}
 	other := file("other.R", "cat('other\\n')\n")
@@ -34,27 +34,27 @@ func TestBoot_GetsInWhateverRenvironSets(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := setup{
-				site:     "cat('site\\n')\nassign('site', Sys.getenv('R_PROFILE'), globalenv())\n",
-				rprofile: "cat('user\\n')\n",
+			s := workerSetup{
+				siteProfile: "cat('site\\n')\nassign('site', Sys.getenv('R_PROFILE'), globalenv())\n",
+				rprofile:    "cat('user\\n')\n",
 			}
 			s.options.Env = []string{"R_ENVIRON_USER=" + file(c.name, c.renviron)}
 			s.NoTurn0 = true
-			w := start(t, s)
-			if got := w.Finish(); got.Out() != c.profiles || outcome(got) != "ok" {
+			w := startWorker(t, s)
+			if got := w.Finish(); got.Out() != c.profiles || describeOutcome(got) != "ok" {
 				t.Errorf("the profiles printed %q, want %q", got.Script(), c.profiles)
 			}
 			site := c.R_PROFILE
 			if site == "the site's" {
 				site = w.Run("cat(site)").Out()
 			}
-			w.Run(`cat(Sys.getenv(c("R_TESTS", "R_PROFILE"), "none"), sep = "\n")`).Wants(t, or(c.R_TESTS, "none")+"\n"+site+"\n")
+			w.Run(`cat(Sys.getenv(c("R_TESTS", "R_PROFILE"), "none"), sep = "\n")`).Wants(t, orDefault(c.R_TESTS, "none")+"\n"+site+"\n")
 			w.Run(`grep("^TURNSTONE|^REPL_IPC", names(Sys.getenv()), value = TRUE)`).Wants(t, "character(0)\n")
 		})
 	}
 }
 
-func or(s, otherwise string) string {
+func orDefault(s, otherwise string) string {
 	if s == "" {
 		return otherwise
 	}
@@ -65,9 +65,9 @@ func or(s, otherwise string) string {
 func TestBoot_ProfilesRunAtTheTop(t *testing.T) {
 	t.Parallel()
 	frames := "cat('frame', sys.nframe(), interactive(), '\\n')\n"
-	s := setup{site: frames, rprofile: frames + ".First <- function() cat('first\\n')\n"}
+	s := workerSetup{siteProfile: frames, rprofile: frames + ".First <- function() cat('first\\n')\n"}
 	s.NoTurn0 = true
-	w := start(t, s)
+	w := startWorker(t, s)
 	if got, want := w.Finish().Out(), "frame 0 TRUE \nframe 0 TRUE \nfirst\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -77,11 +77,11 @@ func TestBoot_ProfilesRunAtTheTop(t *testing.T) {
 func TestBoot_UserHasTheVariablesOfR(t *testing.T) {
 	t.Parallel()
 	other := filepath.Join(t.TempDir(), "other.R")
-	write(t, other, "cat('other', basename(Sys.getenv('R_TESTS')), '\\n')\n")
-	s := setup{}
+	writeFile(t, other, "cat('other', basename(Sys.getenv('R_TESTS')), '\\n')\n")
+	s := workerSetup{}
 	s.options.Env = []string{"R_TESTS=" + other, "R_PROFILE="}
 	s.NoTurn0 = true
-	w := start(t, s)
+	w := startWorker(t, s)
 	if got, want := w.Finish().Out(), "other other.R \n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -100,10 +100,10 @@ func TestBoot_TemporaryFilesGoWithTheWorker(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			renviron := filepath.Join(t.TempDir(), "Renviron")
-			write(t, renviron, c.renviron)
-			s := setup{}
+			writeFile(t, renviron, c.renviron)
+			s := workerSetup{}
 			s.options.Env = []string{c.given, "R_ENVIRON_USER=" + renviron}
-			w := start(t, s)
+			w := startWorker(t, s)
 			w.Run(`cat(Sys.getenv("TMPDIR", "none"))`).Wants(t, c.tmpdir)
 			w.Run(`system("echo ${TMPDIR-none}")`).Wants(t, c.tmpdir+"\n")
 			w.Run(`dir.exists(tempdir()); cat(if (file.exists(file.path(dirname(tempdir()), "boot.R"))) "files" else dirname(tempdir()))`).Wants(t, "[1] TRUE\n"+c.place)
@@ -113,8 +113,8 @@ func TestBoot_TemporaryFilesGoWithTheWorker(t *testing.T) {
 
 func TestBoot_AShimThatDoesNotLoadSaysWhy(t *testing.T) {
 	t.Parallel()
-	spec := specOf(t, setup{options: r.Options{}})
-	spec.Prepare = nil
+	spec := newSpec(t, workerSetup{options: r.Options{}})
+	spec.Preparations = nil
 	spec.Files["turnstone.so"] = []byte("no library\n")
 	w := rawworker.Start(t, spec, rawworker.Setup{NoTurn0: true})
 	got := w.Finish()
@@ -129,7 +129,7 @@ func TestBoot_AShimThatDoesNotLoadSaysWhy(t *testing.T) {
 // An R before 4.0 shows its version itself. Files around a wrapper may not.
 func TestBoot_RThatIsTooOldSaysSo(t *testing.T) {
 	t.Parallel()
-	spec := specOf(t, setup{})
+	spec := newSpec(t, workerSetup{})
 	boot := strings.Replace(string(spec.Files["boot.R"]), "local({\n", "local({\n  R.version <- list(major = '3', minor = '6.3')\n", 1)
 	spec.Files["boot.R"] = []byte(boot)
 	w := rawworker.Start(t, spec, rawworker.Setup{NoTurn0: true})
@@ -143,7 +143,7 @@ func TestBoot_RThatIsTooOldSaysSo(t *testing.T) {
 
 func TestSpec_ArgsAreTheScripts(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{options: r.Options{Args: []string{"a", "b c", "--save", ""}}})
+	w := startWorker(t, workerSetup{options: r.Options{Args: []string{"a", "b c", "--save", ""}}})
 	w.Run("commandArgs(trailingOnly = TRUE)").Wants(t, `[1] "a"      "b c"    "--save" ""      `+"\n")
 }
 
@@ -156,5 +156,5 @@ func TestFind_TheSystemsR(t *testing.T) {
 	if _, err := os.Stat(found.Path); err != nil || found.Version == "" {
 		t.Errorf("got %+v, %v", found, err)
 	}
-	start(t, setup{}).Run(`cat(R.version$major, R.version$minor, sep = ".")`).Wants(t, found.Version)
+	startWorker(t, workerSetup{}).Run(`cat(R.version$major, R.version$minor, sep = ".")`).Wants(t, found.Version)
 }

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// untrusted says why another user could have put files into a directory; "" means that
+// cacheDirProblem says why another user could have put files into a directory; "" means that
 // only the user can.
-func untrusted(info fs.FileInfo) string {
+func cacheDirProblem(info fs.FileInfo) string {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	switch {
 	case !info.IsDir():

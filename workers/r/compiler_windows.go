@@ -2,5 +2,5 @@ package r
 
 import "io/fs"
 
-// untrusted returns "": on Windows, others cannot write to a user's directories.
-func untrusted(fs.FileInfo) string { return "" }
+// cacheDirProblem returns "": on Windows, others cannot write to a user's directories.
+func cacheDirProblem(fs.FileInfo) string { return "" }

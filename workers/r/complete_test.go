@@ -13,9 +13,9 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/rawworker"
 )
 
-// complete asks what may stand at the | in text, and returns the text that the
+// queryCompletions asks what may stand at the | in text, and returns the text that the
 // matches replace, and them.
-func complete(t *testing.T, w *worker, id uint64, text string) (string, []string) {
+func queryCompletions(t *testing.T, w *worker, id uint64, text string) (string, []string) {
 	t.Helper()
 	cursor := strings.Index(text, "|")
 	text = text[:cursor] + text[cursor+1:]
@@ -35,9 +35,9 @@ func complete(t *testing.T, w *worker, id uint64, text string) (string, []string
 func TestComplete_FromTheLiveSession(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	write(t, dir+"/some file.csv", "")
-	write(t, dir+"/.hidden", "")
-	w := start(t, setup{Setup: rawworker.Setup{Dir: dir}})
+	writeFile(t, dir+"/some file.csv", "")
+	writeFile(t, dir+"/.hidden", "")
+	w := startWorker(t, workerSetup{Setup: rawworker.Setup{Dir: dir}})
 	w.Run("mydata <- data.frame(alpha = 1, alphabet = 2, `odd name` = 3, check.names = FALSE); `my var` <- 1; e <- new.env(); e$inner <- list(deep = 1)\n" +
 		"myfunction <- function(first_arg, second_arg) 1; dir.create('sub')")
 	// Completion still works after the user has masked functions that it needs.
@@ -73,14 +73,14 @@ func TestComplete_FromTheLiveSession(t *testing.T) {
 		{"mydata|", "mydata", ""},
 	} {
 		c.text = strings.Replace(c.text, "| ", "|", 1)
-		token, matches := complete(t, w, uint64(i+1), c.text)
+		token, matches := queryCompletions(t, w, uint64(i+1), c.text)
 		if got := strings.Join(matches, " "); got != c.matches || token != c.token && c.matches != "" {
 			t.Errorf("%q: got %q for %q; want %q for %q", c.text, got, token, c.matches, c.token)
 		}
 	}
 	w.Run("isNamespaceLoaded('splines')").Wants(t, "[1] FALSE\n")
 	w.Run("utils::rc.settings()[['S3']]").Wants(t, "[1] TRUE\n")
-	_, all := complete(t, w, 100, "base::|")
+	_, all := queryCompletions(t, w, 100, "base::|")
 	if len(all) != 200 {
 		t.Errorf("%d matches for base::, want the 200 that there may be", len(all))
 	}
@@ -91,7 +91,7 @@ func TestComplete_FromTheLiveSession(t *testing.T) {
 // completes them to what does not parse.
 func TestComplete_FindsTheName(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{Setup: rawworker.Setup{Dir: t.TempDir()}})
+	w := startWorker(t, workerSetup{Setup: rawworker.Setup{Dir: t.TempDir()}})
 	w.Run("größe <- list(höhe = 1, breite = 2); `my df` <- data.frame(first = 1, fifth = 2); l <- list(a = list(deep = 1), 2)\n" +
 		"vec <- c(alpha = 1, beta = 2); mine <- function(zeta, zulu) 1; 数据 <- 1; own <- data.frame(col = 1, `a b` = 2, check.names = FALSE)")
 	for i, c := range []struct{ name, text, token, matches string }{
@@ -122,14 +122,14 @@ func TestComplete_FindsTheName(t *testing.T) {
 		{"of a parameter in a package that is not loaded", "splines::bs(x, deg|", "deg", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			token, matches := complete(t, w, uint64(i+1), c.text)
+			token, matches := queryCompletions(t, w, uint64(i+1), c.text)
 			if got := strings.Join(matches, " "); got != c.matches || token != c.token && c.matches != "" {
 				t.Errorf("%q: got %q for %q; want %q for %q", c.text, got, token, c.matches, c.token)
 			}
 		})
 	}
 	t.Run("of a package in order", func(t *testing.T) {
-		_, matches := complete(t, w, 100, "stats::s|")
+		_, matches := queryCompletions(t, w, 100, "stats::s|")
 		if i := slices.Index(matches, "stats::sd"); i < 0 || i > slices.Index(matches, "stats::step") {
 			t.Errorf("got %q", matches)
 		}
@@ -139,7 +139,7 @@ func TestComplete_FindsTheName(t *testing.T) {
 // A question runs nothing that it can avoid, and prints nothing.
 func TestComplete_HasNoSideEffects(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run("makeActiveBinding('active', function() { message('RUN'); list(a = 1) }, globalenv())\n" +
 		".DollarNames.loud <- function(x, pattern) { print('PRINTED'); message('TOLD'); warning('WARNED'); grep(pattern, 'quiet', value = TRUE) }\n" +
 		".DollarNames.broken <- function(x, pattern) stop('BROKEN')\nloud <- structure(list(), class = 'loud'); broken <- structure(list(), class = 'broken')")
@@ -151,7 +151,7 @@ func TestComplete_HasNoSideEffects(t *testing.T) {
 		{"broken$|", ""},
 		{"(function() stop('called'))()$|", ""},
 	} {
-		if _, matches := complete(t, w, uint64(i+1), c.text); strings.Join(matches, " ") != c.matches {
+		if _, matches := queryCompletions(t, w, uint64(i+1), c.text); strings.Join(matches, " ") != c.matches {
 			t.Errorf("%q: got %q, want %q", c.text, matches, c.matches)
 		}
 	}
@@ -161,7 +161,7 @@ func TestComplete_HasNoSideEffects(t *testing.T) {
 
 // The supervisor gives up after 200 ms.
 func TestComplete_IsQuick(t *testing.T) {
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run("library(stats)")
 	long := strings.Repeat("x <- c(1, 2) # it's\ny <- 'a(b'\n", 5000)
 	var took []time.Duration
@@ -171,7 +171,7 @@ func TestComplete_IsQuick(t *testing.T) {
 		for range 5 { // the first time, R compiles; now and then, a busy machine has R wait
 			id++
 			begun := time.Now()
-			complete(t, w, id, text)
+			queryCompletions(t, w, id, text)
 			best = min(best, time.Since(begun))
 		}
 		took = append(took, best)
@@ -183,8 +183,8 @@ func TestComplete_IsQuick(t *testing.T) {
 	}
 }
 
-// variables asks what the session holds, and gives it in words: "name type shape bytes".
-func variables(t *testing.T, w *worker, id uint64) (all []string, more uint64) {
+// queryVariables asks what the session holds, and gives it in words: "name type shape bytes".
+func queryVariables(t *testing.T, w *worker, id uint64) (all []string, more uint64) {
 	t.Helper()
 	w.Tell(ipc.Query{ID: id, Kind: ipc.QueryVariables})
 	e, ok := w.Next().(ipc.QueryResult)
@@ -200,7 +200,7 @@ func variables(t *testing.T, w *worker, id uint64) (all []string, more uint64) {
 // Nothing of the user's runs: no active binding, no promise, no method of a class.
 func TestVariables_AreListedWithoutRunningAnything(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run(`length.loud <- dim.loud <- format.loud <- print.loud <- names.loud <- function(x) cat('RUN\n')
 makeActiveBinding('now', function() cat('RUN\n'), globalenv())
 delayedAssign('later', cat('RUN\n'))
@@ -208,7 +208,7 @@ loud <- structure(list(1, 2), class = 'loud')
 x <- c(1, 2, 3); n <- 1:10; s <- 'text'; m <- matrix(0, 3, 4); a <- array(1L, c(2, 3, 4)); compact <- 1:1e9
 d <- data.frame(a = 1:2, b = c(0.5, 1)); l <- list(1, 'b'); e <- new.env(); .hidden <- 1; null <- NULL; q1 <- quote(f(x))
 ` + "`zz näme` <- TRUE")
-	got, more := variables(t, w, 7)
+	got, more := queryVariables(t, w, 7)
 	want := []string{
 		"a array (2, 3, 4) 144", "compact integer 1000000000 4000000048", "d data.frame (2, 2) 184", "e environment  0", "l list 2 64", "later promise  0",
 		"loud loud 2 64", "m matrix (3, 4) 144", "n integer 10 88", "now active binding  0", "null NULL  0", "q1 call  0", "s character 1 56", "x numeric 3 72", "zz näme logical 1 52",
@@ -218,7 +218,7 @@ d <- data.frame(a = 1:2, b = c(0.5, 1)); l <- list(1, 'b'); e <- new.env(); .hid
 		t.Errorf("got  %q, %d more\nwant %q", got, more, want)
 	}
 	w.Run("rm(list = ls()); for (i in 1:250) assign(sprintf('v%03d', i), i); f <- function() 1; long <- structure(1, class = strrep('ü', 200)); rm(i)")
-	got, more = variables(t, w, 8)
+	got, more = queryVariables(t, w, 8)
 	if len(got) != 200 || more != 52 || got[0] != "long "+strings.Repeat("ü", 128)+" 1 56" || got[1] != "v001 integer 1 52" {
 		t.Errorf("got %d and %d more, first %q", len(got), more, got[:2])
 	}

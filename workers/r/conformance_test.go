@@ -11,8 +11,8 @@ import (
 
 func TestWorker_Conforms(t *testing.T) {
 	t.Parallel()
-	s := setup{bare: true}
-	for _, r := range conformance.Run(t.Context(), specOf(t, s), &conformance.Options{Dialect: conformance.R(), Timeout: rawworker.Patience}) {
+	s := workerSetup{noPackages: true}
+	for _, r := range conformance.Run(t.Context(), newSpec(t, s), &conformance.Options{Dialect: conformance.RDialect(), Timeout: rawworker.Patience}) {
 		switch {
 		case r.Err != nil:
 			t.Errorf("%s: %v", r.Name, r.Err)

@@ -13,7 +13,7 @@ import (
 
 func TestTurn_IsWhatRMakesOfIt(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	for _, c := range []struct{ code, script, outcome string }{
 		{"1+1", "[1] 2\n", "ok"},
 		{"x <- 5", "", "ok"},
@@ -55,7 +55,7 @@ func TestTurn_IsWhatRMakesOfIt(t *testing.T) {
 	} {
 		r := w.Run(c.code)
 		script := strings.TrimSuffix(r.Script(), "</err>")
-		if got := outcome(r); script != c.script || !strings.HasPrefix(got, c.outcome) {
+		if got := describeOutcome(r); script != c.script || !strings.HasPrefix(got, c.outcome) {
 			t.Errorf("%q: got %q, %s\nwant %q, %s", c.code, r.Script(), got, c.script, c.outcome)
 		}
 		if r.Idle.Prompt != "> " {
@@ -68,7 +68,7 @@ func TestTurn_IsWhatRMakesOfIt(t *testing.T) {
 // took does not count.
 func TestTurn_OutcomeIsOfThisTurn(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	for _, c := range []struct{ code, outcome string }{
 		{"stop('same')", "error: same"},
 		{"stop('same')", "error: same"},
@@ -93,7 +93,7 @@ func TestTurn_OutcomeIsOfThisTurn(t *testing.T) {
 		{"1", "ok"},
 	} {
 		r := w.Run(c.code)
-		if got := outcome(r); !strings.HasPrefix(got, c.outcome) || c.outcome == "ok" && got != "ok" {
+		if got := describeOutcome(r); !strings.HasPrefix(got, c.outcome) || c.outcome == "ok" && got != "ok" {
 			t.Errorf("%q: got %s %.300q, want %s", c.code, got, r.Script(), c.outcome)
 		}
 	}
@@ -105,7 +105,7 @@ func TestTurn_OutcomeIsOfThisTurn(t *testing.T) {
 // A line that is longer than R's buffer comes in pieces, which end between characters.
 func TestLongLine(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	for _, char := range []string{"\u304a", "é", "\U0001f600", "z"} {
 		for _, before := range []string{"", "a", "ab", "abc"} {
 			for _, code := range []string{"x <- c(1,\n'%s'\n)[2]; nchar(x)", "x <- '%s'; nchar(x)", "x <- '\n%s'; nchar(x) - 1", "{\n'%[1]s' -> x; nchar('%[1]s') }"} {
@@ -123,7 +123,7 @@ func TestLongLine(t *testing.T) {
 // An error is one although nothing shows it, and it has the words of the one before.
 func TestSameError(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run("f <- function() stop('in f'); g <- function() nothing_there; con <- file(tempfile(), 'w'); sink(con, type = 'message')")
 	for _, c := range []struct{ code, want string }{
 		{"stop('one')", "error: one"}, {"stop('one')", "error: one"}, {"stop('one')", "error: one"},
@@ -137,8 +137,8 @@ func TestSameError(t *testing.T) {
 		{"options(show.error.messages = FALSE)\nf()", "error: in f"}, {"f()", "error: in f"}, {"f()", "error: in f"},
 		{"invokeRestart('abort')", "error: R went back to its top level without a message"},
 	} {
-		if r := w.Run(c.code); outcome(r) != c.want {
-			t.Errorf("%q: got %s %q, want %s", c.code, outcome(r), r.Script(), c.want)
+		if r := w.Run(c.code); describeOutcome(r) != c.want {
+			t.Errorf("%q: got %s %q, want %s", c.code, describeOutcome(r), r.Script(), c.want)
 		}
 	}
 	w.Run("options(show.error.messages = TRUE)")
@@ -149,7 +149,7 @@ func TestSameError(t *testing.T) {
 
 func TestTurn_ToolsForErrorsWork(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run("f <- function(x) g(x)\ng <- function(x) stop('deep')")
 	w.Run("f(1)")
 	w.Run("traceback()").Wants(t, "3: stop(\"deep\") at #1\n2: g(x) at #1\n1: f(1)\n")
@@ -161,26 +161,26 @@ func TestTurn_ToolsForErrorsWork(t *testing.T) {
 
 func TestTurn_KeepsGoingBehindAnErrorWhenAskedTo(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{options: r.Options{KeepGoing: true}})
+	w := startWorker(t, workerSetup{options: r.Options{KeepGoing: true}})
 	r := w.Run("1\nstop('boom')\n2")
-	if got, want := r.Script(), "[1] 1\n<err>Error: boom\n</err>[1] 2\n"; got != want || outcome(r) != "error: boom" {
-		t.Errorf("got %q, %s; want %q and the error", got, outcome(r), want)
+	if got, want := r.Script(), "[1] 1\n<err>Error: boom\n</err>[1] 2\n"; got != want || describeOutcome(r) != "error: boom" {
+		t.Errorf("got %q, %s; want %q and the error", got, describeOutcome(r), want)
 	}
 	w.Begin("cat('up\\n'); Sys.sleep(100)\n2\n3")
 	w.Await("up")
-	if r := w.Insist(1, 1, nil, nil); outcome(r) != "interrupted, 2 unrun" {
-		t.Errorf("got %q, %s", r.Script(), outcome(r))
+	if r := w.Insist(1, 1, nil, nil); describeOutcome(r) != "interrupted, 2 unrun" {
+		t.Errorf("got %q, %s", r.Script(), describeOutcome(r))
 	}
 }
 
 // At the end of the turn, incomplete code meets the end of R's input.
 func TestTurn_IncompleteInputIsRsOwnError(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	for _, code := range []string{"1 +", "f(", "{\n1", "function(x)", "'text", "if (TRUE) {\n1\n", "x <- c(1,\n2,\n", "r\"(raw", "a %in%", "\n\n1 +\n\n"} {
 		r := w.Run(code)
 		if r.Idle == nil || r.Idle.Outcome != ipc.OutcomeError || !strings.Contains(r.ErrText(), "unexpected ") {
-			t.Errorf("%q: got %q, %s", code, r.Script(), outcome(r))
+			t.Errorf("%q: got %q, %s", code, r.Script(), describeOutcome(r))
 		}
 		w.Run("'next'").Wants(t, "[1] \"next\"\n")
 	}
@@ -195,7 +195,7 @@ func TestTurn_IncompleteInputIsRsOwnError(t *testing.T) {
 
 func TestPrompt_IsTheOption(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	if r := w.Run("options(prompt = 'R! ')"); r.Idle.Prompt != "R! " || r.Idle.Continuation != "" {
 		t.Errorf("got %q, and %q for further lines", r.Idle.Prompt, r.Idle.Continuation)
 	}
@@ -222,7 +222,7 @@ func TestPrompt_IsTheOption(t *testing.T) {
 		} {
 			r := w.Run(c.code)
 			script := strings.ReplaceAll(r.Script(), "? ", "")
-			if got := outcome(r); c.outcome != "error" && script != c.script || !strings.HasPrefix(got, c.outcome) {
+			if got := describeOutcome(r); c.outcome != "error" && script != c.script || !strings.HasPrefix(got, c.outcome) {
 				t.Errorf("prompts %q, %q: got %q, %s; want %q, %s", both, c.code, r.Script(), got, c.script, c.outcome)
 			}
 			if r.Idle.Prompt != both {
@@ -235,7 +235,7 @@ func TestPrompt_IsTheOption(t *testing.T) {
 // The message of an error begins behind its call, even if that has colons.
 func TestError_BeginsBehindItsCall(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{bare: true})
+	w := startWorker(t, workerSetup{noPackages: true})
 	w.Run("f <- function(...) stop('no such thing'); `a : b` <- f; raise <- function(text) stop(simpleError(text))")
 	for code, want := range map[string]string{
 		"f(1)":                         "no such thing",
@@ -248,7 +248,7 @@ func TestError_BeginsBehindItsCall(t *testing.T) {
 		"stop('a : b: c')":             "a : b: c",
 		"f(" + strings.Repeat("'long : argument', ", 9) + "1)": "no such thing",
 	} {
-		if got := outcome(w.Run(code)); got != "error: "+want {
+		if got := describeOutcome(w.Run(code)); got != "error: "+want {
 			t.Errorf("%s: got %q, want %q", code, got, "error: "+want)
 		}
 	}
@@ -258,7 +258,7 @@ func TestError_BeginsBehindItsCall(t *testing.T) {
 // a part of it.
 func TestError_HasTheMessageOfItsCondition(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run(`abort <- function(...) {
   told <- structure(class = c('rlang_error', 'error', 'condition'), list(message = paste0(...), call = NULL))
   signalCondition(told)
@@ -281,7 +281,7 @@ quiet <- function(code) { old <- options(show.error.messages = FALSE); on.exit(o
 		{"not of an error before", "invokeRestart('abort')", "error: R went back to its top level without a message"},
 		{"of R, without handlers", "globalCallingHandlers(NULL); stop('plain')", "error: plain"},
 	} {
-		if got := outcome(w.Run(c.code)); got != c.want {
+		if got := describeOutcome(w.Run(c.code)); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/rawworker"
 )
 
-// kinds is the text of a turn with what it is.
-func kinds(r result) (all []string) {
+// kindsAndText is the text of a turn with what it is.
+func kindsAndText(r result) (all []string) {
 	for _, e := range r.Events {
 		x, ok := e.(rawworker.Text)
 		if last := len(all) - 1; ok && last >= 0 && strings.HasPrefix(all[last], string(x.Kind)+":") {
@@ -26,7 +26,7 @@ func kinds(r result) (all []string) {
 	return all
 }
 
-func displays(r result) (all []ipc.Display) {
+func displayEvents(r result) (all []ipc.Display) {
 	for _, e := range r.Events {
 		if d, ok := e.(ipc.Display); ok {
 			all = append(all, d)
@@ -38,7 +38,7 @@ func displays(r result) (all []ipc.Display) {
 // The echo of a value and the report of an error are marked, and nothing else.
 func TestText_SaysWhatItIs(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	for code, want := range map[string][]string{
 		"cat('a\\n'); 40 + 2":                      {":a\n", "result:[1] 42\n"},
 		"f <- function() { cat('in\\n'); 7 }\nf()": {":in\n", "result:[1] 7\n"},
@@ -50,7 +50,7 @@ func TestText_SaysWhatItIs(t *testing.T) {
 		"print(structure(8, class = 'none'))":      nil,
 		"structure(list(), class = 'loud')":        nil,
 	} {
-		got := kinds(w.Run(code))
+		got := kindsAndText(w.Run(code))
 		if want != nil && fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%s: got %q, want %q", code, got, want)
 		}
@@ -60,7 +60,7 @@ func TestText_SaysWhatItIs(t *testing.T) {
 // A data frame has its table where R prints it, and nowhere else.
 func TestValue_HasATableWhereItIsPrinted(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run("d <- data.frame(a = 1); quiet <- structure(d, class = c('quiet', 'data.frame')); told <- structure(d, class = c('told', 'data.frame'))\n" +
 		"print.quiet <- function(x, ...) invisible(x); print.told <- function(x, ...) { cat('table\\n'); message('told') }; file <- tempfile()")
 	for _, c := range []struct {
@@ -78,7 +78,7 @@ func TestValue_HasATableWhereItIsPrinted(t *testing.T) {
 		{"nor where its text goes to a connection", "x <- capture.output(print(d)); invisible(d)", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := displays(w.Run(c.code)); len(got) != c.want {
+			if got := displayEvents(w.Run(c.code)); len(got) != c.want {
 				t.Errorf("%s: got %d tables, want %d", c.code, len(got), c.want)
 			}
 		})
@@ -88,7 +88,7 @@ func TestValue_HasATableWhereItIsPrinted(t *testing.T) {
 // A value is an echo although the one before was the same.
 func TestEcho(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run("y <- 5; e <- new.env(); s <- quote(a); n <- NULL; cl <- quote(f(x)); p <- list(1)")
 	for _, c := range []struct{ name, code, want string }{
 		{"assigned just before", "z <- 5; z", "result:[1] 5\n"},
@@ -105,7 +105,7 @@ func TestEcho(t *testing.T) {
 		{"text that is none", "y; cat('5\\n')", "result:[1] 5\n"},
 	} {
 		r := w.Run(c.code)
-		if got := kinds(r); len(got) == 0 || got[0] != c.want || len(got) > 1 && c.name != "text that is none" {
+		if got := kindsAndText(r); len(got) == 0 || got[0] != c.want || len(got) > 1 && c.name != "text that is none" {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}
@@ -113,8 +113,8 @@ func TestEcho(t *testing.T) {
 	w.Run("y").Wants(t, "[1] 5\n")
 	for _, code := range []string{"x <- head(mtcars, 1); x", "x <- head(mtcars, 1)\nx", "x", "x"} {
 		r := w.Run(code)
-		if got := kinds(r); len(got) != 1 || !strings.HasPrefix(got[0], "result:") || len(displays(r)) != 1 {
-			t.Errorf("%q: got %q and %d tables, want one result", code, got, len(displays(r)))
+		if got := kindsAndText(r); len(got) != 1 || !strings.HasPrefix(got[0], "result:") || len(displayEvents(r)) != 1 {
+			t.Errorf("%q: got %q and %d tables, want one result", code, got, len(displayEvents(r)))
 		}
 	}
 	// As in R without us, a value is changed in place once it is not the last one any more.
@@ -123,12 +123,12 @@ func TestEcho(t *testing.T) {
 
 func TestDisplay_ADataFrameIsATableToo(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	r := w.Run("data.frame(a = 1:2, b = c('<x>', NA))")
-	if got := kinds(r); len(got) != 1 || !strings.HasPrefix(got[0], "result:  a    b\n1 1  <x>\n") {
+	if got := kindsAndText(r); len(got) != 1 || !strings.HasPrefix(got[0], "result:  a    b\n1 1  <x>\n") {
 		t.Errorf("got %q", got)
 	}
-	d := displays(r)
+	d := displayEvents(r)
 	if len(d) != 1 || d[0].Kind != ipc.DisplayResult || d[0].Title != "" {
 		t.Fatalf("got %+v", d)
 	}
@@ -139,7 +139,7 @@ func TestDisplay_ADataFrameIsATableToo(t *testing.T) {
 		}
 	}
 	for _, code := range []string{"data.frame()", "data.frame(row.names = c('p', 'q'))"} {
-		d = displays(w.Run(code))
+		d = displayEvents(w.Run(code))
 		if len(d) != 1 {
 			t.Fatalf("%s: %d displays", code, len(d))
 		}
@@ -147,7 +147,7 @@ func TestDisplay_ADataFrameIsATableToo(t *testing.T) {
 			t.Errorf("%s has a column: %s", code, html)
 		}
 	}
-	d = displays(w.Run("data.frame(matrix(0, 1e5, 30))"))
+	d = displayEvents(w.Run("data.frame(matrix(0, 1e5, 30))"))
 	if len(d) != 1 || len(d[0].Data["text/html"]) > 100_000 || !strings.Contains(string(d[0].Data["text/html"]), "100000 × 30, the first 20 shown") {
 		t.Errorf("a large one: %d displays", len(d))
 	}
@@ -166,7 +166,7 @@ func TestDisplay_ADataFrameIsATableToo(t *testing.T) {
 // The options for tables are IRkernel's.
 func TestDisplay_OptionsSayHowLargeATableIs(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run("d <- data.frame(matrix(0, 150, 30))")
 	for _, c := range []struct {
 		name, options, want string
@@ -179,7 +179,7 @@ func TestDisplay_OptionsSayHowLargeATableIs(t *testing.T) {
 		{"what is no number", "repr.matrix.max.rows = 'all', repr.matrix.max.cols = NA", "150 × 30, the first 20 shown<", 1 + 60 + 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := displays(w.Run("options(repr.matrix.max.rows = NULL, repr.matrix.max.cols = NULL)\noptions(" + c.options + "); d"))
+			d := displayEvents(w.Run("options(repr.matrix.max.rows = NULL, repr.matrix.max.cols = NULL)\noptions(" + c.options + "); d"))
 			if len(d) != 1 {
 				t.Fatalf("got %d displays", len(d))
 			}
@@ -190,7 +190,7 @@ func TestDisplay_OptionsSayHowLargeATableIs(t *testing.T) {
 		})
 	}
 	t.Run("none", func(t *testing.T) {
-		if d := displays(w.Run("options(jupyter.rich_display = FALSE); d")); len(d) != 0 {
+		if d := displayEvents(w.Run("options(jupyter.rich_display = FALSE); d")); len(d) != 0 {
 			t.Errorf("got %d displays", len(d))
 		}
 	})
@@ -214,26 +214,26 @@ func TestDisplay_AWidgetIsAPageOfItsOwn(t *testing.T) {
 	write("page/lib/s.css", "p {}")
 	write("large/index.html", `<script src="x.js"></script>`)
 	write("large/x.js", strings.Repeat("x", 17_000_000))
-	s := setup{}
+	s := workerSetup{}
 	s.Dir = dir
-	w := start(t, s)
-	d := displays(w.Run("getOption('viewer')('plot/index.html')"))
+	w := startWorker(t, s)
+	d := displayEvents(w.Run("getOption('viewer')('plot/index.html')"))
 	if len(d) != 1 || string(d[0].Data["application/vnd.plotly.v1+json"]) != `{"data":[{"type":"bar","y":[1,2]}],"layout":{"title":"T"}}` || d[0].Title != "plotly widget" {
 		t.Errorf("plotly: got %+v", d)
 	}
-	d = displays(w.Run("getOption('viewer')(file.path(getwd(), 'page/index.html'), height = 100)"))
+	d = displayEvents(w.Run("getOption('viewer')(file.path(getwd(), 'page/index.html'), height = 100)"))
 	want := `<head><script>var a = "<\/script>" + "\\1é";</script><style>p {}</style><script></script></head>é`
 	if len(d) != 1 || string(d[0].Data["text/html"]) != want {
 		t.Errorf("a page: got %+v", d)
 	}
-	if r := w.Run("getOption('viewer')('large/index.html')"); len(displays(r)) != 0 || !strings.Contains(r.ErrText(), "more than 16 MB") {
+	if r := w.Run("getOption('viewer')('large/index.html')"); len(displayEvents(r)) != 0 || !strings.Contains(r.ErrText(), "more than 16 MB") {
 		t.Errorf("a large one: got %q", r.Script())
 	}
 	if r := w.Run("library(DT)"); r.Idle.Outcome != ipc.OutcomeOK {
 		t.Skip("R has no DT: install it with apt-get install r-cran-dt")
 	}
 	r := w.Run("datatable(data.frame(a = 1))")
-	if d := displays(r); len(d) != 1 || d[0].Title != "datatables widget" || !strings.Contains(string(d[0].Data["text/html"]), "DataTable") {
+	if d := displayEvents(r); len(d) != 1 || d[0].Title != "datatables widget" || !strings.Contains(string(d[0].Data["text/html"]), "DataTable") {
 		t.Errorf("DT: got %q", r.Script())
 	}
 }
@@ -241,12 +241,12 @@ func TestDisplay_AWidgetIsAPageOfItsOwn(t *testing.T) {
 // A table of gt, like each document of htmltools that is printed for a viewer, comes as one page.
 func TestDisplay_ATagIsAPageOfItsOwn(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	if r := w.Run("library(htmltools)"); r.Idle.Outcome != ipc.OutcomeOK {
 		t.Skip("R has no htmltools: install it with apt-get install r-cran-htmltools")
 	}
 	r := w.Run("print(browsable(tags$table(tags$style('td { color: red }'), tags$tr(tags$td('a cell')))))")
-	d := displays(r)
+	d := displayEvents(r)
 	if len(d) != 1 || d[0].Title != "page" {
 		t.Fatalf("got %q", r.Script())
 	}
@@ -261,7 +261,7 @@ func TestDisplay_ATagIsAPageOfItsOwn(t *testing.T) {
 // Packages for notebooks show things by IRdisplay, without a notebook, too.
 func TestDisplay_WhatIRdisplayShowsIsADisplay(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	if r := w.Run("library(IRdisplay)"); r.Idle.Outcome != ipc.OutcomeOK {
 		t.Skip("R has no IRdisplay: install it with apt-get install r-cran-irdisplay")
 	}
@@ -275,7 +275,7 @@ func TestDisplay_WhatIRdisplayShowsIsADisplay(t *testing.T) {
 		"library(IRdisplay); f <- function() for (i in 1) display_html(i); f()":          {"text/html": "1"},
 	} {
 		r := w.Run(code)
-		d := displays(r)
+		d := displayEvents(r)
 		if len(d) != 1 || r.Idle.Outcome != ipc.OutcomeOK || r.ErrText() != "" || d[0].Kind == ipc.DisplayResult {
 			t.Errorf("%s: got %q, %d displays", code, r.Script(), len(d))
 			continue
@@ -287,7 +287,7 @@ func TestDisplay_WhatIRdisplayShowsIsADisplay(t *testing.T) {
 		}
 	}
 	r := w.Run("display(data.frame(a = 1:2))")
-	if d := displays(r); len(d) != 1 || !strings.Contains(string(d[0].Data["text/html"]), "<table") || len(d[0].Data["text/plain"]) == 0 {
+	if d := displayEvents(r); len(d) != 1 || !strings.Contains(string(d[0].Data["text/html"]), "<table") || len(d[0].Data["text/plain"]) == 0 {
 		t.Errorf("a data frame: got %q", r.Script())
 	}
 	r = w.Run("cat('before\n'); display_png(as.raw(c(0x89, 0x50, 0x4e, 0x47, 0, 1))); cat('after\n')")
@@ -306,7 +306,7 @@ func TestDisplay_WhatIRdisplayShowsIsADisplay(t *testing.T) {
 		"display_html(strrep('x', 17e6))":  "more than 16 MB",
 		"display_png(as.raw(rep(0, 2e7)))": "more than 16 MB",
 	} {
-		if r := w.Run(code); len(displays(r)) > 0 || !strings.Contains(r.Script(), told) || r.Idle.Outcome != ipc.OutcomeOK {
+		if r := w.Run(code); len(displayEvents(r)) > 0 || !strings.Contains(r.Script(), told) || r.Idle.Outcome != ipc.OutcomeOK {
 			t.Errorf("%s: got %.300q", code, r.Script())
 		}
 	}
@@ -314,7 +314,7 @@ func TestDisplay_WhatIRdisplayShowsIsADisplay(t *testing.T) {
 
 func TestInspect_IsHowItIsCalledAndItsHelp(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run("f <- function(x, y = 2) NULL; v <- 1:3; makeActiveBinding('trap', function() cat('ran'), globalenv())")
 	for i, c := range []struct{ text, want string }{
 		{"f|", "Usage: f(x, y = 2)\n"},

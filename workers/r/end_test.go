@@ -34,7 +34,7 @@ func TestEnd_SaysHowAndRunsWhatRRuns(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			w := start(t, setup{bare: true})
+			w := startWorker(t, workerSetup{noPackages: true})
 			temporary := strings.Trim(w.Run("cat(tempdir())").Out(), "\n")
 			r := w.Run(c.code)
 			if r.End == nil || r.End.Reason != c.reason || r.End.Code == nil || *r.End.Code != int64(c.status) || r.Idle != nil {
@@ -56,10 +56,10 @@ func TestEnd_SaysHowAndRunsWhatRRuns(t *testing.T) {
 // An error in .Last is shown, and R lives on, as at a terminal; a shutdown then ends it.
 func TestEnd_LastThatFails(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	r := w.Run(".Last <- function() stop('no way out')\nq()")
 	if !strings.Contains(r.ErrText(), "no way out") || r.Idle == nil || r.Idle.Outcome != ipc.OutcomeError {
-		t.Fatalf("got %q, %s", r.Script(), outcome(r))
+		t.Fatalf("got %q, %s", r.Script(), describeOutcome(r))
 	}
 	w.Run("'alive'").Wants(t, "[1] \"alive\"\n")
 	w.Tell(ipc.Shutdown{GraceMS: 1000})
@@ -71,7 +71,7 @@ func TestEnd_LastThatFails(t *testing.T) {
 
 func TestEnd_SegfaultLeavesTheTracebackAndTheSignal(t *testing.T) {
 	t.Parallel()
-	source := native(t, `
+	source := compileNative(t, `
 #include <signal.h>
 #include <stdlib.h>
 void crash(void) { *(volatile int *)0 = 1; }
@@ -89,7 +89,7 @@ void leaves(void) { _Exit(9); }
 		{"f <- function(x) tools::pskill(Sys.getpid(), 9)\nf(1)", "", syscall.SIGKILL},
 		{"f <- function(x) tools::pskill(Sys.getpid(), 15)\nf(1); Sys.sleep(10)", "", syscall.SIGTERM},
 	} {
-		w := start(t, setup{bare: true})
+		w := startWorker(t, workerSetup{noPackages: true})
 		w.Run(source)
 		r := w.Run("cat('last words\\n'); " + c.code)
 		if s := w.Status(); !s.Signaled() || s.Signal() != c.signal {
@@ -105,7 +105,7 @@ void leaves(void) { _Exit(9); }
 			t.Errorf("%s: got %+v %+v", c.code, r.Idle, r.End)
 		}
 	}
-	w := start(t, setup{bare: true})
+	w := startWorker(t, workerSetup{noPackages: true})
 	w.Run(source)
 	w.Run(".C('leaves')")
 	if got := w.Status().ExitStatus(); got != 9 {
@@ -133,7 +133,7 @@ func TestShutdown_EndsItInEveryState(t *testing.T) {
 		for _, closed := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, closed %v", c.name, closed), func(t *testing.T) {
 				t.Parallel()
-				w := start(t, setup{bare: true})
+				w := startWorker(t, workerSetup{noPackages: true})
 				w.Run(".Last <- function() cat('bye\\n')")
 				end := func() {
 					if closed {
@@ -176,7 +176,7 @@ func TestEnd_SaysWhyWhenTheProtocolIsBroken(t *testing.T) {
 		"too long":        "\xff\xff\xff\xff",
 		"a field twice":   "\x00\x00\x00\x1a\x82\xa4type\xa8shutdown\xa4type\xa8shutdown",
 	} {
-		w := start(t, setup{bare: true})
+		w := startWorker(t, workerSetup{noPackages: true})
 		if _, err := w.Channel.WriteString(frame); err != nil {
 			t.Fatal(err)
 		}
@@ -189,27 +189,27 @@ func TestEnd_SaysWhyWhenTheProtocolIsBroken(t *testing.T) {
 
 func TestProfile_ThatFailsIsShownAndTheSessionWorks(t *testing.T) {
 	t.Parallel()
-	for name, s := range map[string]setup{
+	for name, s := range map[string]workerSetup{
 		".Rprofile stops":          {rprofile: "cat('begun\\n')\nstop('profile broken')\ncat('not run\\n')"},
-		"Rprofile.site stops":      {site: "cat('begun\\n')\nstop('profile broken')\ncat('not run\\n')"},
+		"Rprofile.site stops":      {siteProfile: "cat('begun\\n')\nstop('profile broken')\ncat('not run\\n')"},
 		".Rprofile does not parse": {rprofile: "cat('begun\\n')\nx <- = profile broken"},
 		".First stops":             {rprofile: ".First <- function() { cat('begun\\n'); stop('profile broken') }"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s.NoTurn0 = true
-			w := start(t, s)
+			w := startWorker(t, s)
 			w.Ready()
 			r := w.Finish()
 			if !strings.Contains(r.Out(), "begun\n") || strings.Contains(r.Out(), "not run") || !strings.Contains(r.ErrText(), "Error") {
 				t.Errorf("got %q", r.Script())
 			}
 			if r.Idle == nil || r.Idle.Turn != 0 {
-				t.Fatalf("got %q, %s", r.Script(), outcome(r))
+				t.Fatalf("got %q, %s", r.Script(), describeOutcome(r))
 			}
 			w.Run("exists('lm'); 'works'").Wants(t, "[1] TRUE\n[1] \"works\"\n")
-			if got := w.Run("stop('another')"); outcome(got) != "error: another" {
-				t.Errorf("got %s", outcome(got))
+			if got := w.Run("stop('another')"); describeOutcome(got) != "error: another" {
+				t.Errorf("got %s", describeOutcome(got))
 			}
 		})
 	}
@@ -217,9 +217,9 @@ func TestProfile_ThatFailsIsShownAndTheSessionWorks(t *testing.T) {
 
 func TestProfile_ThatQuitsEndsTheSession(t *testing.T) {
 	t.Parallel()
-	s := setup{rprofile: "cat('leaving\\n')\nquit(status = 5)"}
+	s := workerSetup{rprofile: "cat('leaving\\n')\nquit(status = 5)"}
 	s.NoTurn0 = true
-	w := start(t, s)
+	w := startWorker(t, s)
 	w.Ready()
 	r := w.Finish()
 	if r.End == nil || r.End.Reason != ipc.EndExit || *r.End.Code != 5 || !strings.Contains(r.Out(), "leaving\n") || w.Status().ExitStatus() != 5 {
@@ -229,16 +229,16 @@ func TestProfile_ThatQuitsEndsTheSession(t *testing.T) {
 
 func TestProfile_RunsAsInAnyR(t *testing.T) {
 	t.Parallel()
-	s := setup{
-		site:     "options(from.site = sys.nframe())",
-		rprofile: "options(from.profile = sys.nframe()); options(saw.site = getOption('from.site')); message('profile speaks'); x <- 42; .First <- function() cat('first', sys.nframe(), '\\n'); library(tools)",
+	s := workerSetup{
+		siteProfile: "options(from.site = sys.nframe())",
+		rprofile:    "options(from.profile = sys.nframe()); options(saw.site = getOption('from.site')); message('profile speaks'); x <- 42; .First <- function() cat('first', sys.nframe(), '\\n'); library(tools)",
 	}
 	s.NoTurn0 = true
-	w := start(t, s)
+	w := startWorker(t, s)
 	w.Ready()
 	r := w.Finish()
-	if got, want := r.Script(), "<err>profile speaks\n</err>first 1 \n"; got != want || outcome(r) != "ok" {
-		t.Errorf("got %q, %s; want %q", got, outcome(r), want)
+	if got, want := r.Script(), "<err>profile speaks\n</err>first 1 \n"; got != want || describeOutcome(r) != "ok" {
+		t.Errorf("got %q, %s; want %q", got, describeOutcome(r), want)
 	}
 	w.Run("c(getOption('from.site'), getOption('from.profile'), x)").Wants(t, "[1]  0  0 42\n")
 	w.Run("'package:tools' %in% search(); ls()").Wants(t, "[1] TRUE\n[1] \"x\"\n")
@@ -247,7 +247,7 @@ func TestProfile_RunsAsInAnyR(t *testing.T) {
 // A fork that comes out of its code must not do what R does at its end.
 func TestFork_NeverCleansUpForItsParent(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run(".Last <- function() cat('bye\\n'); f <- tempfile(); writeLines('kept', f); library(parallel)")
 	for _, code := range []string{
 		"p <- parallel:::mcfork(); if (inherits(p, 'masterProcess')) 'in the child'",
@@ -277,7 +277,7 @@ func TestFork_ThatIsLeftRunningDoesNotDelayTheEnd(t *testing.T) {
 		"a shell":    "system('sleep 600', wait = FALSE)",
 		"a cluster":  "cl <- parallel::makeCluster(1)",
 	} {
-		w := start(t, setup{bare: true})
+		w := startWorker(t, workerSetup{noPackages: true})
 		w.Run(code)
 		w.Tell(ipc.Shutdown{GraceMS: 1000})
 		for {
@@ -298,7 +298,7 @@ func TestTempdir_IsFreshAndGoesWithTheWorker(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for range 3 {
-		w := start(t, setup{bare: true})
+		w := startWorker(t, workerSetup{noPackages: true})
 		dir := strings.TrimSpace(w.Run("writeLines('x', tempfile()); cat(tempdir(), '\\n')").Out())
 		if !filepath.IsAbs(dir) || seen[dir] {
 			t.Fatalf("got %q after %v", dir, seen)
@@ -324,14 +324,14 @@ func TestHistory_OfTheUserStays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			file := filepath.Join(dir, ".Rhistory")
-			write(t, file, "earlier()\n")
-			w := start(t, setup{Setup: rawworker.Setup{Dir: dir}})
+			writeFile(t, file, "earlier()\n")
+			w := startWorker(t, workerSetup{Setup: rawworker.Setup{Dir: dir}})
 			r := w.Run(code)
 			if got, err := os.ReadFile(file); string(got) != "earlier()\n" {
-				t.Errorf("got %q, %v after %s", got, err, outcome(r))
+				t.Errorf("got %q, %v after %s", got, err, describeOutcome(r))
 			}
-			if strings.HasPrefix(code, "savehistory") && outcome(r) != "error: no history available to save" {
-				t.Errorf("got %s", outcome(r))
+			if strings.HasPrefix(code, "savehistory") && describeOutcome(r) != "error: no history available to save" {
+				t.Errorf("got %s", describeOutcome(r))
 			}
 		})
 	}

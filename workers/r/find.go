@@ -38,7 +38,7 @@ type Installation struct {
 
 	// Why says in one line how it was found, and which earlier candidates could not be
 	// used.
-	Why string
+	PathSource string
 }
 
 // A Candidate is one place that Find looked at.
@@ -55,75 +55,75 @@ type Candidate = workers.Candidate
 //
 // The candidates are all places where it looked, in order, also when there is an error.
 func Find(o FindOptions) (Installation, []Candidate, error) {
-	return find(o, systemPlaces)
+	return findInstallation(o, systemInstallDirs)
 }
 
-// places are the directories in which R is usually installed.
-type places struct {
-	versions   []string    // each holds one directory for each version
-	prefixes   []string    // each holds one installation of R
-	registered []Candidate // the homes of R in the registry of Windows
+// installDirs are the directories in which R is usually installed.
+type installDirs struct {
+	versionDirs   []string    // each holds one directory for each version
+	prefixes      []string    // each holds one installation of R
+	registryHomes []Candidate // the homes of R in the registry of Windows
 }
 
-func find(o FindOptions, known func(discovery.Surroundings) places) (Installation, []Candidate, error) {
-	s, err := discovery.NewSurroundings(o.Dir, o.Env)
+func findInstallation(o FindOptions, known func(discovery.SearchContext) installDirs) (Installation, []Candidate, error) {
+	s, err := discovery.NewSearchContext(o.Dir, o.Env)
 	if err != nil {
 		return Installation{}, nil, fmt.Errorf("r: %w", err)
 	}
 	f := &finder{s, o.Path, known(s)}
-	looks := []func() []Candidate{f.conda, f.onPath, f.known}
+	looks := []func() []Candidate{f.condaCandidates, f.pathCandidates, f.systemCandidates}
 	home := f.Env["R_HOME"]
 	switch {
 	case o.Path != "":
-		looks = []func() []Candidate{f.named}
+		looks = []func() []Candidate{f.namedCandidates}
 	case home != "":
-		looks = []func() []Candidate{f.home}
+		looks = []func() []Candidate{f.homeCandidates}
 	}
-	seen, ok := discovery.Choose(looks, inspect)
+	seen, ok := discovery.ChooseCandidate(looks, inspectInstallation)
 	if ok {
 		c := seen[len(seen)-1]
-		return Installation{Path: c.Path, Version: c.Version, Why: discovery.Why(seen)}, seen, nil
+		return Installation{Path: c.Path, Version: c.Version, PathSource: discovery.ChoiceReason(seen)}, seen, nil
 	}
-	looked := discovery.Looked(seen)
+	looked := discovery.DescribeRejected(seen)
 	switch {
 	case o.Path != "":
 		err = fmt.Errorf("r: cannot use %q: %s; name R itself, the directory it is installed in, or a version that is installed", o.Path, looked)
 	case home != "":
 		err = &workers.MissingError{Err: fmt.Errorf("r: cannot use R_HOME=%s: %s; correct R_HOME, or unset it to have R looked for", home, seen[0].Note)}
 	default:
-		err = &workers.MissingError{Err: fmt.Errorf("r: no R %s or newer found (%s); install it (%s), or name one by its path", oldest, looked, howToInstall)}
+		err = &workers.MissingError{Err: fmt.Errorf("r: no R %s or newer found (%s); install it (%s), or name one by its path", minVersion, looked, howToInstall)}
 	}
 	return Installation{}, seen, err
 }
 
 // A finder is one search.
 type finder struct {
-	discovery.Surroundings
-	path   string // FindOptions.Path
-	places places
+	discovery.SearchContext
+	path        string // FindOptions.Path
+	installDirs installDirs
 }
 
-// named returns the candidates for FindOptions.Path.
-func (f *finder) named() []Candidate {
+// namedCandidates returns the candidates for FindOptions.Path.
+func (f *finder) namedCandidates() []Candidate {
 	source := "named " + f.path
-	path, isPath := f.Absolute(f.path), discovery.IsPath(f.path)
+	path, isPath := f.AbsPath(f.path), discovery.IsPath(f.path)
 	info, err := os.Stat(path)
 	isDir := err == nil && info.IsDir()
 	if isPath && !isDir {
 		return []Candidate{{Source: source, Path: frontEnd(path)}}
 	}
-	if c := installation(source, path); isDir && (isPath || c.Path != "") {
+	if c := installationCandidate(source, path); isDir && (isPath || c.Path != "") {
 		if c.Path == "" {
 			c.Note = fmt.Sprintf("there is no %s in %s", frontEnds[0], path)
 		}
 		return []Candidate{c}
 	}
 	var found []Candidate
-	for _, path := range f.Commands(f.path) {
+	for _, path := range f.FindCommands(f.path) {
 		found = append(found, Candidate{Source: source + " on PATH", Path: frontEnd(path)})
 	}
 	if want := discovery.ParseVersion(f.path); want != nil {
-		found = append(found, f.installed(source, want)...)
+		found = append(found, f.installedCandidates(source, want)...)
 	}
 	if len(found) == 0 {
 		found = []Candidate{{Source: source, Note: "PATH has no such command, and it is no file, directory or version"}}
@@ -131,9 +131,9 @@ func (f *finder) named() []Candidate {
 	return found
 }
 
-// installed lists the installations of a version, newest first. Other installations are
+// installedCandidates lists the installations of a version, newest first. Other installations are
 // passed over with their version, so that an error shows them.
-func (f *finder) installed(source string, want discovery.Version) []Candidate {
+func (f *finder) installedCandidates(source string, want discovery.Version) []Candidate {
 	type numbered struct {
 		Candidate
 		version discovery.Version
@@ -155,25 +155,25 @@ func (f *finder) installed(source string, want discovery.Version) []Candidate {
 			other = append(other, n)
 		}
 	}
-	for _, name := range append([]string{"R-" + want.String()}, commands...) { // the former is a link that rig makes
-		for _, path := range f.Commands(name) {
+	for _, name := range append([]string{"R-" + want.String()}, commandNames...) { // the former is a link that rig makes
+		for _, path := range f.FindCommands(name) {
 			add(frontEnd(path))
 		}
 	}
-	for _, dir := range f.places.versions {
-		entries, _ := os.ReadDir(f.Absolute(dir)) // a directory that is not there has no R
+	for _, dir := range f.installDirs.versionDirs {
+		entries, _ := os.ReadDir(f.AbsPath(dir)) // a directory that is not there has no R
 		for _, e := range entries {
-			if c := installation("", filepath.Join(f.Absolute(dir), e.Name())); c.Path != "" {
+			if c := installationCandidate("", filepath.Join(f.AbsPath(dir), e.Name())); c.Path != "" {
 				add(c.Path)
 			}
 		}
 	}
-	prefixes := f.places.prefixes
-	for _, c := range f.places.registered {
+	prefixes := f.installDirs.prefixes
+	for _, c := range f.installDirs.registryHomes {
 		prefixes = append(prefixes, c.Path)
 	}
 	for _, prefix := range prefixes {
-		if c := installation("", prefix); c.Path != "" {
+		if c := installationCandidate("", prefix); c.Path != "" {
 			add(c.Path)
 		}
 	}
@@ -183,71 +183,71 @@ func (f *finder) installed(source string, want discovery.Version) []Candidate {
 		found = append(found, n.Candidate)
 	}
 	if len(found) == 0 {
-		found = []Candidate{{Source: source, Note: "no R is installed in " + strings.Join(f.places.versions, ", ") + " or on PATH"}}
+		found = []Candidate{{Source: source, Note: "no R is installed in " + strings.Join(f.installDirs.versionDirs, ", ") + " or on PATH"}}
 	}
 	return found
 }
 
-// home returns the R that R_HOME names. R sets it for the programs that it starts.
-func (f *finder) home() []Candidate {
-	path := f.Absolute(f.Env["R_HOME"])
-	if c := installation("R_HOME", path); c.Path != "" {
+// homeCandidates returns the R that R_HOME names. R sets it for the programs that it starts.
+func (f *finder) homeCandidates() []Candidate {
+	path := f.AbsPath(f.Env["R_HOME"])
+	if c := installationCandidate("R_HOME", path); c.Path != "" {
 		return []Candidate{c}
 	}
 	return []Candidate{{Source: "R_HOME", Path: filepath.Join(path, filepath.FromSlash(frontEnds[0]))}}
 }
 
-func (f *finder) conda() []Candidate {
+func (f *finder) condaCandidates() []Candidate {
 	prefix := f.Env["CONDA_PREFIX"]
 	if prefix == "" {
 		return []Candidate{{Source: "CONDA_PREFIX", Note: "not set"}}
 	}
-	c := installation("active CONDA_PREFIX", f.Absolute(prefix))
+	c := installationCandidate("active CONDA_PREFIX", f.AbsPath(prefix))
 	if c.Path == "" {
 		c.Note = "has no R in it"
 	}
 	return []Candidate{c}
 }
 
-func (f *finder) onPath() []Candidate {
+func (f *finder) pathCandidates() []Candidate {
 	var found []Candidate
-	for _, name := range commands {
-		for _, path := range f.Commands(name) {
+	for _, name := range commandNames {
+		for _, path := range f.FindCommands(name) {
 			found = append(found, Candidate{Source: "R on PATH", Path: frontEnd(path)})
 		}
 	}
 	if len(found) == 0 {
-		found = []Candidate{{Source: "PATH", Note: f.NotOnPath("R")}}
+		found = []Candidate{{Source: "PATH", Note: f.DescribeMissing("R")}}
 	}
 	return found
 }
 
-// known looks in the usual directories; of several versions it takes the newest.
-func (f *finder) known() []Candidate {
+// systemCandidates looks in the usual directories; of several versions it takes the newest.
+func (f *finder) systemCandidates() []Candidate {
 	var found []Candidate
-	for _, prefix := range f.places.prefixes {
-		if c := installation("R in "+prefix, prefix); c.Path != "" {
+	for _, prefix := range f.installDirs.prefixes {
+		if c := installationCandidate("R in "+prefix, prefix); c.Path != "" {
 			found = append(found, c)
 		}
 	}
-	for _, home := range f.places.registered {
-		if c := installation(home.Source, home.Path); c.Path != "" {
+	for _, home := range f.installDirs.registryHomes {
+		if c := installationCandidate(home.Source, home.Path); c.Path != "" {
 			found = append(found, c)
 		}
 	}
-	for _, c := range f.installed("installed", nil) {
+	for _, c := range f.installedCandidates("installed", nil) {
 		if c.Path != "" {
 			found = append(found, c)
 		}
 	}
 	if len(found) == 0 {
-		found = []Candidate{{Source: "the usual places", Note: "no R in " + strings.Join(slices.Concat(f.places.prefixes, f.places.versions), ", ")}}
+		found = []Candidate{{Source: "the usual places", Note: "no R in " + strings.Join(slices.Concat(f.installDirs.prefixes, f.installDirs.versionDirs), ", ")}}
 	}
 	return found
 }
 
-// installation returns the front end below root; without Path when there is none.
-func installation(source, root string) Candidate {
+// installationCandidate returns the front end below root; without Path when there is none.
+func installationCandidate(source, root string) Candidate {
 	for _, name := range frontEnds {
 		path := filepath.Join(root, filepath.FromSlash(name))
 		if _, err := os.Lstat(path); err == nil {
@@ -257,13 +257,13 @@ func installation(source, root string) Candidate {
 	return Candidate{Source: source}
 }
 
-// inspect reads the version of the R at path, and says in note why it cannot be used. An
+// inspectInstallation reads the version of the R at path, and says in note why it cannot be used. An
 // unknown version is accepted, because boot.R checks it again.
-func inspect(path string) (version, note string) {
-	if note := discovery.Objection(path); note != "" {
+func inspectInstallation(path string) (version, note string) {
+	if note := discovery.ExecutableProblem(path); note != "" {
 		return "", note
 	}
-	if note := unfit(path); note != "" {
+	if note := frontEndProblem(path); note != "" {
 		return "", note
 	}
 	home := homeOf(path)
@@ -272,16 +272,16 @@ func inspect(path string) (version, note string) {
 	case home == "":
 		return "", ""
 	case v == nil:
-		return "", "is a broken R: " + basePackage(home) + " does not tell its version"
-	case slices.Compare(v, oldest) < 0:
-		return v.String(), fmt.Sprintf("is R %s, and the worker needs %s or newer", v, oldest)
+		return "", "is a broken R: " + basePackageFile(home) + " does not tell its version"
+	case slices.Compare(v, minVersion) < 0:
+		return v.String(), fmt.Sprintf("is R %s, and the worker needs %s or newer", v, minVersion)
 	}
 	return v.String(), ""
 }
 
-// frontEndBytes bounds the part of a front end that is read. R_HOME_DIR is set in the
+// maxFrontEndBytes bounds the part of a front end that is read. R_HOME_DIR is set in the
 // first lines.
-const frontEndBytes = 8 << 10
+const maxFrontEndBytes = 8 << 10
 
 // homeOf returns the home of the R that the front end at path starts: the one that it
 // sets, otherwise the directory that it is in. "" when unknown.
@@ -300,7 +300,7 @@ func homeOf(path string) string {
 		homes = []string{set, strings.Replace(set, "/lib/", "/lib64/", 1), strings.Replace(set, "/lib64/", "/lib/", 1)}
 	}
 	for _, home := range homes {
-		if _, err := os.Stat(basePackage(home)); err == nil {
+		if _, err := os.Stat(basePackageFile(home)); err == nil {
 			return home
 		}
 	}
@@ -314,7 +314,7 @@ func homeSetBy(path string) string {
 		return ""
 	}
 	defer file.Close()
-	for lines := bufio.NewScanner(io.LimitReader(file, frontEndBytes)); lines.Scan(); {
+	for lines := bufio.NewScanner(io.LimitReader(file, maxFrontEndBytes)); lines.Scan(); {
 		if home, ok := strings.CutPrefix(lines.Text(), "R_HOME_DIR="); ok {
 			if home = strings.Trim(home, `"'`); filepath.IsAbs(home) {
 				return home
@@ -324,13 +324,13 @@ func homeSetBy(path string) string {
 	return ""
 }
 
-func basePackage(home string) string {
+func basePackageFile(home string) string {
 	return filepath.Join(home, "library", "base", "DESCRIPTION")
 }
 
 // versionIn reads the version of R's own package; nil when there is none.
 func versionIn(home string) discovery.Version {
-	data, err := os.ReadFile(basePackage(home))
+	data, err := os.ReadFile(basePackageFile(home))
 	if home == "" || err != nil {
 		return nil
 	}

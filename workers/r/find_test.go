@@ -12,8 +12,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
 )
 
-// A land is a home directory and the directories in which R may be installed.
-type land struct {
+// A findFixture is a home directory and the directories in which R may be installed.
+type findFixture struct {
 	t        *testing.T
 	home     string
 	bin      string // the only directory on PATH
@@ -22,18 +22,18 @@ type land struct {
 	env      []string
 }
 
-func newLand(t *testing.T) *land {
+func newFindFixture(t *testing.T) *findFixture {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &land{t: t, home: root, bin: root + "/bin", versions: root + "/opt/R", prefix: root + "/usr"}
+	l := &findFixture{t: t, home: root, bin: root + "/bin", versions: root + "/opt/R", prefix: root + "/usr"}
 	l.env = []string{"HOME=" + root, "PATH=" + l.bin + ":relative"}
 	return l
 }
 
-func (l *land) file(path, text string) string {
+func (l *findFixture) writeFile(path, text string) string {
 	l.t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		l.t.Fatal(err)
@@ -44,16 +44,16 @@ func (l *land) file(path, text string) string {
 	return path
 }
 
-// rHome makes an R of a version whose home is dir, and returns its front end.
+// writeRHome makes an R of a version whose home is dir, and returns its front end.
 // Find must never run it.
-func (l *land) rHome(dir, version string) string {
+func (l *findFixture) writeRHome(dir, version string) string {
 	l.t.Helper()
-	l.file(dir+"/library/base/DESCRIPTION", "Package: base\nVersion: "+version+"\nPriority: base\n")
-	return l.file(dir+"/bin/R", "#!/bin/sh\n# Shell wrapper for R executable.\n\nR_HOME_DIR="+dir+"\necho discovery ran an R >&2\nexit 1\n")
+	l.writeFile(dir+"/library/base/DESCRIPTION", "Package: base\nVersion: "+version+"\nPriority: base\n")
+	return l.writeFile(dir+"/bin/R", "#!/bin/sh\n# Shell wrapper for R executable.\n\nR_HOME_DIR="+dir+"\necho discovery ran an R >&2\nexit 1\n")
 }
 
-// link makes an R of that name on PATH.
-func (l *land) link(target, name string) string {
+// linkOnPath makes an R of that name on PATH.
+func (l *findFixture) linkOnPath(target, name string) string {
 	l.t.Helper()
 	path := filepath.Join(l.bin, name)
 	if err := os.MkdirAll(l.bin, 0o755); err != nil {
@@ -65,29 +65,29 @@ func (l *land) link(target, name string) string {
 	return path
 }
 
-func (l *land) find(named string) (Installation, []Candidate, error) {
-	return find(FindOptions{Path: named, Dir: l.home, Env: l.env}, func(discovery.Surroundings) places {
-		return places{versions: []string{l.versions}, prefixes: []string{l.prefix}}
+func (l *findFixture) runFind(named string) (Installation, []Candidate, error) {
+	return findInstallation(FindOptions{Path: named, Dir: l.home, Env: l.env}, func(discovery.SearchContext) installDirs {
+		return installDirs{versionDirs: []string{l.versions}, prefixes: []string{l.prefix}}
 	})
 }
 
-func (l *land) want(named, path, version string) {
+func (l *findFixture) wantFound(named, path, version string) {
 	l.t.Helper()
-	found, seen, err := l.find(named)
+	found, seen, err := l.runFind(named)
 	if err != nil {
 		l.t.Fatalf("%q: %v", named, err)
 	}
-	if found.Path != path || found.Version != version || found.Why == "" {
+	if found.Path != path || found.Version != version || found.PathSource == "" {
 		l.t.Errorf("%q: got %+v, want R %s at %s", named, found, version, path)
 	}
-	if last := seen[len(seen)-1]; !last.Taken || last.Path != path || last.Version != version {
+	if last := seen[len(seen)-1]; !last.Chosen || last.Path != path || last.Version != version {
 		l.t.Errorf("%q: the last candidate is %+v", named, last)
 	}
 }
 
-func (l *land) refuse(named string, words ...string) {
+func (l *findFixture) wantError(named string, words ...string) {
 	l.t.Helper()
-	found, _, err := l.find(named)
+	found, _, err := l.runFind(named)
 	if err == nil {
 		l.t.Fatalf("%q: found %+v", named, found)
 	}
@@ -99,34 +99,34 @@ func (l *land) refuse(named string, words ...string) {
 }
 
 func TestFind_WhatIsSwitchedOnCountsFirst(t *testing.T) {
-	l := newLand(t)
-	installed := l.rHome(l.versions+"/4.1.0", "4.1.0")
-	l.want("", installed, "4.1.0")
-	newer := l.rHome(l.versions+"/4.10.2", "4.10.2")
-	l.want("", newer, "4.10.2")
-	system := l.rHome(l.prefix, "4.2.2")
-	l.want("", system, "4.2.2")
-	onPath := l.link(l.rHome(l.home+"/built/lib/R", "4.3.1"), "R")
-	l.want("", onPath, "4.3.1")
+	l := newFindFixture(t)
+	installed := l.writeRHome(l.versions+"/4.1.0", "4.1.0")
+	l.wantFound("", installed, "4.1.0")
+	newer := l.writeRHome(l.versions+"/4.10.2", "4.10.2")
+	l.wantFound("", newer, "4.10.2")
+	system := l.writeRHome(l.prefix, "4.2.2")
+	l.wantFound("", system, "4.2.2")
+	onPath := l.linkOnPath(l.writeRHome(l.home+"/built/lib/R", "4.3.1"), "R")
+	l.wantFound("", onPath, "4.3.1")
 	l.env = append(l.env, "CONDA_PREFIX="+l.home+"/conda")
-	l.want("", onPath, "4.3.1") // an environment without R
-	conda := l.file(l.home+"/conda/bin/R", "R_HOME_DIR="+l.home+"/conda/lib/R\n")
-	l.file(l.home+"/conda/lib/R/library/base/DESCRIPTION", "Version: 4.4.0\n")
-	l.want("", conda, "4.4.0")
-	home := l.rHome(l.home+"/chosen", "4.0.5")
+	l.wantFound("", onPath, "4.3.1") // an environment without R
+	conda := l.writeFile(l.home+"/conda/bin/R", "R_HOME_DIR="+l.home+"/conda/lib/R\n")
+	l.writeFile(l.home+"/conda/lib/R/library/base/DESCRIPTION", "Version: 4.4.0\n")
+	l.wantFound("", conda, "4.4.0")
+	home := l.writeRHome(l.home+"/chosen", "4.0.5")
 	l.env = append(l.env, "R_HOME="+l.home+"/chosen")
-	l.want("", home, "4.0.5")
-	l.want("4.3", onPath, "4.3.1")
+	l.wantFound("", home, "4.0.5")
+	l.wantFound("4.3", onPath, "4.3.1")
 }
 
 func TestFind_NamedIsTakenAndNothingElse(t *testing.T) {
-	l := newLand(t)
-	onPath := l.link(l.rHome(l.versions+"/4.2.2", "4.2.2"), "R")
-	devel := l.link(l.rHome(l.versions+"/devel", "4.6.0"), "R-devel")
-	old := l.rHome(l.versions+"/4.3.1", "4.3.1")
-	new := l.rHome(l.versions+"/4.3.10", "4.3.10")
-	framework := l.rHome(l.home+"/R.framework/Versions/4.4-arm64/Resources", "4.4.1")
-	built := l.file(l.home+"/built/bin/R", "#!/bin/sh\nR_HOME_DIR="+l.versions+"/4.3.1\n")
+	l := newFindFixture(t)
+	onPath := l.linkOnPath(l.writeRHome(l.versions+"/4.2.2", "4.2.2"), "R")
+	devel := l.linkOnPath(l.writeRHome(l.versions+"/devel", "4.6.0"), "R-devel")
+	old := l.writeRHome(l.versions+"/4.3.1", "4.3.1")
+	new := l.writeRHome(l.versions+"/4.3.10", "4.3.10")
+	framework := l.writeRHome(l.home+"/R.framework/Versions/4.4-arm64/Resources", "4.4.1")
+	built := l.writeFile(l.home+"/built/bin/R", "#!/bin/sh\nR_HOME_DIR="+l.versions+"/4.3.1\n")
 	for named, want := range map[string][2]string{
 		old:                   {old, "4.3.1"},
 		"opt/R/4.3.1/bin/R":   {old, "4.3.1"},
@@ -140,54 +140,54 @@ func TestFind_NamedIsTakenAndNothingElse(t *testing.T) {
 		"4.3.1":   {old, "4.3.1"},
 		"4":       {l.versions + "/devel/bin/R", "4.6.0"},
 	} {
-		l.want(named, want[0], want[1])
+		l.wantFound(named, want[0], want[1])
 	}
 }
 
 func TestFind_RefusalsSayWhatToDo(t *testing.T) {
-	l := newLand(t)
-	l.refuse("", "R 4.0 or newer", "PATH: has no R", "by its path", howToInstall)
-	l.refuse("4.3", "4.3", "no R is installed in", l.versions)
-	old := l.rHome(l.versions+"/3.6.3", "3.6.3")
-	l.refuse("", "R 3.6.3", "4.0 or newer")
-	l.refuse(old, "R 3.6.3", "4.0 or newer")
-	l.refuse("3.6", "R 3.6.3", "4.0 or newer")
-	l.rHome(l.versions+"/4.2.2", "4.2.2")
-	l.refuse("4.3", "is R 4.2.2")
-	l.refuse("./nothing", l.home+"/nothing does not exist")
-	l.refuse("nothing", "no such command")
-	l.refuse(l.home, "no bin/R in "+l.home)
-	l.refuse(l.file(l.home+"/tools/Rscript", ""), "runs files only")
-	l.refuse(l.file(l.home+"/lib/bin/exec/R", ""), "name "+l.home+"/lib/bin/R")
-	plain := l.file(l.home+"/plain/R", "")
+	l := newFindFixture(t)
+	l.wantError("", "R 4.0 or newer", "PATH: has no R", "by its path", howToInstall)
+	l.wantError("4.3", "4.3", "no R is installed in", l.versions)
+	old := l.writeRHome(l.versions+"/3.6.3", "3.6.3")
+	l.wantError("", "R 3.6.3", "4.0 or newer")
+	l.wantError(old, "R 3.6.3", "4.0 or newer")
+	l.wantError("3.6", "R 3.6.3", "4.0 or newer")
+	l.writeRHome(l.versions+"/4.2.2", "4.2.2")
+	l.wantError("4.3", "is R 4.2.2")
+	l.wantError("./nothing", l.home+"/nothing does not exist")
+	l.wantError("nothing", "no such command")
+	l.wantError(l.home, "no bin/R in "+l.home)
+	l.wantError(l.writeFile(l.home+"/tools/Rscript", ""), "runs files only")
+	l.wantError(l.writeFile(l.home+"/lib/bin/exec/R", ""), "name "+l.home+"/lib/bin/R")
+	plain := l.writeFile(l.home+"/plain/R", "")
 	if err := os.Chmod(plain, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	l.refuse(plain, "not executable")
-	broken := l.rHome(l.home+"/broken", "4.2.2")
+	l.wantError(plain, "not executable")
+	broken := l.writeRHome(l.home+"/broken", "4.2.2")
 	if err := os.RemoveAll(l.home + "/broken/library"); err != nil {
 		t.Fatal(err)
 	}
-	l.refuse(broken, "broken R", l.home+"/broken/library/base/DESCRIPTION")
+	l.wantError(broken, "broken R", l.home+"/broken/library/base/DESCRIPTION")
 	l.env = append(l.env, "R_HOME="+l.home+"/gone")
-	l.refuse("", "R_HOME="+l.home+"/gone", "does not exist", "unset")
+	l.wantError("", "R_HOME="+l.home+"/gone", "does not exist", "unset")
 	l.env = append(l.env, "R_HOME="+l.versions+"/3.6.3")
-	l.refuse("", "R_HOME", "R 3.6.3", "4.0")
+	l.wantError("", "R_HOME", "R 3.6.3", "4.0")
 }
 
 // A front end may be no script, or its R may keep files elsewhere. Then R itself has to tell.
 func TestFind_UnknownVersionIsNoObjection(t *testing.T) {
-	l := newLand(t)
-	wrapper := l.file(l.home+"/nix/bin/R", "#!/bin/sh\nexec elsewhere/R \"$@\"\n")
-	l.want(wrapper, wrapper, "")
+	l := newFindFixture(t)
+	wrapper := l.writeFile(l.home+"/nix/bin/R", "#!/bin/sh\nexec elsewhere/R \"$@\"\n")
+	l.wantFound(wrapper, wrapper, "")
 }
 
 func TestFind_OldOneOnPathIsPassedOverWithTheReason(t *testing.T) {
-	l := newLand(t)
-	l.link(l.rHome(l.versions+"/3.5.0", "3.5.0"), "R")
-	good := l.rHome(l.prefix, "4.2.2")
-	l.want("", good, "4.2.2")
-	if found, _, _ := l.find(""); !strings.Contains(found.Why, "not R on PATH: is R 3.5.0") {
-		t.Errorf("got %q", found.Why)
+	l := newFindFixture(t)
+	l.linkOnPath(l.writeRHome(l.versions+"/3.5.0", "3.5.0"), "R")
+	good := l.writeRHome(l.prefix, "4.2.2")
+	l.wantFound("", good, "4.2.2")
+	if found, _, _ := l.runFind(""); !strings.Contains(found.PathSource, "not R on PATH: is R 3.5.0") {
+		t.Errorf("got %q", found.PathSource)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
 )
 
-func file(t *testing.T, path, text string) string {
+func writeFile(t *testing.T, path, text string) string {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
@@ -23,28 +23,28 @@ func file(t *testing.T, path, text string) string {
 	return path
 }
 
-// rHome makes what looks like an R of a version, and returns its Rterm.
-func rHome(t *testing.T, dir, version string) string {
+// writeRHome makes what looks like an R of a version, and returns its Rterm.
+func writeRHome(t *testing.T, dir, version string) string {
 	t.Helper()
-	file(t, filepath.Join(dir, "library", "base", "DESCRIPTION"), "Package: base\r\nVersion: "+version+"\r\n")
+	writeFile(t, filepath.Join(dir, "library", "base", "DESCRIPTION"), "Package: base\r\nVersion: "+version+"\r\n")
 	for _, name := range []string{`bin\R.exe`, `bin\Rscript.exe`, `bin\x64\R.exe`, `bin\x64\Rgui.exe`} {
-		file(t, filepath.Join(dir, name), "")
+		writeFile(t, filepath.Join(dir, name), "")
 	}
-	return file(t, filepath.Join(dir, `bin\x64\Rterm.exe`), "")
+	return writeFile(t, filepath.Join(dir, `bin\x64\Rterm.exe`), "")
 }
 
 func TestFind_OnWindowsEveryWayLeadsToRterm(t *testing.T) {
 	root := t.TempDir()
 	files := filepath.Join(root, `Program Files\R`)
-	older, newer := rHome(t, files+`\R-4.2.3`, "4.2.3"), rHome(t, files+`\R-4.5.1`, "4.5.1")
-	registered := rHome(t, root+`\reg`, "4.3.1")
-	conda := rHome(t, root+`\conda\lib\R`, "4.4.1")
-	home := rHome(t, root+`\größe x`, "4.2.0")
-	known := places{versions: []string{files}}
-	withRegistry := places{versions: []string{files}, registered: []Candidate{{Source: "the registry", Path: root + `\gone`}, {Source: "the registry", Path: root + `\reg`}}}
+	older, newer := writeRHome(t, files+`\R-4.2.3`, "4.2.3"), writeRHome(t, files+`\R-4.5.1`, "4.5.1")
+	registered := writeRHome(t, root+`\reg`, "4.3.1")
+	conda := writeRHome(t, root+`\conda\lib\R`, "4.4.1")
+	home := writeRHome(t, root+`\größe x`, "4.2.0")
+	known := installDirs{versionDirs: []string{files}}
+	withRegistry := installDirs{versionDirs: []string{files}, registryHomes: []Candidate{{Source: "the registry", Path: root + `\gone`}, {Source: "the registry", Path: root + `\reg`}}}
 	for _, c := range []struct {
 		name, named string
-		known       places
+		known       installDirs
 		env         []string
 		want        string
 	}{
@@ -62,8 +62,8 @@ func TestFind_OnWindowsEveryWayLeadsToRterm(t *testing.T) {
 		{"a version that is registered", "4.3", withRegistry, nil, registered},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			found, seen, err := find(FindOptions{Path: c.named, Dir: root, Env: append([]string{`USERPROFILE=` + root}, c.env...)}, func(discovery.Surroundings) places { return c.known })
-			if err != nil || !strings.EqualFold(found.Path, c.want) || found.Version == "" || found.Why == "" {
+			found, seen, err := findInstallation(FindOptions{Path: c.named, Dir: root, Env: append([]string{`USERPROFILE=` + root}, c.env...)}, func(discovery.SearchContext) installDirs { return c.known })
+			if err != nil || !strings.EqualFold(found.Path, c.want) || found.Version == "" || found.PathSource == "" {
 				t.Errorf("got %+v, %v; want %s (%+v)", found, err, c.want, seen)
 			}
 		})
@@ -72,8 +72,8 @@ func TestFind_OnWindowsEveryWayLeadsToRterm(t *testing.T) {
 
 func TestFind_OnWindowsRefusalsSayWhatToDo(t *testing.T) {
 	root := t.TempDir()
-	old := rHome(t, root+`\R-4.1.3`, "4.1.3")
-	lonely := file(t, root+`\lonely\bin\R.exe`, "")
+	old := writeRHome(t, root+`\R-4.1.3`, "4.1.3")
+	lonely := writeFile(t, root+`\lonely\bin\R.exe`, "")
 	itself, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func TestFind_OnWindowsRefusalsSayWhatToDo(t *testing.T) {
 	at := int(program[0x3c]) | int(program[0x3d])<<8 // of the PE header
 	forARM := slices.Clone(program[:min(len(program), 8<<20)])
 	forARM[at+4], forARM[at+5] = 0x64, 0xaa
-	arm := file(t, root+`\arm\bin\Rterm.exe`, string(forARM))
+	arm := writeFile(t, root+`\arm\bin\Rterm.exe`, string(forARM))
 	for named, words := range map[string][]string{
 		"":     {"no R 4.2 or newer", "is R 4.1.3", "by its path", howToInstall},
 		old:    {"is R 4.1.3, and the worker needs 4.2 or newer"},
@@ -94,7 +94,7 @@ func TestFind_OnWindowsRefusalsSayWhatToDo(t *testing.T) {
 		root:   {`there is no bin\x64\Rterm.exe in`},
 		"9.9":  {"is R 4.1.3"},
 	} {
-		found, _, err := find(FindOptions{Path: named, Dir: root, Env: []string{`USERPROFILE=` + root}}, func(discovery.Surroundings) places { return places{versions: []string{root}} })
+		found, _, err := findInstallation(FindOptions{Path: named, Dir: root, Env: []string{`USERPROFILE=` + root}}, func(discovery.SearchContext) installDirs { return installDirs{versionDirs: []string{root}} })
 		if err == nil {
 			t.Errorf("%q: found %+v", named, found)
 			continue
@@ -132,7 +132,7 @@ func TestFind_OnWindowsTheRegistryIsRead(t *testing.T) {
 	defer key.Close()
 	check := func(want ...string) {
 		t.Helper()
-		if got := registeredIn(registry.CURRENT_USER, name, 0); !slices.Equal(got, want) {
+		if got := readRegistryHomes(registry.CURRENT_USER, name, 0); !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -144,12 +144,12 @@ func TestFind_OnWindowsTheRegistryIsRead(t *testing.T) {
 }
 
 func TestSpec_OnWindowsIsRtermInAConsole(t *testing.T) {
-	rterm := rHome(t, t.TempDir(), "4.4.0")
+	rterm := writeRHome(t, t.TempDir(), "4.4.0")
 	s := Spec(Options{Path: rterm, Args: []string{"a"}})
 	if want := []string{"--no-save", "--no-restore", "--quiet", "--ess", "--args", "a"}; s.Err != nil || !slices.Equal(s.Args, want) {
 		t.Errorf("got %q, %v; want %q", s.Args, s.Err, want)
 	}
-	if s.Prepare != nil || len(s.Files["turnstone.dll"]) == 0 || len(s.Files["boot.R"]) == 0 {
+	if s.Preparations != nil || len(s.Files["turnstone.dll"]) == 0 || len(s.Files["boot.R"]) == 0 {
 		t.Errorf("the files are not there: %d", len(s.Files))
 	}
 	if s := Spec(Options{Path: rterm, CompileShim: true}); s.Err == nil || !strings.Contains(s.Err.Error(), "prebuilt") {

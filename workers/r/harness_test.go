@@ -27,25 +27,25 @@ type (
 	result = rawworker.Result
 )
 
-// A setup is how an R is started.
-type setup struct {
-	options  r.Options
-	rprofile string // the user's .Rprofile
-	site     string // Rprofile.site
-	bare     bool   // without R's default packages: it starts in half the time
+// A workerSetup is how an R is started.
+type workerSetup struct {
+	options     r.Options
+	rprofile    string // the user's .Rprofile
+	siteProfile string // Rprofile.site
+	noPackages  bool   // without R's default packages: it starts in half the time
 	rawworker.Setup
 }
 
-// start starts an R worker that sees no profile of the person who runs the test,
+// startWorker starts an R worker that sees no profile of the person who runs the test,
 // and waits for its first idle.
-func start(t testing.TB, s setup) *worker {
+func startWorker(t testing.TB, s workerSetup) *worker {
 	t.Helper()
-	return rawworker.Start(t, specOf(t, s), s.Setup)
+	return rawworker.Start(t, newSpec(t, s), s.Setup)
 }
 
-// specOf returns the worker. Where there is a compiler, it builds the shim from the source in
+// newSpec returns the worker. Where there is a compiler, it builds the shim from the source in
 // the tree.
-func specOf(t testing.TB, s setup) workers.Spec {
+func newSpec(t testing.TB, s workerSetup) workers.Spec {
 	t.Helper()
 	if _, _, err := r.Find(r.FindOptions{}); err != nil {
 		t.Skipf("R is not installed: install it with apt-get install r-base-core (%v)", err)
@@ -60,11 +60,11 @@ func specOf(t testing.TB, s setup) workers.Spec {
 			env = append(env, name)
 		}
 	}
-	for name, text := range map[string]string{"R_PROFILE_USER": s.rprofile, "R_PROFILE": s.site, "R_ENVIRON_USER": ""} {
+	for name, text := range map[string]string{"R_PROFILE_USER": s.rprofile, "R_PROFILE": s.siteProfile, "R_ENVIRON_USER": ""} {
 		path := os.DevNull
 		if text != "" {
 			path = filepath.Join(t.TempDir(), name)
-			write(t, path, text+"\n") // R skips a last line without an end
+			writeFile(t, path, text+"\n") // R skips a last line without an end
 		}
 		env = append(env, name+"="+path)
 	}
@@ -74,22 +74,22 @@ func specOf(t testing.TB, s setup) workers.Spec {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(temporary) })
-	if s.bare {
+	if s.noPackages {
 		env = append(env, "R_DEFAULT_PACKAGES=NULL")
 	}
 	o.Env = slices.Concat(env, []string{"TMPDIR=" + temporary}, o.Env)
 	return r.Spec(o)
 }
 
-func write(t testing.TB, path, text string) {
+func writeFile(t testing.TB, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// outcome returns how a turn ended, in words: "error: no such thing", "interrupted, 3 unrun".
-func outcome(r result) string {
+// describeOutcome returns how a turn ended, in words: "error: no such thing", "interrupted, 3 unrun".
+func describeOutcome(r result) string {
 	if r.Idle == nil {
 		return "ended"
 	}

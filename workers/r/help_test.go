@@ -9,8 +9,8 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/rawworker"
 )
 
-// holds fails the test unless the turn is over, without a wait, and has printed all of these.
-func holds(t *testing.T, w *worker, code string, wants ...string) {
+// wantContains fails the test unless the turn is over, without a wait, and has printed all of these.
+func wantContains(t *testing.T, w *worker, code string, wants ...string) {
 	t.Helper()
 	r := w.Run(code)
 	for _, want := range wants {
@@ -28,51 +28,51 @@ func holds(t *testing.T, w *worker, code string, wants ...string) {
 
 func TestHelp_IsText(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{rprofile: `options(help_type = "html")`})
-	holds(t, w, "?mean", "Arithmetic Mean", "trim: the fraction (0 to 0.5)")
-	holds(t, w, "help(sd, package = 'stats')", "Standard Deviation")
-	holds(t, w, "??loess", "stats::loess", "Local Polynomial Regression Fitting")
-	holds(t, w, "?no_such_topic", "No documentation for")
-	holds(t, w, "library(help = splines)", "Information on package", "bs  ")
-	holds(t, w, "data(package = 'datasets')", "mtcars                  Motor Trend Car Road Tests")
-	holds(t, w, "citation()", "R: A Language and Environment for Statistical")
-	holds(t, w, "example(mean, ask = FALSE)", "mean> xm <- mean(x)")
-	holds(t, w, "vignette(package = 'grid')")
-	holds(t, w, "page(sd)", "sqrt(var(")
-	holds(t, w, "f <- tempfile(); writeLines(c('a', '_\\b_b \\u00e9'), f); file.show(f, title = 'T')", "a\n")
-	holds(t, w, "help.start()", "Statistical Data Analysis", "An Introduction to R")
-	holds(t, w, "options(help_type = 'html'); ?var", "## Correlation, Variance and Covariance (Matrices)", "### Usage", "var(x, y = NULL, na.rm = FALSE, use)")
+	w := startWorker(t, workerSetup{rprofile: `options(help_type = "html")`})
+	wantContains(t, w, "?mean", "Arithmetic Mean", "trim: the fraction (0 to 0.5)")
+	wantContains(t, w, "help(sd, package = 'stats')", "Standard Deviation")
+	wantContains(t, w, "??loess", "stats::loess", "Local Polynomial Regression Fitting")
+	wantContains(t, w, "?no_such_topic", "No documentation for")
+	wantContains(t, w, "library(help = splines)", "Information on package", "bs  ")
+	wantContains(t, w, "data(package = 'datasets')", "mtcars                  Motor Trend Car Road Tests")
+	wantContains(t, w, "citation()", "R: A Language and Environment for Statistical")
+	wantContains(t, w, "example(mean, ask = FALSE)", "mean> xm <- mean(x)")
+	wantContains(t, w, "vignette(package = 'grid')")
+	wantContains(t, w, "page(sd)", "sqrt(var(")
+	wantContains(t, w, "f <- tempfile(); writeLines(c('a', '_\\b_b \\u00e9'), f); file.show(f, title = 'T')", "a\n")
+	wantContains(t, w, "help.start()", "Statistical Data Analysis", "An Introduction to R")
+	wantContains(t, w, "options(help_type = 'html'); ?var", "## Correlation, Variance and Covariance (Matrices)", "### Usage", "var(x, y = NULL, na.rm = FALSE, use)")
 	w.Run("ls(all.names = TRUE)").Wants(t, "[1] \".Random.seed\" \"f\"            \"x\"            \"xm\"          \n")
 }
 
 func TestHelp_NoBrowserIsOpened(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{rprofile: `options(browser = "sh -c 'echo OPENED'")`})
+	w := startWorker(t, workerSetup{rprofile: `options(browser = "sh -c 'echo OPENED'")`})
 	for code, want := range map[string]string{
 		"browseURL('https://www.r-project.org/a?b=1#c')": "[there is no browser here: https://www.r-project.org/a?b=1#c]\n",
 		"browseURL('http://127.0.0.1:1/app')":            "[there is no browser here: http://127.0.0.1:1/app]\n",
 		"browseURL('file:///no/such/file.html')":         "[there is no such file: /no/such/file.html]\n",
 	} {
-		if r := w.Run(code); r.Out() != want || outcome(r) != "ok" {
-			t.Errorf("%s: got %q, %s; want %q", code, r.Script(), outcome(r), want)
+		if r := w.Run(code); r.Out() != want || describeOutcome(r) != "ok" {
+			t.Errorf("%s: got %q, %s; want %q", code, r.Script(), describeOutcome(r), want)
 		}
 	}
-	holds(t, w, "RSiteSearch('loess')", "[there is no browser here: http", "//search.r-project.org/")
+	wantContains(t, w, "RSiteSearch('loess')", "[there is no browser here: http", "//search.r-project.org/")
 }
 
 // A pager that a profile has chosen as R code stays; a program does not.
 func TestHelp_ChoicesOfAProfile(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{rprofile: `options(browser = function(url) cat("mine:", url, "\n"), editor = function(name, file, title) { cat("edits\n"); name }, pager = function(files, ...) cat("pages\n"))`})
-	holds(t, w, "browseURL('https://a.b')", "mine: https://a.b \n")
-	holds(t, w, "x <- edit(1)", "edits\n")
-	holds(t, w, "file.show('/etc/hosts')", "pages\n")
+	w := startWorker(t, workerSetup{rprofile: `options(browser = function(url) cat("mine:", url, "\n"), editor = function(name, file, title) { cat("edits\n"); name }, pager = function(files, ...) cat("pages\n"))`})
+	wantContains(t, w, "browseURL('https://a.b')", "mine: https://a.b \n")
+	wantContains(t, w, "x <- edit(1)", "edits\n")
+	wantContains(t, w, "file.show('/etc/hosts')", "pages\n")
 	w.Run("options(browser = function(url) cat('later\\n')); browseURL('https://a.b')").Wants(t, "later\n")
 }
 
 func TestHelp_PagesBecomeText(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run(`f <- tempfile(fileext = ".html"); writeLines('<!DOCTYPE html><html><head><title>T</title><style>p < b {}</style></head>
 <body><h1 id="top">Main &amp; co</h1>
 <p>Hello <b>bold</b>
@@ -89,32 +89,32 @@ func TestHelp_PagesBecomeText(t *testing.T) {
 		"x <- 1\n  y <- 2\n\na\tb\n\n1\t2\n\n## Section\n\nin it\n\n### Sub\n\nsub\n\n## Other\n\n3 < 4\n\na > b\n")
 	w.Run("browseURL(paste0(f, '#sec'))").Wants(t, "## Section\n\nin it\n\n### Sub\n\nsub\n")
 	w.Run("browseURL(paste0(f, '#other'))").Wants(t, "## Other\n\n3 < 4\n\na > b\n")
-	holds(t, w, "writeLines('<html><script>draw()</script></html>', f); browseURL(f)", "[nothing to show as text: ")
-	holds(t, w, "g <- tempfile(fileext = '.zip'); file.create(g); browseURL(g)", "[not shown as text: ")
-	holds(t, w, "writeLines(c('<p>', rep('x', 3e6)), f); browseURL(f)", "[not shown as text: ")
-	holds(t, w, "browseURL(tempdir())", "[a directory: ")
+	wantContains(t, w, "writeLines('<html><script>draw()</script></html>', f); browseURL(f)", "[nothing to show as text: ")
+	wantContains(t, w, "g <- tempfile(fileext = '.zip'); file.create(g); browseURL(g)", "[not shown as text: ")
+	wantContains(t, w, "writeLines(c('<p>', rep('x', 3e6)), f); browseURL(f)", "[not shown as text: ")
+	wantContains(t, w, "browseURL(tempdir())", "[a directory: ")
 }
 
 func TestHelp_VignettesAreText(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run(`home <- file.path(tempdir(), "pkg"); dir.create(file.path(home, "doc"), recursive = TRUE)
 writeLines("<html><body><p>from html</p></body></html>", file.path(home, "doc", "a.html"))
 writeLines("from source", file.path(home, "doc", "a.Rnw"))
 v <- function(pdf) structure(list(PDF = pdf, File = "a.Rnw", Dir = home, R = "", Topic = "a"), class = "vignette")`)
 	w.Run("v('')").Wants(t, "from source\n")
-	holds(t, w, "v('a.html')", "from html\n")
-	holds(t, w, "structure(list(pkg = cbind(Dir = home, File = 'a.Rnw', Title = 'About a', PDF = '', R = '')), class = 'browseVignettes')",
+	wantContains(t, w, "v('a.html')", "from html\n")
+	wantContains(t, w, "structure(list(pkg = cbind(Dir = home, File = 'a.Rnw', Title = 'About a', PDF = '', R = '')), class = 'browseVignettes')",
 		"Vignettes in package 'pkg':\n  a  About a\n", `vignette("NAME", package = "PACKAGE") shows one.`)
 }
 
 func TestHelp_NoEditorIsOpened(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{rprofile: `options(editor = "vi")`, Setup: rawworker.Setup{Env: []string{"DISPLAY=:99"}}})
+	w := startWorker(t, workerSetup{rprofile: `options(editor = "vi")`, Setup: rawworker.Setup{Env: []string{"DISPLAY=:99"}}})
 	for _, code := range []string{"edit(1:3)", "edit(mtcars)", "edit(diag(2))", "fix(mtcars)", "vi()", "emacs()", "edit(1, editor = 'nano')", "file.edit('x.R')", "data.entry(1)", "dataentry(list(1), list('numeric'))"} {
 		r := w.Run(code)
-		if want := "error: there is no editor here: change the object or the file with R code, or set options(editor = ) to an R function"; outcome(r) != want || strings.Count(r.Out(), "\n") != 1 {
-			t.Errorf("%s: got %q, %s", code, r.Script(), outcome(r))
+		if want := "error: there is no editor here: change the object or the file with R code, or set options(editor = ) to an R function"; describeOutcome(r) != want || strings.Count(r.Out(), "\n") != 1 {
+			t.Errorf("%s: got %q, %s", code, r.Script(), describeOutcome(r))
 		}
 	}
 	w.Run("options(editor = function(name, file, title) paste(name, title)); print(edit(1:2))").Wants(t, "[1] \"1 1:2\" \"2 1:2\"\n")
@@ -122,7 +122,7 @@ func TestHelp_NoEditorIsOpened(t *testing.T) {
 
 func TestHelp_ViewIsText(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	for _, c := range []struct{ code, want string }{
 		{"View(women[1:2, ])", "women[1:2, ]: 2 rows, 2 columns\n  height weight\n1     58    115\n2     59    117\n"},
 		{"utils::View(data.frame(a = 1), 'mine')", "mine: 1 row, 1 column\n  a\n1 1\n"},
@@ -141,7 +141,7 @@ func TestHelp_ViewIsText(t *testing.T) {
 // The viewer of PDFs prints where they are, and ends before the turn does.
 func TestRShowDoc(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run("lib <- tempfile(); dir.create(d <- file.path(lib, 'fake', 'doc'), recursive = TRUE); .libPaths(lib)")
 	w.Run("writeLines(c('Package: fake', 'Version: 1.0'), file.path(lib, 'fake', 'DESCRIPTION')); x <- file.create(file.path(d, 'x.pdf'))")
 	where := w.Run("cat(file.path(d, 'x.pdf'), '\n', sep = '')").Out()
@@ -153,7 +153,7 @@ func TestRShowDoc(t *testing.T) {
 // The worker's own task callback takes no number from the user's.
 func TestTaskCallbacks(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	for _, c := range []struct{ code, want string }{
 		{"addTaskCallback(function(...) TRUE)", "1 \n1 \n"},
 		{"addTaskCallback(function(expr, value, ok, visible, data) { cat('data', data, '\\n'); TRUE }, data = 5, name = 'mine')", "mine \n   2 \ndata 5 \n"},
@@ -167,7 +167,7 @@ func TestTaskCallbacks(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", c.code, got, c.want)
 		}
 	}
-	if got := displays(w.Run("women")); len(got) != 1 {
+	if got := displayEvents(w.Run("women")); len(got) != 1 {
 		t.Errorf("a table is shown %d times", len(got))
 	}
 }
@@ -175,16 +175,16 @@ func TestTaskCallbacks(t *testing.T) {
 // The worker's R code is nowhere that a user looks or trips over.
 func TestCode_IsNowhereToBeSeen(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run("ls(all.names = TRUE); search()").Wants(t, "character(0)\n[1] \".GlobalEnv\"        \"package:stats\"     \"package:graphics\" \n[4] \"package:grDevices\" \"package:utils\"     \"package:datasets\" \n[7] \"package:methods\"   \"Autoloads\"         \"package:base\"     \n")
 	w.Run("getDLLRegisteredRoutines('turnstone'); isNamespaceLoaded('tools')")
 	w.Run("c <- cat <- list <- function(...) stop('masked'); `[[` <- `<-` <- NULL; T <- FALSE; paste0 <- 1")
-	if got := story(t, w.Run("plot(1)")); got != "[plot-1]" {
+	if got := describeTurn(t, w.Run("plot(1)")); got != "[plot-1]" {
 		t.Errorf("got %q", got)
 	}
-	holds(t, w, "browseURL('https://a.b')", "[there is no browser here: https://a.b]\n")
+	wantContains(t, w, "browseURL('https://a.b')", "[there is no browser here: https://a.b]\n")
 	w.Run("rm(list = ls(all.names = TRUE)); for (p in paste0('package:', base::c('stats', 'graphics', 'grDevices', 'utils', 'datasets'))) detach(p, character.only = TRUE)")
-	if got := story(t, w.Run("graphics::plot.default(2)")); got != "[plot-2]" {
+	if got := describeTurn(t, w.Run("graphics::plot.default(2)")); got != "[plot-2]" {
 		t.Errorf("got %q", got)
 	}
 	w.Run("utils::View(1)").Wants(t, "1\n num 1\n")
@@ -194,9 +194,9 @@ func TestCode_IsNowhereToBeSeen(t *testing.T) {
 // replaced then.
 func TestCode_WorksWithoutDefaultPackages(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{Setup: rawworker.Setup{Env: []string{"R_DEFAULT_PACKAGES=NULL"}}})
+	w := startWorker(t, workerSetup{Setup: rawworker.Setup{Env: []string{"R_DEFAULT_PACKAGES=NULL"}}})
 	w.Run("search()").Wants(t, "[1] \".GlobalEnv\"   \"Autoloads\"    \"package:base\"\n")
-	if got := story(t, w.Run("graphics::plot.default(2)")); got != "[plot-1]" {
+	if got := describeTurn(t, w.Run("graphics::plot.default(2)")); got != "[plot-1]" {
 		t.Errorf("got %q", got)
 	}
 	w.Run("library(utils); View(1)").Wants(t, "1\n num 1\n")

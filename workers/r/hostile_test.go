@@ -14,7 +14,7 @@ import (
 
 func TestInput_StrangeBytesAreTakenOrRefusedByR(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	for _, c := range []struct{ name, code, outcome, out string }{
 		{"white space", " \n\t\n\x0c\n", "ok", ""},
 		{"CRLF", "x <- function() {\r\n  5\r\n}\r\nx()\r\n", "ok", "[1] 5\n"},
@@ -34,7 +34,7 @@ func TestInput_StrangeBytesAreTakenOrRefusedByR(t *testing.T) {
 		{"many statements on a line", strings.Repeat("x <- 1;", 10_000) + "x", "ok", "[1] 1\n"},
 	} {
 		r := w.Run(c.code)
-		if got := outcome(r); !strings.HasPrefix(got, c.outcome) || !strings.Contains(r.Out(), c.out) {
+		if got := describeOutcome(r); !strings.HasPrefix(got, c.outcome) || !strings.Contains(r.Out(), c.out) {
 			t.Errorf("%s: got %.300q, %.300s; want %q in it, and %s", c.name, r.Script(), got, c.out, c.outcome)
 		}
 		if r.Idle == nil {
@@ -46,7 +46,7 @@ func TestInput_StrangeBytesAreTakenOrRefusedByR(t *testing.T) {
 
 func TestInput_LargeOnesArrive(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	var lines strings.Builder
 	lines.WriteString("f <- function() {\n")
 	for i := range 700 {
@@ -61,8 +61,8 @@ func TestInput_LargeOnesArrive(t *testing.T) {
 		{"a call of 1000 lines", "sum(c(\n" + strings.Repeat("1,\n", 999) + "1))", "[1] 1000\n"},
 	} {
 		begun := time.Now()
-		if r := w.Run(c.code); r.Out() != c.want || outcome(r) != "ok" {
-			t.Errorf("%s: got %.300q, %.300s", c.name, r.Out(), outcome(r))
+		if r := w.Run(c.code); r.Out() != c.want || describeOutcome(r) != "ok" {
+			t.Errorf("%s: got %.300q, %.300s", c.name, r.Out(), describeOutcome(r))
 		}
 		t.Logf("%s: %v", c.name, time.Since(begun))
 	}
@@ -70,9 +70,9 @@ func TestInput_LargeOnesArrive(t *testing.T) {
 
 func TestInput_OneThatIsLargeAndBrokenIsDroppedAtOnce(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	r := w.Run("stop('e')\n" + strings.Repeat("x <- 1\n", 50_000))
-	if got := outcome(r); got != "error: e, 50000 unrun" {
+	if got := describeOutcome(r); got != "error: e, 50000 unrun" {
 		t.Errorf("got %s", got)
 	}
 }
@@ -98,18 +98,18 @@ func TestTurn_EndsWhateverUserCodeDidToR(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := start(t, setup{bare: name != "no search path"})
+			w := startWorker(t, workerSetup{noPackages: name != "no search path"})
 			w.Run(code) // the harness fails when idle does not come
 			w.Run("x <- 1")
 			if r := w.Run("base::cat(6 * 7, '\\n', file = base::stderr())"); name != "a sink of messages" && name != "no options" && !strings.Contains(r.Out(), "42") {
-				t.Errorf("got %q, %s", r.Script(), outcome(r))
+				t.Errorf("got %q, %s", r.Script(), describeOutcome(r))
 			}
 			if r := w.Run("readline('? ')", "x"); r.Idle == nil {
 				t.Errorf("got %q", r.Script())
 			}
 			w.Begin("repeat {}")
 			if r := w.Insist(1, 1, nil, nil); r.Idle == nil || r.Idle.Outcome == ipc.OutcomeOK {
-				t.Errorf("got %q, %s", r.Script(), outcome(r))
+				t.Errorf("got %q, %s", r.Script(), describeOutcome(r))
 			}
 			w.Tell(ipc.Shutdown{GraceMS: 1000})
 			if r := w.Finish(); r.End == nil || r.End.Reason != ipc.EndShutdown {
@@ -121,8 +121,8 @@ func TestTurn_EndsWhateverUserCodeDidToR(t *testing.T) {
 
 func TestMemory_ThatIsExhaustedIsAnError(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
-	w.Run(native(t, `
+	w := startWorker(t, workerSetup{})
+	w.Run(compileNative(t, `
 #include <sys/resource.h>
 void limit(double *bytes) { struct rlimit l = {*bytes, RLIM_INFINITY}; setrlimit(RLIMIT_AS, &l); }
 `))
@@ -133,8 +133,8 @@ void limit(double *bytes) { struct rlimit l = {*bytes, RLIM_INFINITY}; setrlimit
 		"x <- strrep('x', 2^31 - 10); paste0(x, x)",
 	} {
 		r := w.Run(code)
-		if !strings.HasPrefix(outcome(r), "error: ") {
-			t.Errorf("%s: got %.500q, %s", code, r.Script(), outcome(r))
+		if !strings.HasPrefix(describeOutcome(r), "error: ") {
+			t.Errorf("%s: got %.500q, %s", code, r.Script(), describeOutcome(r))
 		}
 		w.Run("x <- NULL; invisible(gc()); 'next'").Wants(t, "[1] \"next\"\n")
 	}
@@ -148,13 +148,13 @@ void limit(double *bytes) { struct rlimit l = {*bytes, RLIM_INFINITY}; setrlimit
 
 func TestKill_OfChildrenIsSurvived(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run("library(parallel)")
 	if r := w.Run("x <- suppressWarnings(mclapply(1:2, function(i) if (i == 1) tools::pskill(Sys.getpid(), 9) else i)); x[[2]]"); !strings.Contains(r.Out(), "[1] 2\n") {
-		t.Errorf("got %q, %s", r.Script(), outcome(r))
+		t.Errorf("got %q, %s", r.Script(), describeOutcome(r))
 	}
-	if r := w.Run("x <- mclapply(1:2, function(i) for (j in 1:20000) cat('child', i, j, '\\n'))"); strings.Count(r.Out(), "child") != 40_000 || outcome(r) != "ok" {
-		t.Errorf("got %d lines, %s", strings.Count(r.Out(), "child"), outcome(r))
+	if r := w.Run("x <- mclapply(1:2, function(i) for (j in 1:20000) cat('child', i, j, '\\n'))"); strings.Count(r.Out(), "child") != 40_000 || describeOutcome(r) != "ok" {
+		t.Errorf("got %d lines, %s", strings.Count(r.Out(), "child"), describeOutcome(r))
 	}
 	w.Run("system('kill -9 $$')")
 	w.Run("'next'").Wants(t, "[1] \"next\"\n")
@@ -162,7 +162,7 @@ func TestKill_OfChildrenIsSurvived(t *testing.T) {
 
 func TestStop_AndContinueIsSurvived(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	for range 20 {
 		w.Begin("x <- 0; for (i in 1:1e5) x <- x + i; x")
 		syscall.Kill(w.Cmd.Process.Pid, syscall.SIGSTOP)

@@ -17,7 +17,7 @@ import (
 // wants input. So R must have stopped reading before it acknowledges.
 func TestInterrupt_EndsReadsBeforeItIsAcknowledged(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	pid := w.Cmd.Process.Pid
 	reads := func() bool {
 		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/syscall", pid, pid))
@@ -37,8 +37,8 @@ func TestInterrupt_EndsReadsBeforeItIsAcknowledged(t *testing.T) {
 		if reads() {
 			t.Fatal("R reads on")
 		}
-		if r := w.Finish(); outcome(r) != "interrupted" {
-			t.Fatalf("got %q, %s", r.Script(), outcome(r))
+		if r := w.Finish(); describeOutcome(r) != "interrupted" {
+			t.Fatalf("got %q, %s", r.Script(), describeOutcome(r))
 		}
 		w.Run("invisible(gc())")
 	}
@@ -48,13 +48,13 @@ func TestInterrupt_EndsReadsBeforeItIsAcknowledged(t *testing.T) {
 // were sent ahead are dropped either way.
 func TestInterrupt_OfAChildThatHandlesIt(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	command := filepath.Join(t.TempDir(), "command") // the shell waits for it, and then dies of SIGINT
-	write(t, command, "trap 'n=1; echo caught' INT; echo up >&2; until [ $n ]; do :; done; sleep 2; echo end\n")
+	writeFile(t, command, "trap 'n=1; echo caught' INT; echo up >&2; until [ $n ]; do :; done; sleep 2; echo end\n")
 	handles := func(how string) string { // not one long sleep: the shell may take SIGINT before it begins that
 		return "trap 'n=1; " + how + "' INT; echo up >&2; until [ $n ]; do sleep 0.1; done; "
 	}
@@ -74,11 +74,11 @@ func TestInterrupt_OfAChildThatHandlesIt(t *testing.T) {
 				for acked := false; !acked; {
 					_, acked = w.Next().(ipc.InterruptAck)
 				}
-				write(t, fifo, "end\n")
+				writeFile(t, fifo, "end\n")
 			}
 			r := w.Finish()
-			if strings.TrimSpace(r.Out()) != c.out || outcome(r) != c.outcome {
-				t.Errorf("got %q, %s; want %q, %s", r.Script(), outcome(r), c.out, c.outcome)
+			if strings.TrimSpace(r.Out()) != c.out || describeOutcome(r) != c.outcome {
+				t.Errorf("got %q, %s; want %q, %s", r.Script(), describeOutcome(r), c.out, c.outcome)
 			}
 		})
 	}

@@ -16,7 +16,7 @@ import (
 
 func TestInterrupt_EndsTheTurnAndNotTheWorker(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run("f <- function(n) { cat('up\\n'); repeat n <- n + 1 }")
 	for _, c := range []struct{ name, code string }{
 		{"a loop", "cat('up\\n'); repeat {}"},
@@ -55,7 +55,7 @@ func TestInterrupt_EndsTheTurnAndNotTheWorker(t *testing.T) {
 			w.Begin(c.code + "\n'not run'\n'nor this'")
 			w.Await("up")
 			r := w.Insist(1, 1, nil, nil)
-			if got := outcome(r); got != "interrupted, 2 unrun" {
+			if got := describeOutcome(r); got != "interrupted, 2 unrun" {
 				t.Errorf("got … %.1000q, %s", r.Script()[max(0, len(r.Script())-1000):], got)
 			}
 			if strings.Contains(r.Out(), "not run") {
@@ -72,7 +72,7 @@ func TestInterrupt_EndsTheTurnAndNotTheWorker(t *testing.T) {
 
 func TestInterrupt_EndsEveryWait(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run("f <- function() { browser(); 1 }")
 	for _, code := range []string{
 		"readline('? ')", "scan()", "readLines(stdin())", "menu(c('a', 'b'))", "browser()", "f()",
@@ -84,8 +84,8 @@ func TestInterrupt_EndsEveryWait(t *testing.T) {
 				w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: level})
 				return true
 			}
-			if r := w.Run(code); outcome(r) != "interrupted" {
-				t.Errorf("%s: got %q, %s", code, r.Script(), outcome(r))
+			if r := w.Run(code); describeOutcome(r) != "interrupted" {
+				t.Errorf("%s: got %q, %s", code, r.Script(), describeOutcome(r))
 			}
 			w.OnWait = nil
 			w.Run("'code'").Wants(t, "[1] \"code\"\n")
@@ -97,7 +97,7 @@ func TestInterrupt_EndsEveryWait(t *testing.T) {
 // child's result. Still nothing behind it is run, be it in the same line.
 func TestInterrupt_OfWhatRWaitsForEndsTheLineToo(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run("f <- function(wait) { wait; cat('went on\\n') }")
 	for _, wait := range []string{
 		"x <- readLines(file('stdin'))", "x <- scan(file('stdin'), quiet = TRUE)", "x <- readLines(pipe('sleep 100'))",
@@ -107,7 +107,7 @@ func TestInterrupt_OfWhatRWaitsForEndsTheLineToo(t *testing.T) {
 			w.Begin("cat('up\\n')\n" + fmt.Sprintf(code, wait))
 			w.Await("up")
 			r := w.Insist(1, 1, nil, nil)
-			if got := outcome(r); !strings.HasPrefix(got, "interrupted") || strings.Contains(r.Out(), "went on") {
+			if got := describeOutcome(r); !strings.HasPrefix(got, "interrupted") || strings.Contains(r.Out(), "went on") {
 				t.Errorf("%s: got %q, %s", fmt.Sprintf(code, wait), r.Script(), got)
 			}
 			w.Run("invisible(gc())") // complains of connections that were left
@@ -119,7 +119,7 @@ func TestInterrupt_OfWhatRWaitsForEndsTheLineToo(t *testing.T) {
 // In a nested browser one interrupt ends all of it, as Q does.
 func TestInterrupt_EndsNestedBrowsers(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	waits := 0
 	w.OnWait = func(m ipc.StdinWait) bool {
 		if waits++; waits < 3 {
@@ -129,8 +129,8 @@ func TestInterrupt_EndsNestedBrowsers(t *testing.T) {
 		}
 		return true
 	}
-	if r := w.Run("browser()"); outcome(r) != "interrupted" || waits != 3 {
-		t.Fatalf("got %q, %s", r.Script(), outcome(r))
+	if r := w.Run("browser()"); describeOutcome(r) != "interrupted" || waits != 3 {
+		t.Fatalf("got %q, %s", r.Script(), describeOutcome(r))
 	}
 	w.OnWait = nil
 	w.Run("'code'").Wants(t, "[1] \"code\"\n")
@@ -138,7 +138,7 @@ func TestInterrupt_EndsNestedBrowsers(t *testing.T) {
 
 func TestInterrupt_OfWhatTheBrowserRunsLeadsBackToIt(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Begin("browser()")
 	m := w.UntilWait()
 	w.Answer(m, "cat('up\\n'); Sys.sleep(100)")
@@ -155,28 +155,28 @@ func TestInterrupt_OfWhatTheBrowserRunsLeadsBackToIt(t *testing.T) {
 
 func TestInterrupt_HandlersOfTheUserCount(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Begin("tryCatch({ cat('up\\n'); Sys.sleep(100) }, interrupt = function(e) cat('caught\\n'))")
 	w.Await("up")
-	if r := w.Insist(1, 1, nil, nil); r.Out() != "caught\n" || outcome(r) != "ok" {
-		t.Errorf("tryCatch: got %q, %s", r.Script(), outcome(r))
+	if r := w.Insist(1, 1, nil, nil); r.Out() != "caught\n" || describeOutcome(r) != "ok" {
+		t.Errorf("tryCatch: got %q, %s", r.Script(), describeOutcome(r))
 	}
 	w.Begin("withCallingHandlers({ cat('up\\n'); Sys.sleep(3); cat('rest\\n') }, interrupt = function(e) { cat('seen\\n'); invokeRestart('resume') })")
 	w.Await("up")
-	if r := w.Insist(1, 1, nil, nil); r.Out() != "seen\nrest\n" || outcome(r) != "ok" {
-		t.Errorf("resume: got %q, %s", r.Script(), outcome(r))
+	if r := w.Insist(1, 1, nil, nil); r.Out() != "seen\nrest\n" || describeOutcome(r) != "ok" {
+		t.Errorf("resume: got %q, %s", r.Script(), describeOutcome(r))
 	}
 	w.Begin("suspendInterrupts({ cat('up\\n'); for (i in 1:5e6) i; cat('safe\\n') }); Sys.sleep(100)")
 	w.Await("up")
-	if r := w.Insist(1, 1, nil, nil); r.Out() != "safe\n\n" && r.Out() != "safe\n" || outcome(r) != "interrupted" {
-		t.Errorf("suspendInterrupts: got %q, %s", r.Script(), outcome(r))
+	if r := w.Insist(1, 1, nil, nil); r.Out() != "safe\n\n" && r.Out() != "safe\n" || describeOutcome(r) != "interrupted" {
+		t.Errorf("suspendInterrupts: got %q, %s", r.Script(), describeOutcome(r))
 	}
 	w.Run("'next'").Wants(t, "[1] \"next\"\n")
 }
 
 func TestInterrupt_LevelTwoIsNotSwallowed(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	swallow := func(e any) bool {
 		x, ok := e.(rawworker.Text)
 		return ok && strings.Contains(x.Data, "no\n")
@@ -191,8 +191,8 @@ func TestInterrupt_LevelTwoIsNotSwallowed(t *testing.T) {
 		w.Await("up")
 		w.Insist(1, 1, nil, swallow)
 		// A busy machine may leave R no time to notice before its SIGINT, which asks the handler.
-		if r := w.Insist(2, 2, nil, nil); outcome(r) != "interrupted" {
-			t.Errorf("%s: got %q, %s", code, r.Script(), outcome(r))
+		if r := w.Insist(2, 2, nil, nil); describeOutcome(r) != "interrupted" {
+			t.Errorf("%s: got %q, %s", code, r.Script(), describeOutcome(r))
 		}
 		w.Run("'next'").Wants(t, "[1] \"next\"\n")
 	}
@@ -200,15 +200,15 @@ func TestInterrupt_LevelTwoIsNotSwallowed(t *testing.T) {
 
 func TestInterrupt_RetryOfOneThatWasRaisedDoesNothing(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Begin("tryCatch({ cat('up\\n'); Sys.sleep(100) }, interrupt = function(e) cat('once\\n')); Sys.sleep(0.1); cat('end\\n')")
 	w.Await("up")
 	w.Insist(1, 1, nil, func(e any) bool { x, ok := e.(rawworker.Text); return ok && strings.Contains(x.Data, "once") })
 	for range 5 {
 		w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 1})
 	}
-	if r := w.Finish(); r.Out() != "end\n" || outcome(r) != "ok" {
-		t.Fatalf("got %q, %s", r.Script(), outcome(r))
+	if r := w.Finish(); r.Out() != "end\n" || describeOutcome(r) != "ok" {
+		t.Fatalf("got %q, %s", r.Script(), describeOutcome(r))
 	}
 }
 
@@ -216,7 +216,7 @@ func TestInterrupt_RetryOfOneThatWasRaisedDoesNothing(t *testing.T) {
 // is of no consequence.
 func TestInterrupt_AtIdleDoesNothing(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run("1")
 	for range 20 {
 		w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 2})
@@ -236,7 +236,7 @@ func TestInterrupt_AtIdleDoesNothing(t *testing.T) {
 func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
 	t.Parallel()
 	cells := []string{"1+1", "x <- 1", "cat(strrep('x', 5000), '\\n')", "stop('e')", "Sys.sleep(0.0001)", "for (i in 1:2000) i", "message('m')", "1 +", "invisible(readline())\nfed"}
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	seen := map[ipc.Outcome]int{}
 	for i := range rawworker.Rounds(1200) {
 		w.Begin(cells[i%len(cells)])
@@ -251,8 +251,8 @@ func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
 		if i%3 == 0 {
 			syscall.Kill(w.Cmd.Process.Pid, syscall.SIGINT)
 		}
-		if r := w.Run("'next'"); r.Out() != "[1] \"next\"\n" || outcome(r) != "ok" {
-			t.Fatalf("round %d, behind %q: got %q, %s", i, cells[i%len(cells)], r.Script(), outcome(r))
+		if r := w.Run("'next'"); r.Out() != "[1] \"next\"\n" || describeOutcome(r) != "ok" {
+			t.Fatalf("round %d, behind %q: got %q, %s", i, cells[i%len(cells)], r.Script(), describeOutcome(r))
 		}
 	}
 	if seen[ipc.OutcomeOK] == 0 || seen[ipc.OutcomeInterrupted] == 0 {
@@ -262,7 +262,7 @@ func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
 
 func TestInterrupt_AtTheTurnsStartIsNotLost(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	for i := range rawworker.Rounds(1200) {
 		w.Begin([]string{"Sys.sleep(100)", "repeat {}", "readline()", "x <- 1; Sys.sleep(100)\n2"}[i%4])
 		w.OnWait = func(ipc.StdinWait) bool { return true }
@@ -270,7 +270,7 @@ func TestInterrupt_AtTheTurnsStartIsNotLost(t *testing.T) {
 		w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: uint8(1 + i/4%2)})
 		r := w.Finish()
 		if r.Idle == nil || r.Idle.Outcome != ipc.OutcomeInterrupted {
-			t.Fatalf("round %d: got %q, %s", i, r.Script(), outcome(r))
+			t.Fatalf("round %d: got %q, %s", i, r.Script(), describeOutcome(r))
 		}
 	}
 	w.Run("'next'").Wants(t, "[1] \"next\"\n")
@@ -278,7 +278,7 @@ func TestInterrupt_AtTheTurnsStartIsNotLost(t *testing.T) {
 
 func TestInterrupt_RacingAnAnswerLeavesNoInput(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	for i := range rawworker.Rounds(400) {
 		seq := uint64(0)
 		w.OnWait = func(m ipc.StdinWait) bool {
@@ -294,7 +294,7 @@ func TestInterrupt_RacingAnAnswerLeavesNoInput(t *testing.T) {
 		}
 		w.OnWait = nil
 		if r := w.Run("cat(readline(), '\\n')", "new"); r.Out() != "new \n" {
-			t.Fatalf("round %d: got %q, %s", i, r.Script(), outcome(r))
+			t.Fatalf("round %d: got %q, %s", i, r.Script(), describeOutcome(r))
 		}
 	}
 }
@@ -302,7 +302,7 @@ func TestInterrupt_RacingAnAnswerLeavesNoInput(t *testing.T) {
 // Two interrupts close together once ended the process, by a thread of OpenBLAS.
 func TestInterrupt_TwoCloseTogetherDoNotKillR(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run("m <- matrix(runif(40000), 200)")
 	for i := range rawworker.Rounds(100) {
 		w.Begin([]string{"repeat m %*% m", "repeat crossprod(m)", "Sys.sleep(100)", "readline()", "repeat try(solve(m), silent = TRUE)"}[i%5])
@@ -315,10 +315,10 @@ func TestInterrupt_TwoCloseTogetherDoNotKillR(t *testing.T) {
 		}
 		r := w.Finish()
 		if r.Idle == nil || r.Idle.Outcome != ipc.OutcomeInterrupted {
-			t.Fatalf("round %d: got %q, %s, %v", i, r.Script(), outcome(r), r.End)
+			t.Fatalf("round %d: got %q, %s, %v", i, r.Script(), describeOutcome(r), r.End)
 		}
 		if r := w.Run("'next'"); r.Out() != "[1] \"next\"\n" {
-			t.Fatalf("round %d: got %q, %s", i, r.Script(), outcome(r))
+			t.Fatalf("round %d: got %q, %s", i, r.Script(), describeOutcome(r))
 		}
 	}
 }
@@ -330,16 +330,16 @@ func TestInterrupt_OfTheStartUpEndsTheProfile(t *testing.T) {
 		"loop":  "cat('up\\n'); repeat {}",
 		"wait":  "cat('up\\n'); readline('? ')",
 	} {
-		for _, s := range []setup{{rprofile: code}, {site: code}} {
+		for _, s := range []workerSetup{{rprofile: code}, {siteProfile: code}} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				s.NoTurn0 = true
-				w := start(t, s)
+				w := startWorker(t, s)
 				w.Ready()
 				w.OnWait = func(ipc.StdinWait) bool { return true }
 				w.Await("up")
-				if r := w.Insist(1, 1, nil, nil); outcome(r) != "interrupted" || r.Idle.Turn != 0 {
-					t.Fatalf("got %q, %s", r.Script(), outcome(r))
+				if r := w.Insist(1, 1, nil, nil); describeOutcome(r) != "interrupted" || r.Idle.Turn != 0 {
+					t.Fatalf("got %q, %s", r.Script(), describeOutcome(r))
 				}
 				w.Run("'next'").Wants(t, "[1] \"next\"\n")
 				w.Run("search()[1]; exists('lm')").Wants(t, "[1] \".GlobalEnv\"\n[1] TRUE\n")
@@ -350,7 +350,7 @@ func TestInterrupt_OfTheStartUpEndsTheProfile(t *testing.T) {
 
 func TestInterrupt_OfAQueryAnswersIt(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	deep := strings.Repeat("(", 40) + strings.Repeat("f(1, ", 3000)
 	for i := range 60 {
 		w.Tell(ipc.Query{ID: uint64(i), Kind: ipc.QueryParse, Text: strings.Repeat("x <- c(1, 2)\n", 5000) + deep})

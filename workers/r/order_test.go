@@ -15,14 +15,14 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/rawworker"
 )
 
-// native compiles C code, and returns what loads it: a statement of R.
-func native(t testing.TB, source string) string {
+// compileNative compiles C code, and returns what loads it: a statement of R.
+func compileNative(t testing.TB, source string) string {
 	t.Helper()
 	if _, err := exec.LookPath("cc"); err != nil {
 		t.Skip("cc is not installed: install it with apt-get install gcc")
 	}
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "native.c"), source)
+	writeFile(t, filepath.Join(dir, "native.c"), source)
 	shared := filepath.Join(dir, "native.so")
 	if out, err := exec.Command("cc", "-shared", "-fPIC", "-o", shared, filepath.Join(dir, "native.c")).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -32,8 +32,8 @@ func native(t testing.TB, source string) string {
 
 func TestOrder_OfWhoeverWritesIsTheTrueOne(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
-	w.Run(native(t, `
+	w := startWorker(t, workerSetup{})
+	w.Run(compileNative(t, `
 #include <stdio.h>
 #include <unistd.h>
 void say(char **what) { printf("%s", *what); }
@@ -64,8 +64,8 @@ void bare(void) { write(1, "bare\n", 5); }
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for i := range c.rounds {
-				if r := w.Run(c.code); r.Script() != c.want || outcome(r) != "ok" {
-					t.Fatalf("round %d: got %.500q, %s; want %.500q", i, r.Script(), outcome(r), c.want)
+				if r := w.Run(c.code); r.Script() != c.want || describeOutcome(r) != "ok" {
+					t.Fatalf("round %d: got %.500q, %s; want %.500q", i, r.Script(), describeOutcome(r), c.want)
 				}
 			}
 		})
@@ -74,7 +74,7 @@ void bare(void) { write(1, "bare\n", 5); }
 
 func TestOrder_OfManyRoundsInOneTurn(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	r := w.Run("for (i in 1:1000) { cat('A', i, '\\n'); system('echo B'); cat('C\\n'); if (i %% 100 == 0) message(i) }")
 	lines := strings.Split(strings.TrimSuffix(r.Out(), "\n"), "\n")
 	n := 0
@@ -94,7 +94,7 @@ func TestOrder_OfManyRoundsInOneTurn(t *testing.T) {
 
 func TestOutput_BytesAreUnchanged(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	for _, c := range []struct{ code, want string }{
 		{"cat('a\\xff\\xfeb\\n')", "a\xff\xfeb\n"},
 		{"cat('\\x1b[31mred\\x1b[0m\\n')", "\x1b[31mred\x1b[0m\n"},
@@ -127,7 +127,7 @@ func allBytes() string {
 // Text without a newline shows while the turn still runs.
 func TestOutput_UnfinishedLineShowsInTime(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	for _, code := range []string{
 		"cat('working...'); Sys.sleep(100)",
 		"cat('working...'); repeat {}",
@@ -141,18 +141,18 @@ func TestOutput_UnfinishedLineShowsInTime(t *testing.T) {
 
 func TestOutput_LargeOneArrivesWhole(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	r := w.Run("x <- strrep('x', 2e7); cat(x)")
-	if n := len(r.Out()); n != 20_000_000 || outcome(r) != "ok" {
-		t.Errorf("cat of 20 MB: got %d bytes, %s", n, outcome(r))
+	if n := len(r.Out()); n != 20_000_000 || describeOutcome(r) != "ok" {
+		t.Errorf("cat of 20 MB: got %d bytes, %s", n, describeOutcome(r))
 	}
 	r = w.Run("for (i in 1:20000) cat('line', i, '\\n')")
 	if n := strings.Count(r.Out(), "\n"); n != 20_000 {
 		t.Errorf("got %d lines", n)
 	}
 	r = w.Run("options(max.print = 1e6); print(rnorm(1e5))")
-	if n := len(strings.Fields(r.Out())); n < 100_000 || outcome(r) != "ok" {
-		t.Errorf("print of 1e5 numbers: got %d words, %s", n, outcome(r))
+	if n := len(strings.Fields(r.Out())); n < 100_000 || describeOutcome(r) != "ok" {
+		t.Errorf("print of 1e5 numbers: got %d words, %s", n, describeOutcome(r))
 	}
 	r = w.Run("for (i in 1:20000) message('line ', i)")
 	if n := strings.Count(r.ErrText(), "\n"); n != 20_000 {
@@ -161,7 +161,7 @@ func TestOutput_LargeOneArrivesWhole(t *testing.T) {
 }
 
 func TestOutput_LargeOneTakesNoMemoryOfTheWorkers(t *testing.T) {
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run("x <- strrep('x', 1e6)\nrss <- function() if (file.exists('/proc/self/status')) as.numeric(gsub('[^0-9]', '', grep('VmRSS', readLines('/proc/self/status'), value = TRUE))) else 0")
 	w.Run("cat(x, '\\n'); before <- rss()")
 	w.Run("for (i in 1:100) cat(x, '\\n')")
@@ -170,7 +170,7 @@ func TestOutput_LargeOneTakesNoMemoryOfTheWorkers(t *testing.T) {
 
 func TestOutput_OfAForkThatOutlivesTheTurnComesBetweenTurns(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	over := filepath.Join(t.TempDir(), "over")
 	r := w.Run(fmt.Sprintf("library(parallel); p <- mcparallel({ while (!file.exists(%q)) Sys.sleep(0.01); cat('late\\n'); 5 })", over))
 	if r.Out() != "" {
@@ -187,7 +187,7 @@ func TestOutput_OfAForkThatOutlivesTheTurnComesBetweenTurns(t *testing.T) {
 
 func TestEnvironment_OfChildrenIsClean(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run("Sys.getenv(c('REPL_IPC', 'R_TESTS', 'TURNSTONE_R', 'TURNSTONE_R_PROFILE', 'TURNSTONE_R_TESTS'), NA, names = FALSE)").Wants(t, "[1] NA NA NA NA NA\n")
 	if r := w.Run("system('env | grep -E \"^(REPL_IPC|R_TESTS|TURNSTONE)\"')"); r.Out() != "" {
 		t.Errorf("a child sees %q", r.Out())
@@ -208,7 +208,7 @@ func TestEnvironment_ChildrenHaveTheTerminalAndNothingElse(t *testing.T) {
 	if _, err := os.Stat("/proc/self/fd"); err != nil {
 		t.Skip("this system has no /proc")
 	}
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run("ours <- Sys.readlink(file.path('/proc/self/fd', 200:210)); ours <- ours[grepl('pipe:', ours)]\n" +
 		"has <- function(list) any(vapply(ours, function(o) any(grepl(o, list, fixed = TRUE)), NA))")
 	w.Run("length(ours) >= 3").Wants(t, "[1] TRUE\n") // or this test looks at nothing
@@ -222,9 +222,9 @@ func TestEnvironment_ChildrenHaveTheTerminalAndNothingElse(t *testing.T) {
 
 func TestEnvironment_IsUTF8WithoutAnyLocale(t *testing.T) {
 	t.Parallel()
-	s := setup{}
+	s := workerSetup{}
 	s.options.Env = []string{"LANG", "LC_ALL", "LC_CTYPE"}
-	w := start(t, s)
+	w := startWorker(t, s)
 	w.Run("l10n_info()[['UTF-8']]").Wants(t, "[1] TRUE\n")
 	w.Run("nchar('é日')").Wants(t, "[1] 2\n")
 	w.Run("'é'").Wants(t, "[1] \"é\"\n")
@@ -232,9 +232,9 @@ func TestEnvironment_IsUTF8WithoutAnyLocale(t *testing.T) {
 
 func TestEnvironment_LocaleOfTheUserCounts(t *testing.T) {
 	t.Parallel()
-	s := setup{}
+	s := workerSetup{}
 	s.options.Env = []string{"LC_ALL=C"}
-	w := start(t, s)
+	w := startWorker(t, s)
 	w.Run("l10n_info()[['UTF-8']]").Wants(t, "[1] FALSE\n")
 	if r := w.Run("x <- 'é'; cat(x, '\\n')"); r.Idle == nil || r.Idle.Outcome != ipc.OutcomeOK || r.Out() != "é \n" {
 		t.Errorf("got %q", r.Script())

@@ -10,7 +10,7 @@ import (
 )
 
 // oldest is the oldest R that the worker runs on.
-var oldest = discovery.Version{4, 0}
+var minVersion = discovery.Version{4, 0}
 
 // consoleArgs keep R from its own history, which has no lines here: q("yes") and savehistory() would
 // empty the user's .Rhistory.
@@ -21,13 +21,13 @@ var consoleArgs = []string{"--no-readline"}
 var frontEnds = []string{"bin/R", "Resources/bin/R", "lib/R/bin/R", "lib64/R/bin/R"}
 
 // commands are R's names on PATH.
-var commands = []string{"R"}
+var commandNames = []string{"R"}
 
 // frontEnd returns the front end for a program of R.
 func frontEnd(path string) string { return path }
 
-// unfit says why a program is not R's front end; "" means it may be.
-func unfit(path string) string {
+// frontEndProblem says why a program is not R's front end; "" means it may be.
+func frontEndProblem(path string) string {
 	dir, name := filepath.Split(path)
 	if name == "Rscript" {
 		return path + " runs files only: name the R beside it"

@@ -9,10 +9,10 @@ const (
 	howToInstall = "https://cran.r-project.org/bin/macosx, or brew install r"
 )
 
-// systemPlaces returns the directories of CRAN's installer, rig, Homebrew and MacPorts.
-func systemPlaces(discovery.Surroundings) places {
-	return places{
-		versions: []string{"/Library/Frameworks/R.framework/Versions", "~/Library/Frameworks/R.framework/Versions", "/opt/R"},
-		prefixes: []string{"/Library/Frameworks/R.framework", "/opt/homebrew", "/usr/local", "/opt/local/Library/Frameworks/R.framework"},
+// systemInstallDirs returns the directories of CRAN's installer, rig, Homebrew and MacPorts.
+func systemInstallDirs(discovery.SearchContext) installDirs {
+	return installDirs{
+		versionDirs: []string{"/Library/Frameworks/R.framework/Versions", "~/Library/Frameworks/R.framework/Versions", "/opt/R"},
+		prefixes:    []string{"/Library/Frameworks/R.framework", "/opt/homebrew", "/usr/local", "/opt/local/Library/Frameworks/R.framework"},
 	}
 }

@@ -11,10 +11,10 @@ const (
 	howToInstall = "Debian and Ubuntu: apt install r-base-core; Fedora: dnf install R-core; others: https://cran.r-project.org"
 )
 
-// systemPlaces returns the directories of packages, rig and Posit's builds.
-func systemPlaces(discovery.Surroundings) places {
-	return places{
-		versions: []string{"/opt/R", "/opt/local/R"},
-		prefixes: []string{"/usr/local", "/usr"},
+// systemInstallDirs returns the directories of packages, rig and Posit's builds.
+func systemInstallDirs(discovery.SearchContext) installDirs {
+	return installDirs{
+		versionDirs: []string{"/opt/R", "/opt/local/R"},
+		prefixes:    []string{"/usr/local", "/usr"},
 	}
 }

@@ -19,7 +19,7 @@ const (
 )
 
 // oldest is the oldest R whose character set is UTF-8.
-var oldest = discovery.Version{4, 2}
+var minVersion = discovery.Version{4, 2}
 
 // consoleArgs make R interactive in any environment, and make it read only its given input.
 var consoleArgs = []string{"--ess"}
@@ -29,7 +29,7 @@ var consoleArgs = []string{"--ess"}
 var frontEnds = []string{`bin\x64\Rterm.exe`, `lib\R\bin\x64\Rterm.exe`, `bin\Rterm.exe`, `lib\R\bin\Rterm.exe`}
 
 // commands are R's names on PATH.
-var commands = []string{"Rterm", "R", "Rscript"}
+var commandNames = []string{"Rterm", "R", "Rscript"}
 
 // frontEnd returns the Rterm beside a program of R. Other programs start Rterm, or open a
 // window.
@@ -39,15 +39,15 @@ func frontEnd(path string) string {
 		return path
 	}
 	for _, name := range []string{"Rterm.exe", `x64\Rterm.exe`} {
-		if beside := filepath.Join(filepath.Dir(path), name); discovery.Objection(beside) == "" {
+		if beside := filepath.Join(filepath.Dir(path), name); discovery.ExecutableProblem(beside) == "" {
 			return beside
 		}
 	}
 	return path
 }
 
-// unfit says why a program is not R's front end; "" means it may be.
-func unfit(path string) string {
+// frontEndProblem says why a program is not R's front end; "" means it may be.
+func frontEndProblem(path string) string {
 	if !strings.EqualFold(filepath.Base(path), "Rterm.exe") {
 		return path + " is not Rterm.exe, and there is none beside it or in x64 below"
 	}
@@ -60,28 +60,28 @@ func unfit(path string) string {
 	return ""
 }
 
-// systemPlaces returns the entries of CRAN's installer in the registry, and the
+// systemInstallDirs returns the entries of CRAN's installer in the registry, and the
 // directories of CRAN's installer and rig.
-func systemPlaces(s discovery.Surroundings) places {
-	var p places
+func systemInstallDirs(s discovery.SearchContext) installDirs {
+	var p installDirs
 	for _, root := range []struct {
 		name string
 		key  registry.Key
 		view uint32
 	}{{"HKCU", registry.CURRENT_USER, 0}, {"HKLM", registry.LOCAL_MACHINE, registry.WOW64_64KEY}} {
-		for _, key := range registeredIn(root.key, registered, root.view) {
-			p.registered = append(p.registered, Candidate{Source: "R in the registry (" + root.name + ")", Path: key})
+		for _, key := range readRegistryHomes(root.key, registryKey, root.view) {
+			p.registryHomes = append(p.registryHomes, Candidate{Source: "R in the registry (" + root.name + ")", Path: key})
 		}
 	}
-	for _, dir := range []string{join(s.Env["PROGRAMFILES"], "R"), join(s.Env["LOCALAPPDATA"], `Programs\R`)} {
+	for _, dir := range []string{joinIfSet(s.Env["PROGRAMFILES"], "R"), joinIfSet(s.Env["LOCALAPPDATA"], `Programs\R`)} {
 		if dir != "" {
-			p.versions = append(p.versions, dir)
+			p.versionDirs = append(p.versionDirs, dir)
 		}
 	}
 	return p
 }
 
-func join(root, below string) string {
+func joinIfSet(root, below string) string {
 	if root == "" {
 		return ""
 	}
@@ -89,10 +89,10 @@ func join(root, below string) string {
 }
 
 // registered is the key of R's installer.
-const registered = `Software\R-core\R`
+const registryKey = `Software\R-core\R`
 
-// registeredIn lists the homes of R below one root, the current one first.
-func registeredIn(root registry.Key, name string, view uint32) []string {
+// readRegistryHomes lists the homes of R below one root, the current one first.
+func readRegistryHomes(root registry.Key, name string, view uint32) []string {
 	key, err := registry.OpenKey(root, name, registry.READ|view)
 	if err != nil {
 		return nil // there is none
@@ -100,7 +100,7 @@ func registeredIn(root registry.Key, name string, view uint32) []string {
 	defer key.Close()
 	versions, _ := key.ReadSubKeyNames(-1)
 	var homes []string
-	for _, below := range append([]string{name}, paths(name, versions)...) {
+	for _, below := range append([]string{name}, sortedKeyPaths(name, versions)...) {
 		key, err := registry.OpenKey(root, below, registry.QUERY_VALUE|view)
 		if err != nil {
 			continue
@@ -114,8 +114,8 @@ func registeredIn(root registry.Key, name string, view uint32) []string {
 	return homes
 }
 
-// paths returns the paths of these keys, newest version first.
-func paths(above string, names []string) []string {
+// sortedKeyPaths returns the paths of these keys, newest version first.
+func sortedKeyPaths(above string, names []string) []string {
 	slices.SortFunc(names, func(a, b string) int {
 		return slices.Compare(discovery.ParseVersion(b), discovery.ParseVersion(a))
 	})

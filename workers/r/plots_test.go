@@ -18,9 +18,9 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
-// story returns a turn in words, with the pictures in their places: [plot-1 "its title"],
+// describeTurn returns a turn in words, with the pictures in their places: [plot-1 "its title"],
 // and [plot-1 again] for an update. Every picture has to be one that shows something.
-func story(t *testing.T, r result) string {
+func describeTurn(t *testing.T, r result) string {
 	t.Helper()
 	var b strings.Builder
 	for _, e := range r.Events {
@@ -30,7 +30,7 @@ func story(t *testing.T, r result) string {
 		case ipc.StdinWait:
 			fmt.Fprintf(&b, "[wait %s]", e.Kind)
 		case ipc.Image:
-			if colours(decoded(t, e)) < 2 {
+			if countColors(decodeImage(t, e)) < 2 {
 				t.Errorf("%s shows nothing", e.Source)
 			}
 			what := e.Source
@@ -46,7 +46,7 @@ func story(t *testing.T, r result) string {
 	return b.String()
 }
 
-func decoded(t *testing.T, i ipc.Image) image.Image {
+func decodeImage(t *testing.T, i ipc.Image) image.Image {
 	t.Helper()
 	picture, err := png.Decode(bytes.NewReader(i.Data))
 	if err != nil || i.MIME != "image/png" {
@@ -55,7 +55,7 @@ func decoded(t *testing.T, i ipc.Image) image.Image {
 	return picture
 }
 
-func colours(p image.Image) int {
+func countColors(p image.Image) int {
 	seen := map[any]bool{}
 	for y := p.Bounds().Min.Y; y < p.Bounds().Max.Y; y++ {
 		for x := p.Bounds().Min.X; x < p.Bounds().Max.X; x++ {
@@ -65,7 +65,7 @@ func colours(p image.Image) int {
 	return len(seen)
 }
 
-func images(r result) []ipc.Image {
+func imageEvents(r result) []ipc.Image {
 	var all []ipc.Image
 	for _, e := range r.Events {
 		if i, ok := e.(ipc.Image); ok {
@@ -75,22 +75,22 @@ func images(r result) []ipc.Image {
 	return all
 }
 
-type told struct{ code, story string }
+type plotCase struct{ code, want string }
 
-// tell runs one turn after the other in one session.
-func tell(t *testing.T, w *worker, turns []told) {
+// runPlotCases runs one turn after the other in one session.
+func runPlotCases(t *testing.T, w *worker, turns []plotCase) {
 	t.Helper()
 	for _, c := range turns {
-		if got := story(t, w.Run(c.code)); got != c.story {
-			t.Errorf("%s\ngot  %q\nwant %q", c.code, got, c.story)
+		if got := describeTurn(t, w.Run(c.code)); got != c.want {
+			t.Errorf("%s\ngot  %q\nwant %q", c.code, got, c.want)
 		}
 	}
 }
 
 func TestPlots_EachPageOnce(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
-	tell(t, w, []told{
+	w := startWorker(t, workerSetup{})
+	runPlotCases(t, w, []plotCase{
 		{"plot(1:3, main = 'one')", `[plot-1 "one"]`},
 		{"1", "[1] 1\n"},
 		{"lines(3:1)", `[plot-1 again "one"]`},
@@ -126,8 +126,8 @@ func TestPlots_EachPageOnce(t *testing.T) {
 
 func TestPlots_OfGrid(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
-	tell(t, w, []told{
+	w := startWorker(t, workerSetup{})
+	runPlotCases(t, w, []plotCase{
 		{"library(grid)\ngrid.newpage(); grid.circle(name = 'c')", "[plot-1]"},
 		{"grid.newpage(); grid.newpage(); grid.rect(gp = gpar(fill = 'red'))", "[plot-2]"},
 		{"pushViewport(viewport(width = 0.5)); popViewport()", ""},
@@ -139,7 +139,7 @@ func TestPlots_OfGrid(t *testing.T) {
 		t.Skip("ggplot2 is not installed: install it with apt-get install r-cran-ggplot2")
 	}
 	w.Run("suppressPackageStartupMessages(library(ggplot2)); p <- ggplot(mtcars, aes(wt, mpg)) + geom_point()")
-	tell(t, w, []told{
+	runPlotCases(t, w, []plotCase{
 		{"p", "[plot-4]"},
 		{"g <- ggplotGrob(p)", ""},
 		{"for (i in 1:2) { print(p + ggtitle(i)); cat('done', i, '\\n') }", "[plot-5]done 1 \n[plot-6]done 2 \n"},
@@ -150,8 +150,8 @@ func TestPlots_OfGrid(t *testing.T) {
 
 func TestPlots_AreInOrderWithText(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
-	tell(t, w, []told{
+	w := startWorker(t, workerSetup{})
+	runPlotCases(t, w, []plotCase{
 		{"plot(1:2); cat('between\\n'); plot(2:1); cat('after\\n')", "[plot-1]between\n[plot-2]after\n"},
 		{"for (i in 1:2) { cat('round', i, '\\n'); plot(i, main = i) }", "round 1 \n[plot-3 \"1\"]round 2 \n[plot-4 \"2\"]"},
 		{"plot(1:2); message('m'); lines(2:1); cat('x\\n')", "[plot-5]m\n[plot-5 again]x\n"},
@@ -163,13 +163,13 @@ func TestPlots_AreInOrderWithText(t *testing.T) {
 		{"dev.new(); dev.control('inhibit'); plot(9); lines(1)", "[a plot is shown when its page ends: dev.control(\"inhibit\") has R forget what is drawn]\n"},
 		{"graphics.off()", "[plot-11]"},
 	})
-	if got, want := story(t, w.Run("par(ask = TRUE); for (i in 1:2) plot(i); par(ask = FALSE)", "", "")), "[wait line][plot-12][wait line][plot-13]"; got != want {
+	if got, want := describeTurn(t, w.Run("par(ask = TRUE); for (i in 1:2) plot(i); par(ask = FALSE)", "", "")), "[wait line][plot-12][wait line][plot-13]"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := story(t, w.Run("plot(1:5); x <- readline('? '); lines(5:1)", "go")), "[plot-14][wait line][plot-14 again]"; got != want {
+	if got, want := describeTurn(t, w.Run("plot(1:5); x <- readline('? '); lines(5:1)", "go")), "[plot-14][wait line][plot-14 again]"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := story(t, w.Run("f <- function() { plot(1:6); browser(); lines(6:1) }; f()", "c")), "Called from: f()\n[plot-15][wait debugger][plot-15 again]"; strings.Replace(got, "[plot-15]Called from: f()\n", "Called from: f()\n[plot-15]", 1) != want {
+	if got, want := describeTurn(t, w.Run("f <- function() { plot(1:6); browser(); lines(6:1) }; f()", "c")), "Called from: f()\n[plot-15][wait debugger][plot-15 again]"; strings.Replace(got, "[plot-15]Called from: f()\n", "Called from: f()\n[plot-15]", 1) != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -177,7 +177,7 @@ func TestPlots_AreInOrderWithText(t *testing.T) {
 // Checking pages runs R code during a turn's output, and must leave no trace.
 func TestPlots_LookingLeavesNoTrace(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run("set.seed(1); a <- runif(3); set.seed(1)")
 	for _, c := range []struct{ code, out, outcome string }{
 		{"plot(1); stop('own')", "Error: own\n", "error: own"},
@@ -194,7 +194,7 @@ func TestPlots_LookingLeavesNoTrace(t *testing.T) {
 		{"ls(all.names = TRUE)", "[1] \".Random.seed\" \"a\"            \"f\"           \n", "ok"},
 	} {
 		r := w.Run(c.code)
-		if got := outcome(r); r.Out() != c.out || got != c.outcome {
+		if got := describeOutcome(r); r.Out() != c.out || got != c.outcome {
 			t.Errorf("%s\ngot  %q, %s\nwant %q, %s", c.code, r.Out(), got, c.out, c.outcome)
 		}
 	}
@@ -203,15 +203,15 @@ func TestPlots_LookingLeavesNoTrace(t *testing.T) {
 // An interrupt that comes while a page is looked at belongs to the user's code.
 func TestPlots_InterruptIsNotLostInALook(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run("library(grid); drawDetails.slow <- function(x, recording) { grid.rect(); for (i in 1:5e5) i }")
 	for i := range rawworker.Rounds(12) {
 		w.Begin("repeat { grid.newpage(); grid.draw(grob(cl = 'slow')); cat('.\\n') }") // half of it is looking
 		w.Await(".")
 		rawworker.Spin(time.Duration(rand.IntN(50)) * time.Millisecond)
 		r := w.Insist(1, uint8(1+i%2), nil, nil)
-		if shown := strings.Trim(r.Out(), ".\n"); outcome(r) != "interrupted" || shown != "" {
-			t.Fatalf("round %d: got %s and %q", i, outcome(r), shown)
+		if shown := strings.Trim(r.Out(), ".\n"); describeOutcome(r) != "interrupted" || shown != "" {
+			t.Fatalf("round %d: got %s and %q", i, describeOutcome(r), shown)
 		}
 		w.Run("'next'").Wants(t, "[1] \"next\"\n")
 	}
@@ -220,13 +220,13 @@ func TestPlots_InterruptIsNotLostInALook(t *testing.T) {
 // One that only a child has felt is not taken by the look at the end of the turn.
 func TestPlots_InterruptOfAChildIsNotLostInALook(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run("plot(1)")
 	for range rawworker.Rounds(4) {
 		w.Begin("system('echo on; exec sleep 60')")
 		w.Await("on\n")
-		if r := w.Insist(1, 1, nil, nil); outcome(r) != "interrupted" {
-			t.Fatalf("got %q, %s", r.Script(), outcome(r))
+		if r := w.Insist(1, 1, nil, nil); describeOutcome(r) != "interrupted" {
+			t.Fatalf("got %q, %s", r.Script(), describeOutcome(r))
 		}
 	}
 }
@@ -234,13 +234,13 @@ func TestPlots_InterruptOfAChildIsNotLostInALook(t *testing.T) {
 // A plot is drawn once more before something asks: what comes meanwhile counts, too.
 func TestPlots_InterruptIsNotLostBeforeAWait(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run("library(grid); drawDetails.slow <- function(x, recording) { grid.rect(); for (i in 1:1e6) i }")
 	for i := range rawworker.Rounds(16) {
 		w.Begin("grid.newpage(); grid.draw(grob(cl = 'slow')); readline('? ')")
 		rawworker.Spin(time.Duration(rand.IntN(75)) * time.Millisecond)
-		if r := w.Insist(1, uint8(1+i%2), nil, nil); !strings.HasPrefix(outcome(r), "interrupted") {
-			t.Fatalf("round %d: got %q, %s", i, r.Script(), outcome(r))
+		if r := w.Insist(1, uint8(1+i%2), nil, nil); !strings.HasPrefix(describeOutcome(r), "interrupted") {
+			t.Fatalf("round %d: got %q, %s", i, r.Script(), describeOutcome(r))
 		}
 	}
 	w.Run("invisible(gc()); length(dev.list())").Wants(t, "[1] 1\n") // and nothing of the drawing is left
@@ -249,8 +249,8 @@ func TestPlots_InterruptIsNotLostBeforeAWait(t *testing.T) {
 func TestPlots_UsersDevicesAreTheirs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	w := start(t, setup{Setup: rawworker.Setup{Dir: dir}})
-	tell(t, w, []told{
+	w := startWorker(t, workerSetup{Setup: rawworker.Setup{Dir: dir}})
+	runPlotCases(t, w, []plotCase{
 		{"png('own.png'); plot(1); invisible(dev.off())", ""},
 		{"pdf('own.pdf'); plot(1)", ""},
 		{"cat('text\\n'); plot(2)", "text\n"},
@@ -274,8 +274,8 @@ func TestPlots_DeviceOfAProfile(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			w := start(t, setup{rprofile: c.profile, Setup: rawworker.Setup{Dir: t.TempDir()}})
-			if got := story(t, w.Run("dev.new(); cat(names(dev.cur()), '\\n'); plot(1)")); got != c.story {
+			w := startWorker(t, workerSetup{rprofile: c.profile, Setup: rawworker.Setup{Dir: t.TempDir()}})
+			if got := describeTurn(t, w.Run("dev.new(); cat(names(dev.cur()), '\\n'); plot(1)")); got != c.story {
 				t.Errorf("got %q, want %q", got, c.story)
 			}
 		})
@@ -284,7 +284,7 @@ func TestPlots_DeviceOfAProfile(t *testing.T) {
 
 func TestPlots_HaveTheSizeAskedFor(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{options: r.Options{Width: 640, Height: 400, Resolution: 80}})
+	w := startWorker(t, workerSetup{options: r.Options{Width: 640, Height: 400, Resolution: 80}})
 	for _, c := range []struct {
 		code   string
 		bounds image.Point
@@ -297,10 +297,10 @@ func TestPlots_HaveTheSizeAskedFor(t *testing.T) {
 		{"dev.new(width = 300, height = 200, units = 'px'); plot(1)", image.Pt(300, 200)},
 		{"options(repr.plot.width = 'wide'); graphics.off(); plot(1)", image.Pt(640, 400)},
 	} {
-		shown := images(w.Run(c.code))
+		shown := imageEvents(w.Run(c.code))
 		if len(shown) != 1 {
 			t.Errorf("%s: %d pictures", c.code, len(shown))
-		} else if got := decoded(t, shown[0]).Bounds().Size(); got != c.bounds {
+		} else if got := decodeImage(t, shown[0]).Bounds().Size(); got != c.bounds {
 			t.Errorf("%s: %v, want %v", c.code, got, c.bounds)
 		}
 	}
@@ -312,21 +312,21 @@ func TestPlots_HaveTheSizeAskedFor(t *testing.T) {
 
 func TestPlots_AreBounded(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{options: r.Options{Width: 240, Height: 240, Resolution: 40}}) // small ones are soon drawn
+	w := startWorker(t, workerSetup{options: r.Options{Width: 240, Height: 240, Resolution: 40}}) // small ones are soon drawn
 	for _, code := range []string{
 		"for (i in 1:60) plot(i)",
 		"for (i in 1:60) { plot(i); cat('.') }",
 	} {
 		r := w.Run(code)
-		if n := len(images(r)); n != 51 || !strings.Contains(r.ErrText(), "[9 more finished plots are not shown: the limit is 50 at a time]\n") {
+		if n := len(imageEvents(r)); n != 51 || !strings.Contains(r.ErrText(), "[9 more finished plots are not shown: the limit is 50 at a time]\n") {
 			t.Errorf("%s: %d pictures and %q", code, n, r.ErrText())
 		}
 	}
 	r := w.Run("for (i in 1:52) { plot(i); invisible(dev.off()) }")
-	if n := len(images(r)); n != 50 || !strings.Contains(r.ErrText(), "[2 more finished plots") {
+	if n := len(imageEvents(r)); n != 50 || !strings.Contains(r.ErrText(), "[2 more finished plots") {
 		t.Errorf("%d pictures and %q", n, r.ErrText())
 	}
-	tell(t, w, []told{
+	runPlotCases(t, w, []plotCase{
 		{"plot(1); invisible(dev.off())", fmt.Sprintf("[plot-%d]", 51+51+50+1)},
 		{"for (i in 1:62) pdf(NULL); try(dev.new(), silent = TRUE); cat(geterrmessage())", "Error : too many open devices\n"},
 		{"graphics.off(); e <- environment(environment(getOption('device'))$plots$open); e$MAX_BYTES <- 1000; plot(1)", "[a plot of 0 MB is not shown: the limit is 0 MB]\n"},
@@ -336,9 +336,9 @@ func TestPlots_AreBounded(t *testing.T) {
 
 func TestPlots_ForkedChildrenSendNone(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	child := "x <- parallel::mclapply(1:2, function(i) { plot(i); lines(1:2); invisible(dev.off()); names(dev.cur()) }); unlist(x)"
-	tell(t, w, []told{
+	runPlotCases(t, w, []plotCase{
 		{child, "[1] \"null device\" \"null device\"\n"},
 		{"plot(1:3)", "[plot-1]"},
 		{child, "[1] \"png\" \"png\"\n"},
@@ -349,8 +349,8 @@ func TestPlots_ForkedChildrenSendNone(t *testing.T) {
 
 func TestPlots_OutliveTheirDirectory(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
-	tell(t, w, []told{
+	w := startWorker(t, workerSetup{})
+	runPlotCases(t, w, []plotCase{
 		{"plot(1)", "[plot-1]"},
 		{"unlink(tempdir(), recursive = TRUE); plot(2)", "[plot-2]"},
 		{"plot(3)", "[plot-3]"},
@@ -365,35 +365,35 @@ func TestPlots_WithoutAPNGDevice(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			w := start(t, setup{Setup: rawworker.Setup{Dir: dir}, rprofile: fmt.Sprintf(`
+			w := startWorker(t, workerSetup{Setup: rawworker.Setup{Dir: dir}, rprofile: fmt.Sprintf(`
 local({
   env <- asNamespace("grDevices")
   unlockBinding("png", env)
   assign("png", function(...) %s("unable to start png() device"), envir = env)
 })`, does)})
 			r := w.Run("plot(1)\ncat('on\\n')")
-			if !strings.Contains(r.ErrText(), "[plots are not shown: this R cannot draw into PNG files here;") || !strings.HasSuffix(r.Out(), "on\n") || outcome(r) != "ok" {
-				t.Errorf("got %q, %s", r.Script(), outcome(r))
+			if !strings.Contains(r.ErrText(), "[plots are not shown: this R cannot draw into PNG files here;") || !strings.HasSuffix(r.Out(), "on\n") || describeOutcome(r) != "ok" {
+				t.Errorf("got %q, %s", r.Script(), describeOutcome(r))
 			}
-			tell(t, w, []told{{"lines(1); graphics.off(); plot(2); dev.new(); plot(3); list.files()", "character(0)\n"}})
+			runPlotCases(t, w, []plotCase{{"lines(1); graphics.off(); plot(2); dev.new(); plot(3); list.files()", "character(0)\n"}})
 		})
 	}
 }
 
 func TestPlots_ThatFindNoRoomAreMissed(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run("plot(1); e <- environment(environment(getOption('device'))$plots$open); whole <- e$bytes_of")
 	for _, n := range []string{"0L", "100L"} {
 		w.Run("e$bytes_of <- function(file) utils::head(whole(file), " + n + ")")
 		for _, code := range []string{"plot(2)", "plot(3); invisible(dev.off())"} {
-			if r := w.Run(code); !strings.Contains(r.ErrText(), "[a plot could not be shown: there is no room for it in ") || len(images(r)) > 0 {
+			if r := w.Run(code); !strings.Contains(r.ErrText(), "[a plot could not be shown: there is no room for it in ") || len(imageEvents(r)) > 0 {
 				t.Errorf("%s with %s bytes: got %q", code, n, r.Script())
 			}
 		}
 	}
 	w.Run("e$bytes_of <- whole")
-	if got := story(t, w.Run("plot(4)")); !strings.HasPrefix(got, "[plot-") {
+	if got := describeTurn(t, w.Run("plot(4)")); !strings.HasPrefix(got, "[plot-") {
 		t.Errorf("got %q", got)
 	}
 }
@@ -404,7 +404,7 @@ func TestPlots_TheLastComesBeforeTheEnd(t *testing.T) {
 		"plot(1:3);q()":                    "[plot-1]",
 		"plot(1:3)\nplot(2:4)\nquit('no')": "[plot-1][plot-2]",
 	} {
-		if got := story(t, start(t, setup{}).Run(code)); got != want {
+		if got := describeTurn(t, startWorker(t, workerSetup{}).Run(code)); got != want {
 			t.Errorf("%q: got %q, want %q", code, got, want)
 		}
 	}
@@ -412,7 +412,7 @@ func TestPlots_TheLastComesBeforeTheEnd(t *testing.T) {
 
 // Nothing is opened or looked at in a session that does not draw, and little in one that does.
 func BenchmarkPlots_TurnBesideAnOpenPlot(b *testing.B) {
-	w := start(b, setup{})
+	w := startWorker(b, workerSetup{})
 	run := func(b *testing.B) {
 		for b.Loop() {
 			w.Run("1+1")
@@ -433,7 +433,7 @@ func BenchmarkPlots_TurnBesideAnOpenPlot(b *testing.B) {
 // A callback of R's event loop may draw between turns: here R's own help server has one.
 func TestPlots_OfACallbackComeAtOnce(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	r := w.Run("tools::startDynamicHelp(TRUE) -> port; assign('draw', function(path, query, ...) { plot(1:3); list('drawn') }, tools:::.httpd.handlers.env); cat('port', port)")
 	var port int
 	if _, err := fmt.Sscanf(r.Out()[strings.LastIndex(r.Out(), "port "):], "port %d", &port); err != nil {
@@ -444,7 +444,7 @@ func TestPlots_OfACallbackComeAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer.Body.Close()
-	if picture, ok := w.Next().(ipc.Image); !ok || colours(decoded(t, picture)) < 2 {
+	if picture, ok := w.Next().(ipc.Image); !ok || countColors(decodeImage(t, picture)) < 2 {
 		t.Errorf("got %+v", picture)
 	}
 }
@@ -459,10 +459,10 @@ func TestPlotLook(t *testing.T) {
 	for name, before := range map[string]string{"by a child": "", "by a replay": childless} {
 		t.Run("keeps the random numbers, "+name, func(t *testing.T) {
 			t.Parallel()
-			w := start(t, setup{})
+			w := startWorker(t, workerSetup{})
 			w.Run(random + "\n" + before)
 			want := w.Run("set.seed(7); invisible(runif(10)); runif(1)").Out()
-			tell(t, w, []told{
+			runPlotCases(t, w, []plotCase{
 				{"{show(7); cat('x\\n'); a <- runif(1)}; a", "[plot-1]x\n" + want},
 				{"{show(7); message('y'); a <- runif(1)}; a", "[plot-2]y\n" + want},
 				{"show(7)", "[plot-3]"},
@@ -470,15 +470,15 @@ func TestPlotLook(t *testing.T) {
 				{"{show(7); system('echo z'); a <- runif(1)}; a", "[plot-4]z\n" + want},
 				{"grid.newpage(); recordGraphics(invisible(runif(1)), list(), globalenv()); grid.rect(); rm(.Random.seed); cat('c\\n'); exists('.Random.seed')", "[plot-5]c\n[1] FALSE\n"},
 			})
-			if got := story(t, w.Run("{show(7); x <- readline(); a <- runif(1)}; a", "")); got != "[plot-6][wait line]"+want {
+			if got := describeTurn(t, w.Run("{show(7); x <- readline(); a <- runif(1)}; a", "")); got != "[plot-6][wait line]"+want {
 				t.Errorf("before a wait: got %q, want %q", got, want)
 			}
 		})
 		t.Run("shows no page a second time, "+name, func(t *testing.T) {
 			t.Parallel()
-			w := start(t, setup{})
+			w := startWorker(t, workerSetup{})
 			w.Run(random + "\n" + before)
-			tell(t, w, []told{
+			runPlotCases(t, w, []plotCase{
 				{"show(1)", "[plot-1]"},
 				{"show(2)", "[plot-2]"},
 				{"{show(3); cat('a\\n')}; show(4); cat('b\\n')", "[plot-3]a\n[plot-4]b\n"},
@@ -490,9 +490,9 @@ func TestPlotLook(t *testing.T) {
 	}
 	t.Run("shows no page a second time when it is closed", func(t *testing.T) {
 		t.Parallel()
-		w := start(t, setup{})
+		w := startWorker(t, workerSetup{})
 		w.Run(random)
-		tell(t, w, []told{
+		runPlotCases(t, w, []plotCase{
 			{"show(1)", "[plot-1]"},
 			{"invisible(dev.off())", ""},
 			{"{show(2); cat('a\\n'); invisible(dev.off())}", "[plot-2]a\n"},
@@ -500,8 +500,8 @@ func TestPlotLook(t *testing.T) {
 	})
 	t.Run("is before a value, never in it", func(t *testing.T) {
 		t.Parallel()
-		w := start(t, setup{})
-		tell(t, w, []told{
+		w := startWorker(t, workerSetup{})
+		runPlotCases(t, w, []plotCase{
 			{"plot(1); pdf(NULL); plot(2); dev.list(); dev.off()", "png pdf \n  2   3 \n[plot-1]png \n  2 \n"},
 			{"for (i in 1:9) cat(i, ''); lines(1:2); c(a = 1, b = 2)", "1 2 3 4 5 6 7 8 9 [plot-1 again]a b \n1 2 \n"},
 			{"1:3\nabline(h = 1)\nlist(1, 2)", "[1] 1 2 3\n[plot-1 again][[1]]\n[1] 1\n\n[[2]]\n[1] 2\n\n"},
@@ -509,8 +509,8 @@ func TestPlotLook(t *testing.T) {
 	})
 	t.Run("runs no recorded code", func(t *testing.T) {
 		t.Parallel()
-		w := start(t, setup{})
-		tell(t, w, []told{
+		w := startWorker(t, workerSetup{})
+		runPlotCases(t, w, []plotCase{
 			{"n <- 0; plot(1); recordGraphics({n <<- n + 1; rect(0.8, 0.8, 1.2, 1.2)}, list(), globalenv()); cat('x\\n')", "[plot-1]x\n"},
 			{"lines(1:2); cat('y\\n')", "[plot-1 again]y\n"},
 			{"plot(2); n", "[plot-2][1] 1\n"},
@@ -518,9 +518,9 @@ func TestPlotLook(t *testing.T) {
 	})
 	t.Run("is beside devices of files", func(t *testing.T) {
 		t.Parallel()
-		w := start(t, setup{Setup: rawworker.Setup{Dir: t.TempDir()}})
+		w := startWorker(t, workerSetup{Setup: rawworker.Setup{Dir: t.TempDir()}})
 		w.Run(random)
-		tell(t, w, []told{
+		runPlotCases(t, w, []plotCase{
 			{"pdf(NULL); png('own.png'); dev.new()", ""},
 			{"show(1)", "[plot-1]"},
 			{"show(2)", "[plot-2]"},

@@ -11,8 +11,8 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// query asks, with the cursor at the end of text, and returns the answer.
-func query(t *testing.T, w *worker, kind ipc.QueryKind, text string) ipc.QueryResult {
+// runQuery asks, with the cursor at the end of text, and returns the answer.
+func runQuery(t *testing.T, w *worker, kind ipc.QueryKind, text string) ipc.QueryResult {
 	t.Helper()
 	w.Tell(ipc.Query{ID: 1, Kind: kind, Text: text, Cursor: uint64(len(text))})
 	answer, ok := w.Next().(ipc.QueryResult)
@@ -38,7 +38,7 @@ func TestQuery(t *testing.T) {
 			handler("error"), handler("warning"), handler("message")),
 	} {
 		t.Run("runs nothing with "+name, func(t *testing.T) {
-			w := start(t, setup{})
+			w := startWorker(t, workerSetup{})
 			w.Run("d <- new.env(); class(d) <- 'bad'; registerS3method('.DollarNames', 'bad', function(x, pattern) { warning('w'); message('m'); stop('e') }); f <- function(odd) 1\n" +
 				"`\\xff` <- structure(1, class = c('a\\xffb'))\nEncoding(o <- 'a\\xff') <- 'bytes'; odd <- structure(1, class = o)")
 			w.Run("options(warning.length = 900L)\n" + code)
@@ -47,15 +47,15 @@ func TestQuery(t *testing.T) {
 				"1.5L": ipc.StatusComplete, "1 + 1": ipc.StatusComplete, "f(": ipc.StatusIncomplete, "'a": ipc.StatusIncomplete,
 				"r\"(": ipc.StatusIncomplete, "x |> 2": ipc.StatusInvalid,
 			} {
-				if got := query(t, w, ipc.QueryParse, text); got.Status != want {
+				if got := runQuery(t, w, ipc.QueryParse, text); got.Status != want {
 					t.Errorf("%q: got %s, want %s", text, got.Status, want)
 				}
 			}
 			for _, text := range []string{"d$", "d$a$", "nothing$b", "f(", "d[['", "`", "stop(", "d@", "?"} {
-				query(t, w, ipc.QueryComplete, text)
-				query(t, w, ipc.QueryInspect, text)
+				runQuery(t, w, ipc.QueryComplete, text)
+				runQuery(t, w, ipc.QueryInspect, text)
 			}
-			query(t, w, ipc.QueryVariables, "")
+			runQuery(t, w, ipc.QueryVariables, "")
 			w.Run("x <- 5; x").Wants(t, "[1] 5\n")
 			if got, err := os.ReadFile(log); err == nil {
 				t.Errorf("handlers ran: %q", got)
@@ -67,7 +67,7 @@ func TestQuery(t *testing.T) {
 // Completion and help find what there is to know without the user's promises, bindings and methods.
 func TestQueryOfNames(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run(`ran <- character(); note <- function(x) { ran <<- c(ran, x); x }
 delayedAssign('lazy', note(list(alpha = 1))); makeActiveBinding('act', function() note(list(beta = 2)), globalenv())
 delayedAssign('lazyf', note(function(first) 1)); delayedAssign('gen.lazy', note(function(x, third) 1)); gen <- function(x, ...) UseMethod('gen')
@@ -82,15 +82,15 @@ said <- structure(list(), class = 'said'); .DollarNames.said <- function(x, patt
 		"obj$": "[obj$gamma obj$inner]", "obj$inner$": "[obj$inner$x]", "obj[['": "[gamma inner]", "e$": "[e$live e$plain e$slow]",
 		"e$plain$deep$": "[e$plain$deep$deeper]", "f(tw": "[two=]", "p@": "[p@width]", "fl$fie": "[fl$field]", "said$as": "[said$asked]", "quits(": "", "quits$": "[]", "mtcars$cy": "[mtcars$cyl]",
 	} {
-		got := query(t, w, ipc.QueryComplete, text)
+		got := runQuery(t, w, ipc.QueryComplete, text)
 		if s := fmt.Sprint(got.Matches); want != "" && s != want {
 			t.Errorf("%q: got %s, want %s", text, s, want)
 		}
-		query(t, w, ipc.QueryInspect, text)
+		runQuery(t, w, ipc.QueryInspect, text)
 	}
 	for _, name := range []string{"lazy", "act", "lazyf", "obj", "e", "p", "fl", "f"} {
-		query(t, w, ipc.QueryInspect, name)
+		runQuery(t, w, ipc.QueryInspect, name)
 	}
-	query(t, w, ipc.QueryVariables, "")
+	runQuery(t, w, ipc.QueryVariables, "")
 	w.Run("ran").Wants(t, "character(0)\n")
 }

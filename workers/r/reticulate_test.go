@@ -11,18 +11,18 @@ import (
 // One R has Python with matplotlib within it, which takes long to start.
 func TestReticulate(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{Setup: rawworker.Setup{Env: []string{"RETICULATE_PYTHON=/usr/bin/python3"}}})
+	w := startWorker(t, workerSetup{Setup: rawworker.Setup{Env: []string{"RETICULATE_PYTHON=/usr/bin/python3"}}})
 	has := "cat(requireNamespace('reticulate', quietly = TRUE) && reticulate::py_module_available('matplotlib'))"
 	if w.Run(has).Out() != "TRUE" {
 		t.Skip("reticulate or matplotlib is not installed: install them with apt-get install r-cran-reticulate python3-matplotlib")
 	}
-	t.Run("figures are shown", func(t *testing.T) { figuresAreShown(t, w) })
-	t.Run("prompts are no debuggers", func(t *testing.T) { promptsAreNoDebuggers(t, w) })
+	t.Run("figures are shown", func(t *testing.T) { testFiguresShown(t, w) })
+	t.Run("prompts are no debuggers", func(t *testing.T) { testPromptIsNoDebugger(t, w) })
 }
 
-func figuresAreShown(t *testing.T, w *worker) {
+func testFiguresShown(t *testing.T, w *worker) {
 	w.Run("plt <- reticulate::import('matplotlib.pyplot')")
-	tell(t, w, []told{
+	runPlotCases(t, w, []plotCase{
 		{"x <- plt$plot(1:3); cat('drawn\\n'); plt$show(); cat('shown\\n')", "drawn\n[plot-1]shown\n"},
 		{"plt$show(block = TRUE)", ""},
 		{"reticulate::py_run_string('import matplotlib.pyplot as p; p.plot([1, 2]); p.figure(); p.plot([2, 1]); p.show()')", "[plot-2][plot-3]"},
@@ -31,14 +31,14 @@ func figuresAreShown(t *testing.T, w *worker) {
 }
 
 // An interrupt at a prompt of Python's ends the code that asked.
-func promptsAreNoDebuggers(t *testing.T, w *worker) {
+func testPromptIsNoDebugger(t *testing.T, w *worker) {
 	w.Run("f <- function() { x <- reticulate:::readline('Please? '); cat('GOT', x, '\\n') }")
 	w.Begin("f()")
 	if wait := w.UntilWait(); wait.Kind != "line" || wait.Prompt != "Please? " {
 		t.Errorf("got %+v", wait)
 	}
-	if r := w.Insist(1, 1, nil, nil); outcome(r) != "interrupted" || r.Out() != "" && r.Out() != "\n" {
-		t.Errorf("got %q, %s", r.Script(), outcome(r))
+	if r := w.Insist(1, 1, nil, nil); describeOutcome(r) != "interrupted" || r.Out() != "" && r.Out() != "\n" {
+		t.Errorf("got %q, %s", r.Script(), describeOutcome(r))
 	}
 	if got, want := w.Run("f()", "Ada").Script(), `[wait line line "Please? "][line "Ada"]GOT Ada `+"\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)

@@ -27,15 +27,15 @@ import (
 //go:generate ./build-shim
 
 //go:embed src/shim/*.c src/shim/*.h
-var shimSource embed.FS
+var shimSourceFS embed.FS
 
 const shimDir = "src/shim"
 
-// compileTime bounds one run of the compiler, which normally takes less than a second.
-const compileTime = time.Minute
+// compileTimeout bounds one run of the compiler, which normally takes less than a second.
+const compileTimeout = time.Minute
 
-// maxComplaint bounds the quotation of a compiler's complaint, in bytes.
-const maxComplaint = 400
+// maxCompilerErrorBytes bounds the quotation of a compiler's complaint, in bytes.
+const maxCompilerErrorBytes = 400
 
 // compilerNames are the commands that are tried, in this order.
 var compilerNames = []string{"cc", "gcc", "clang"}
@@ -65,22 +65,22 @@ func compilerEnv(dir string) []string {
 	return []string{"PATH=" + strings.Join(compilerDirs, string(filepath.ListSeparator)), "HOME=" + dir, "TMPDIR=" + dir}
 }
 
-// compiling makes the shim with the machine's compiler. It does so once and keeps the
+// newShimPreparation makes the shim with the machine's compiler. It does so once and keeps the
 // result in dir, which is like Options.CacheDir.
-func compiling(dir string) workers.Preparation {
+func newShimPreparation(dir string) workers.Preparation {
 	return workers.Preparation{
 		Key: "r shim\x00" + dir,
-		Make: func(ctx context.Context, report func(workers.Progress)) (workers.Made, error) {
-			shim, notice, err := compiled(ctx, dir, func(message string) { report(workers.Progress{Message: message}) })
+		Run: func(ctx context.Context, report func(workers.Progress)) (workers.PreparationResult, error) {
+			shim, notice, err := loadShim(ctx, dir, func(message string) { report(workers.Progress{Message: message}) })
 			if err != nil {
-				return workers.Made{}, fmt.Errorf("r: %w", err)
+				return workers.PreparationResult{}, fmt.Errorf("r: %w", err)
 			}
-			return workers.Made{Files: map[string][]byte{shimName: shim}, Notice: notice}, nil
+			return workers.PreparationResult{Files: map[string][]byte{shimName: shim}, Notice: notice}, nil
 		},
 	}
 }
 
-func compiled(ctx context.Context, dir string, progress func(string)) (shim []byte, notice string, err error) {
+func loadShim(ctx context.Context, dir string, progress func(string)) (shim []byte, notice string, err error) {
 	sources, err := shimSources()
 	if err != nil {
 		return nil, "", err
@@ -90,13 +90,13 @@ func compiled(ctx context.Context, dir string, progress func(string)) (shim []by
 		notice = fmt.Sprintf("R's part of the worker cannot be kept, and is compiled each time: %v", err)
 	}
 	// The name depends on the source and the flags, so others never find this file.
-	kept := filepath.Join(cache, fmt.Sprintf("%s-%s.so", runtime.GOARCH, digest(sources, strings.Join(compilerFlags, " "))[:32]))
+	kept := filepath.Join(cache, fmt.Sprintf("%s-%s.so", runtime.GOARCH, sourceDigest(sources, strings.Join(compilerFlags, " "))[:32]))
 	if cache != "" {
 		if shim, err := os.ReadFile(kept); err == nil {
 			return shim, "", nil
 		}
 	}
-	shim, err = compile(ctx, sources, progress)
+	shim, err = compileShim(ctx, sources, progress)
 	if err != nil {
 		return nil, "", err
 	}
@@ -108,8 +108,8 @@ func compiled(ctx context.Context, dir string, progress func(string)) (shim []by
 	return shim, notice, nil
 }
 
-// compile runs the compiler in a directory of its own.
-func compile(ctx context.Context, sources map[string][]byte, progress func(string)) ([]byte, error) {
+// compileShim runs the compiler in a directory of its own.
+func compileShim(ctx context.Context, sources map[string][]byte, progress func(string)) ([]byte, error) {
 	command := findCompiler()
 	if command == "" {
 		return nil, fmt.Errorf("no C compiler (%s in %s), which R's part of the worker needs on this system, once: %s",
@@ -130,7 +130,7 @@ func compile(ctx context.Context, sources map[string][]byte, progress func(strin
 			args = append(args, name)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, compileTime)
+	ctx, cancel := context.WithTimeout(ctx, compileTimeout)
 	defer cancel()
 	run := exec.CommandContext(ctx, command, args...)
 	run.Dir, run.Env = dir, compilerEnv(dir)
@@ -140,8 +140,8 @@ func compile(ctx context.Context, sources map[string][]byte, progress func(strin
 		return nil, fmt.Errorf("%s did not finish with R's part of the worker: %w", command, ctx.Err())
 	}
 	if err != nil {
-		why := complaint(said)
-		if lacksHeaders(why) {
+		why := firstCompilerError(said)
+		if isMissingHeader(why) {
 			why += "; " + howToInstallCompiler
 		}
 		return nil, fmt.Errorf("%s cannot compile R's part of the worker (%w): %s", command, err, why)
@@ -149,9 +149,9 @@ func compile(ctx context.Context, sources map[string][]byte, progress func(strin
 	return os.ReadFile(filepath.Join(dir, shimName))
 }
 
-// complaint returns the most important part of a compiler's output: its first error,
+// firstCompilerError returns the most important part of a compiler's output: its first error,
 // otherwise the beginning.
-func complaint(said []byte) string {
+func firstCompilerError(said []byte) string {
 	text := strings.TrimSpace(string(said))
 	for line := range strings.Lines(text) {
 		if strings.Contains(line, "error") {
@@ -159,15 +159,15 @@ func complaint(said []byte) string {
 			break
 		}
 	}
-	if len(text) > maxComplaint {
-		text = strings.ToValidUTF8(text[:maxComplaint], "") + "…"
+	if len(text) > maxCompilerErrorBytes {
+		text = strings.ToValidUTF8(text[:maxCompilerErrorBytes], "") + "…"
 	}
 	return text
 }
 
-// lacksHeaders reports whether a complaint, in the words of gcc, clang or a Mac without
+// isMissingHeader reports whether a complaint, in the words of gcc, clang or a Mac without
 // its tools, means that something must be installed.
-func lacksHeaders(complaint string) bool {
+func isMissingHeader(complaint string) bool {
 	for _, words := range []string{"No such file", "file not found", "xcrun", "xcode-select"} {
 		if strings.Contains(complaint, words) {
 			return true
@@ -178,22 +178,22 @@ func lacksHeaders(complaint string) bool {
 
 // shimSources returns the files that the shim is made of, by name.
 func shimSources() (map[string][]byte, error) {
-	entries, err := fs.ReadDir(shimSource, shimDir)
+	entries, err := fs.ReadDir(shimSourceFS, shimDir)
 	if err != nil {
 		return nil, err
 	}
 	sources := make(map[string][]byte, len(entries))
 	for _, e := range entries {
-		if sources[e.Name()], err = fs.ReadFile(shimSource, path.Join(shimDir, e.Name())); err != nil {
+		if sources[e.Name()], err = fs.ReadFile(shimSourceFS, path.Join(shimDir, e.Name())); err != nil {
 			return nil, err
 		}
 	}
 	return sources, nil
 }
 
-// digest identifies the sources and the flags. build-shim computes the same: the digest of
+// sourceDigest identifies the sources and the flags. build-shim computes the same: the digest of
 // the lines that sha256sum prints, in the order of the names, and the flags.
-func digest(sources map[string][]byte, flags string) string {
+func sourceDigest(sources map[string][]byte, flags string) string {
 	h := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(sources)) {
 		fmt.Fprintf(h, "%x  %s\n", sha256.Sum256(sources[name]), name)
@@ -222,7 +222,7 @@ func openCache(option string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if why := untrusted(info); why != "" {
+	if why := cacheDirProblem(info); why != "" {
 		return "", errors.New(dir + " " + why)
 	}
 	return dir, nil

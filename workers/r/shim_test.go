@@ -21,8 +21,8 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
-// manifest reads prebuilt/MANIFEST: the rest of each line, by its first word.
-func manifest(t *testing.T) map[string]string {
+// readManifest reads prebuilt/MANIFEST: the rest of each line, by its first word.
+func readManifest(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("prebuilt/MANIFEST")
 	if err != nil {
@@ -37,15 +37,15 @@ func manifest(t *testing.T) map[string]string {
 }
 
 func TestPrebuilt_IsMadeOfThisSource(t *testing.T) {
-	says := manifest(t)
+	says := readManifest(t)
 	sources, err := shimSources()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := digest(sources, says["flags"]+"\n"+says["flags-windows"]); got != says["source"] {
+	if got := sourceDigest(sources, says["flags"]+"\n"+says["flags-windows"]); got != says["source"] {
 		t.Errorf("the source is %s, and what is prebuilt was made of %s: run go generate ./workers/r", got, says["source"])
 	}
-	for _, target := range slices.Concat(slices.Collect(maps.Keys(targets())), []string{forWindows}) {
+	for _, target := range slices.Concat(slices.Collect(maps.Keys(prebuiltMachines())), []string{windowsShim}) {
 		content, err := os.ReadFile("prebuilt/" + target)
 		if err != nil {
 			t.Fatal(err)
@@ -57,17 +57,17 @@ func TestPrebuilt_IsMadeOfThisSource(t *testing.T) {
 	}
 }
 
-func targets() map[string]elf.Machine {
+func prebuiltMachines() map[string]elf.Machine {
 	return map[string]elf.Machine{"linux-amd64.so": elf.EM_X86_64, "linux-arm64.so": elf.EM_AARCH64}
 }
 
-const forWindows = "windows-amd64.dll"
+const windowsShim = "windows-amd64.dll"
 
-// maxDLL is what the shim for Windows may add to every program, in bytes.
-const maxDLL = 100 << 10
+// maxDLLBytes is what the shim for Windows may add to every program, in bytes.
+const maxDLLBytes = 100 << 10
 
 func TestPrebuilt_ForWindowsNeedsTheSystemAloneAndIsSmall(t *testing.T) {
-	f, err := pe.Open("prebuilt/" + forWindows)
+	f, err := pe.Open("prebuilt/" + windowsShim)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,13 +84,13 @@ func TestPrebuilt_ForWindowsNeedsTheSystemAloneAndIsSmall(t *testing.T) {
 			t.Errorf("it needs %s", symbol)
 		}
 	}
-	if info, err := os.Stat("prebuilt/" + forWindows); err != nil || info.Size() > maxDLL {
-		t.Errorf("it has %d bytes (%v), want at most %d", info.Size(), err, maxDLL)
+	if info, err := os.Stat("prebuilt/" + windowsShim); err != nil || info.Size() > maxDLLBytes {
+		t.Errorf("it has %d bytes (%v), want at most %d", info.Size(), err, maxDLLBytes)
 	}
 }
 
 func TestPrebuilt_FitsEveryRAndCLibrary(t *testing.T) {
-	for target, machine := range targets() {
+	for target, machine := range prebuiltMachines() {
 		t.Run(target, func(t *testing.T) {
 			f, err := elf.Open("prebuilt/" + target)
 			if err != nil {
@@ -100,9 +100,9 @@ func TestPrebuilt_FitsEveryRAndCLibrary(t *testing.T) {
 			if f.Machine != machine || f.Type != elf.ET_DYN {
 				t.Errorf("it is %v of %v", f.Type, f.Machine)
 			}
-			checkELF(t, f)
+			wantPortableELF(t, f)
 			comment, err := f.Section(".comment").Data()
-			_, compiler, _ := strings.Cut(manifest(t)[target], ") ") // "gcc (Debian 12.2.0-14) 12.2.0"
+			_, compiler, _ := strings.Cut(readManifest(t)[target], ") ") // "gcc (Debian 12.2.0-14) 12.2.0"
 			if err != nil || compiler == "" || !bytes.Contains(comment, []byte(compiler)) {
 				t.Errorf("it was compiled by %q, and the manifest says %q", comment, compiler)
 			}
@@ -110,9 +110,9 @@ func TestPrebuilt_FitsEveryRAndCLibrary(t *testing.T) {
 	}
 }
 
-// checkELF fails the test unless a shim needs no library and no version of any,
+// wantPortableELF fails the test unless a shim needs no library and no version of any,
 // and exports what R code calls, and nothing else.
-func checkELF(t *testing.T, f *elf.File) {
+func wantPortableELF(t *testing.T, f *elf.File) {
 	t.Helper()
 	if libraries, err := f.ImportedLibraries(); err != nil || len(libraries) > 0 {
 		t.Errorf("it needs the libraries %v (%v)", libraries, err)
@@ -143,10 +143,10 @@ func checkELF(t *testing.T, f *elf.File) {
 		}
 	}
 	slices.Sort(exported)
-	if want := entryPoints(t); !slices.Equal(exported, want) {
+	if want := markedExports(t); !slices.Equal(exported, want) {
 		t.Errorf("it exports %v, want what the source marks with EXPORT: %v", exported, want)
 	}
-	scripts, err := scripts()
+	scripts, err := scriptSources()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,8 +159,8 @@ func checkELF(t *testing.T, f *elf.File) {
 	}
 }
 
-// entryPoints returns the functions that the source marks with EXPORT.
-func entryPoints(t *testing.T) []string {
+// markedExports returns the functions that the source marks with EXPORT.
+func markedExports(t *testing.T) []string {
 	t.Helper()
 	sources, err := shimSources()
 	if err != nil {
@@ -179,8 +179,8 @@ func entryPoints(t *testing.T) []string {
 	return names
 }
 
-// needCompiler skips the test where there is nothing to compile with.
-func needCompiler(t *testing.T) {
+// requireCompiler skips the test where there is nothing to compile with.
+func requireCompiler(t *testing.T) {
 	t.Helper()
 	if !canCompile {
 		t.Skip("R's part of the worker comes prebuilt on this system")
@@ -190,8 +190,8 @@ func needCompiler(t *testing.T) {
 	}
 }
 
-// compilersIn has compilers looked for in dirs first; alone, only there.
-func compilersIn(t *testing.T, alone bool, dirs ...string) {
+// setCompilerDirs has compilers looked for in dirs first; alone, only there.
+func setCompilerDirs(t *testing.T, alone bool, dirs ...string) {
 	t.Helper()
 	before := compilerDirs
 	t.Cleanup(func() { compilerDirs = before })
@@ -201,35 +201,35 @@ func compilersIn(t *testing.T, alone bool, dirs ...string) {
 	compilerDirs = dirs
 }
 
-// hurriedCompiler puts a compiler first that optimizes nothing, for tests of what happens
+// useFastCompiler puts a compiler first that optimizes nothing, for tests of what happens
 // around it.
-func hurriedCompiler(t *testing.T) {
+func useFastCompiler(t *testing.T) {
 	t.Helper()
-	needCompiler(t)
+	requireCompiler(t)
 	bin := t.TempDir()
 	if err := programs.Write(filepath.Join(bin, "cc"), []byte("#!/bin/sh\nexec '"+findCompiler()+"' \"$@\" -O0\n")); err != nil {
 		t.Fatal(err)
 	}
-	compilersIn(t, false, bin)
+	setCompilerDirs(t, false, bin)
 }
 
-// said collects progress.
-type said struct {
+// progressLog collects progress.
+type progressLog struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-func (s *said) hear(line string) {
+func (s *progressLog) addLine(line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lines = append(s.lines, line)
 }
 
 func TestCompiled_OnceAndKept(t *testing.T) {
-	needCompiler(t)
+	requireCompiler(t)
 	cache := filepath.Join(t.TempDir(), "r")
-	var first, second said
-	shim, _, err := compiled(t.Context(), cache, first.hear)
+	var first, second progressLog
+	shim, _, err := loadShim(t.Context(), cache, first.addLine)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +237,7 @@ func TestCompiled_OnceAndKept(t *testing.T) {
 		t.Errorf("progress was %q", first.lines)
 	}
 	if f, err := elf.NewFile(bytes.NewReader(shim)); err == nil {
-		checkELF(t, f)
+		wantPortableELF(t, f)
 	} else if runtime.GOARCH == "amd64" && prebuilt != nil {
 		t.Error(err)
 	}
@@ -245,7 +245,7 @@ func TestCompiled_OnceAndKept(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the cache is %v, %v", info, err)
 	}
-	again, _, err := compiled(t.Context(), cache, second.hear)
+	again, _, err := loadShim(t.Context(), cache, second.addLine)
 	if err != nil || !bytes.Equal(again, shim) || len(second.lines) > 0 {
 		t.Errorf("the second time: %v, %q", err, second.lines)
 	}
@@ -255,7 +255,7 @@ func TestCompiled_OnceAndKept(t *testing.T) {
 }
 
 func TestCompiled_ByTwoAtOnce(t *testing.T) {
-	hurriedCompiler(t)
+	useFastCompiler(t)
 	cache := t.TempDir()
 	if err := os.Chmod(cache, 0o700); err != nil {
 		t.Fatal(err)
@@ -264,7 +264,7 @@ func TestCompiled_ByTwoAtOnce(t *testing.T) {
 	var shims [2][]byte
 	for i := range shims {
 		wg.Go(func() {
-			shim, _, err := compiled(t.Context(), cache, func(string) {})
+			shim, _, err := loadShim(t.Context(), cache, func(string) {})
 			if err != nil {
 				t.Error(err)
 			}
@@ -283,13 +283,13 @@ func TestCompiled_ByTwoAtOnce(t *testing.T) {
 }
 
 func TestCompiled_CacheOfOthersIsNotUsed(t *testing.T) {
-	hurriedCompiler(t)
+	useFastCompiler(t)
 	cache := t.TempDir()
 	if err := os.Chmod(cache, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	var s said
-	_, notice, err := compiled(t.Context(), cache, s.hear)
+	var s progressLog
+	_, notice, err := loadShim(t.Context(), cache, s.addLine)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,9 +302,9 @@ func TestCompiled_CacheOfOthersIsNotUsed(t *testing.T) {
 }
 
 func TestCompiled_ErrorsSayWhatToInstall(t *testing.T) {
-	needCompiler(t)
-	compilersIn(t, true, t.TempDir())
-	_, _, err := compiled(t.Context(), "-", func(string) {})
+	requireCompiler(t)
+	setCompilerDirs(t, true, t.TempDir())
+	_, _, err := loadShim(t.Context(), "-", func(string) {})
 	if err == nil || !strings.Contains(err.Error(), "no C compiler") || !strings.Contains(err.Error(), howToInstallCompiler) {
 		t.Errorf("without a compiler: got %v", err)
 	}
@@ -313,8 +313,8 @@ func TestCompiled_ErrorsSayWhatToInstall(t *testing.T) {
 	if err := programs.Write(filepath.Join(bin, "cc"), []byte(script)); err != nil {
 		t.Fatal(err)
 	}
-	compilersIn(t, true, bin)
-	_, _, err = compiled(t.Context(), "-", func(string) {})
+	setCompilerDirs(t, true, bin)
+	_, _, err = loadShim(t.Context(), "-", func(string) {})
 	if err == nil || !strings.Contains(err.Error(), "fatal error: pthread.h") || !strings.Contains(err.Error(), howToInstallCompiler) {
 		t.Errorf("without headers: got %v", err)
 	}
@@ -322,21 +322,21 @@ func TestCompiled_ErrorsSayWhatToInstall(t *testing.T) {
 	if err := programs.Write(filepath.Join(bin, "cc"), []byte(script)); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = compiled(t.Context(), "-", func(string) {})
+	_, _, err = loadShim(t.Context(), "-", func(string) {})
 	if err == nil || !strings.HasSuffix(err.Error(), ": shim.c:7:9: error: unknown type name") {
 		t.Errorf("a compiler that is too old: got %v", err)
 	}
 }
 
 func TestCompiled_GivesUpWithItsContext(t *testing.T) {
-	needCompiler(t)
+	requireCompiler(t)
 	bin := t.TempDir()
 	if err := programs.Write(filepath.Join(bin, "cc"), []byte("#!/bin/sh\nexec sleep 3600\n")); err != nil {
 		t.Fatal(err)
 	}
-	compilersIn(t, false, bin)
+	setCompilerDirs(t, false, bin)
 	ctx, cancel := context.WithCancel(t.Context())
-	_, _, err := compiled(ctx, "-", func(string) { cancel() })
+	_, _, err := loadShim(ctx, "-", func(string) { cancel() })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
@@ -344,7 +344,7 @@ func TestCompiled_GivesUpWithItsContext(t *testing.T) {
 
 // A session in a sandbox may have written what PATH and other variables lead to.
 func TestCompiled_RunsNoProgramOfAProject(t *testing.T) {
-	needCompiler(t)
+	requireCompiler(t)
 	project, ran := t.TempDir(), filepath.Join(t.TempDir(), "ran")
 	for _, name := range []string{"cc", "gcc", "clang", "as", "ld", "cc1", "collect2", "xcrun"} {
 		if err := programs.Write(filepath.Join(project, name), []byte("#!/bin/sh\n>'"+ran+"'\nexit 1\n")); err != nil {
@@ -354,7 +354,7 @@ func TestCompiled_RunsNoProgramOfAProject(t *testing.T) {
 	t.Setenv("PATH", project+":"+os.Getenv("PATH"))
 	t.Setenv("COMPILER_PATH", project)
 	t.Setenv("GCC_EXEC_PREFIX", project+"/")
-	if _, _, err := compiled(t.Context(), "-", func(string) {}); err != nil {
+	if _, _, err := loadShim(t.Context(), "-", func(string) {}); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(ran); err == nil {

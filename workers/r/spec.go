@@ -16,7 +16,7 @@ import (
 )
 
 //go:embed src/*.R
-var source embed.FS
+var sourceFS embed.FS
 
 // Defaults and bounds of [Options].
 const (
@@ -53,7 +53,7 @@ type Options struct {
 
 	// Program means that an input is a whole program: readline() and menu() in it ask, and take no
 	// line of it for their answer, as stdin() and scan() do.
-	Program bool
+	SingleProgram bool
 
 	// CompileShim compiles the shim even if there is a prebuilt one.
 	CompileShim bool
@@ -64,45 +64,45 @@ type Options struct {
 	CacheDir string
 }
 
-// waysIn are the variables that name files for R to source while it starts. .Renviron may
+// startupFileVars are the variables that name files for R to source while it starts. .Renviron may
 // set some of them, so each names boot.R. boot.R then restores all of them.
-var waysIn = []string{"R_TESTS", "R_PROFILE", "R_PROFILE_USER"}
+var startupFileVars = []string{"R_TESTS", "R_PROFILE", "R_PROFILE_USER"}
 
-// keptOut explains an R that shows its own prompt because it never ran boot.R.
-const keptOut = "R started without its part of the worker: .Renviron must not set all of R_TESTS, R_PROFILE and R_PROFILE_USER"
+// missingBootError explains an R that shows its own prompt because it never ran boot.R.
+const missingBootError = "R started without its part of the worker: .Renviron must not set all of R_TESTS, R_PROFILE and R_PROFILE_USER"
 
-// Runtime returns how to start R itself, without a worker: its front end and its environment, and
+// InterpreterSpec returns how to start R itself, without a worker: its front end and its environment, and
 // what it is told is the caller's. If no R is found, its Err says so. It is for a program that is a
 // process of its own; Spec is for a session.
-func Runtime(o Options) workers.Spec {
+func InterpreterSpec(o Options) workers.Spec {
 	// The front end sets R_HOME itself, and prints a warning if it had another value.
 	s := workers.Spec{Name: "r", Dir: o.Dir, Env: append(slices.Clip(o.Env), "R_HOME")}
-	found, _, err := Find(FindOptions{Path: o.Path, Dir: o.Dir, Env: discovery.Environ(o.Env)})
-	s.Path, s.Why, s.Err = found.Path, found.Why, err
+	found, _, err := Find(FindOptions{Path: o.Path, Dir: o.Dir, Env: discovery.ApplyEnv(o.Env)})
+	s.Path, s.PathSource, s.Err = found.Path, found.PathSource, err
 	return s
 }
 
 // Spec returns how to start an R worker. If no R is found, or an option is out of bounds,
 // its Err says so.
 func Spec(o Options) workers.Spec {
-	s := Runtime(o)
-	setting, err := o.setting()
+	s := InterpreterSpec(o)
+	setting, err := o.workerSettings()
 	if err != nil {
 		s.Err = err
 	}
 	if s.Err == nil {
-		s.Err = fill(&s, o, setting)
+		s.Err = fillSpec(&s, o, setting)
 	}
 	return s
 }
 
-func fill(s *workers.Spec, o Options, setting string) error {
-	s.EarlyInput, s.NoMemory = keptOut, []string{"cannot allocate", "could not allocate", "memory exhausted"}
+func fillSpec(s *workers.Spec, o Options, setting string) error {
+	s.EarlyInputError, s.OutOfMemoryWords = missingBootError, []string{"cannot allocate", "could not allocate", "memory exhausted"}
 	s.Args = slices.Concat([]string{"--no-save", "--no-restore", "--quiet"}, consoleArgs)
 	if len(o.Args) > 0 {
 		s.Args = slices.Concat(s.Args, []string{"--args"}, o.Args)
 	}
-	around, err := discovery.NewSurroundings(o.Dir, discovery.Environ(o.Env))
+	around, err := discovery.NewSearchContext(o.Dir, discovery.ApplyEnv(o.Env))
 	if err != nil {
 		return fmt.Errorf("r: %w", err)
 	}
@@ -117,13 +117,13 @@ func fill(s *workers.Spec, o Options, setting string) error {
 		}
 		return "TURNSTONE_" + name
 	}
-	for _, name := range waysIn {
+	for _, name := range startupFileVars {
 		s.Env = append(s.Env, name+"="+workers.FilesDir+"/boot.R", kept(name))
 	}
 	// R's temporary directory is removed with the worker, even when R is killed. R does
 	// not start if its path has white space.
 	s.PlainEnv = []string{"TMPDIR=" + workers.FilesDir, kept("TMPDIR")}
-	files, err := scripts()
+	files, err := scriptSources()
 	if err != nil {
 		return err
 	}
@@ -132,15 +132,15 @@ func fill(s *workers.Spec, o Options, setting string) error {
 		return errors.New("r: on this system R's part of the worker comes prebuilt, and is not compiled: leave CompileShim out")
 	}
 	if prebuilt == nil || o.CompileShim {
-		s.Prepare = []workers.Preparation{compiling(o.CacheDir)}
+		s.Preparations = []workers.Preparation{newShimPreparation(o.CacheDir)}
 	} else {
 		s.Files[shimName] = prebuilt
 	}
 	return nil
 }
 
-// setting returns the settings for R's side of the worker, as words of KEY=VALUE.
-func (o *Options) setting() (string, error) {
+// workerSettings returns the settings for R's side of the worker, as words of KEY=VALUE.
+func (o *Options) workerSettings() (string, error) {
 	var words []string
 	for _, n := range []struct {
 		name                   string
@@ -164,21 +164,21 @@ func (o *Options) setting() (string, error) {
 		keepGoing = 1
 	}
 	words = append(words, fmt.Sprintf("keep_going=%d", keepGoing))
-	if o.Program {
+	if o.SingleProgram {
 		words = append(words, "program=1")
 	}
 	return strings.Join(words, " "), nil
 }
 
 // scripts returns the worker's R code by file name. All sessions share it.
-var scripts = sync.OnceValues(func() (map[string][]byte, error) {
-	names, err := fs.Glob(source, "src/*.R")
+var scriptSources = sync.OnceValues(func() (map[string][]byte, error) {
+	names, err := fs.Glob(sourceFS, "src/*.R")
 	if err != nil {
 		return nil, err
 	}
 	files := make(map[string][]byte, len(names)+1)
 	for _, name := range names {
-		if files[path.Base(name)], err = source.ReadFile(name); err != nil {
+		if files[path.Base(name)], err = sourceFS.ReadFile(name); err != nil {
 			return nil, err
 		}
 	}

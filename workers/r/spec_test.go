@@ -10,17 +10,17 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// specIn returns Spec with an R that is never run.
-func specIn(t *testing.T, o Options) workers.Spec {
+// newTestSpec returns Spec with an R that is never run.
+func newTestSpec(t *testing.T, o Options) workers.Spec {
 	t.Helper()
-	l := newLand(t)
-	o.Path = l.rHome(l.home+"/R", "4.2.2")
+	l := newFindFixture(t)
+	o.Path = l.writeRHome(l.home+"/R", "4.2.2")
 	return Spec(o)
 }
 
 func TestSpec_StartsTheUsersOwnFrontEnd(t *testing.T) {
-	s := specIn(t, Options{Dir: t.TempDir(), Args: []string{"a", "--b c"}})
-	if s.Validate() != nil || !strings.HasSuffix(s.Path, "/R/bin/R") || s.Why == "" {
+	s := newTestSpec(t, Options{Dir: t.TempDir(), Args: []string{"a", "--b c"}})
+	if s.Validate() != nil || !strings.HasSuffix(s.Path, "/R/bin/R") || s.PathSource == "" {
 		t.Errorf("got %+v", s)
 	}
 	if want := []string{"--no-save", "--no-restore", "--quiet", "--no-readline", "--args", "a", "--b c"}; !slices.Equal(s.Args, want) {
@@ -29,7 +29,7 @@ func TestSpec_StartsTheUsersOwnFrontEnd(t *testing.T) {
 	if _, ok := s.Files["boot.R"]; !ok {
 		t.Error("boot.R is not among the files")
 	}
-	if _, ok := s.Files[shimName]; ok == (s.Prepare != nil) {
+	if _, ok := s.Files[shimName]; ok == (s.Preparations != nil) {
 		t.Error("the shim is neither there nor prepared, or both")
 	}
 }
@@ -39,7 +39,7 @@ func TestSpec_RemembersTheUsersVariables(t *testing.T) {
 	t.Setenv("LANG", "C.UTF-8")
 	t.Setenv("R_TESTS", "inherited")
 	t.Setenv("R_PROFILE", "hidden")
-	s := specIn(t, Options{Env: []string{"R_PROFILE", "R_PROFILE_USER=", "OTHER=x", "TMPDIR=/scratch"}})
+	s := newTestSpec(t, Options{Env: []string{"R_PROFILE", "R_PROFILE_USER=", "OTHER=x", "TMPDIR=/scratch"}})
 	want := []string{
 		"R_PROFILE", "R_PROFILE_USER=", "OTHER=x", "TMPDIR=/scratch",
 		"R_HOME", "TURNSTONE_R=width=800 height=600 res=96 keep_going=0",
@@ -54,10 +54,10 @@ func TestSpec_RemembersTheUsersVariables(t *testing.T) {
 
 func TestSpec_NamesALocaleWhereThereIsNone(t *testing.T) {
 	none := []string{"LC_ALL", "LC_CTYPE", "LANG"}
-	if s := specIn(t, Options{Env: none}); !slices.Contains(s.Env, "LC_CTYPE="+utf8Locale) {
+	if s := newTestSpec(t, Options{Env: none}); !slices.Contains(s.Env, "LC_CTYPE="+utf8Locale) {
 		t.Errorf("without one: got %q", s.Env)
 	}
-	if s := specIn(t, Options{Env: append(none, "LANG=C")}); slices.Contains(s.Env, "LC_CTYPE="+utf8Locale) {
+	if s := newTestSpec(t, Options{Env: append(none, "LANG=C")}); slices.Contains(s.Env, "LC_CTYPE="+utf8Locale) {
 		t.Errorf("with one of the user's: got %q", s.Env)
 	}
 }
@@ -67,11 +67,11 @@ func TestSpec_OptionsAreBounded(t *testing.T) {
 		{Width: minPixels - 1}, {Width: maxPixels + 1}, {Height: -1}, {Height: maxPixels + 1},
 		{Resolution: minResolution - 1}, {Resolution: maxResolution + 1},
 	} {
-		if s := specIn(t, o); s.Err == nil || !strings.Contains(s.Err.Error(), "out of range") {
+		if s := newTestSpec(t, o); s.Err == nil || !strings.Contains(s.Err.Error(), "out of range") {
 			t.Errorf("%+v: got %v", o, s.Err)
 		}
 	}
-	s := specIn(t, Options{Width: minPixels, Height: maxPixels, Resolution: maxResolution, KeepGoing: true})
+	s := newTestSpec(t, Options{Width: minPixels, Height: maxPixels, Resolution: maxResolution, KeepGoing: true})
 	if !slices.Contains(s.Env, "TURNSTONE_R=width=50 height=10000 res=1200 keep_going=1") {
 		t.Errorf("got %q, %v", s.Env, s.Err)
 	}

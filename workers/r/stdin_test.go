@@ -19,7 +19,7 @@ import (
 
 func TestStdin_WhoAsksIsToldApart(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	for _, c := range []struct {
 		name, code string
 		answers    []string
@@ -56,15 +56,15 @@ func TestStdin_WhoAsksIsToldApart(t *testing.T) {
 		if strings.Contains(c.code, "f()") { // before R 4.5, stepping is a level of its own
 			got = strings.ReplaceAll(got, "Browse[2]", "Browse[1]")
 		}
-		if c.want != "" && got != c.want || outcome(r) != "ok" && outcome(r) != "interrupted" {
-			t.Errorf("%s: got %q\nwant %q, %s", c.name, got, c.want, outcome(r))
+		if c.want != "" && got != c.want || describeOutcome(r) != "ok" && describeOutcome(r) != "interrupted" {
+			t.Errorf("%s: got %q\nwant %q, %s", c.name, got, c.want, describeOutcome(r))
 		}
 	}
 }
 
 func TestStdin_DebuggersAskAsWhatTheyAre(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run("f <- function(x) {\n  y <- x + 1\n  y * 2\n}\ndebug(f)")
 	r := w.Run("f(1)", "n", "y", "n", "y", "Q")
 	if got := r.Script(); strings.Count(got, "[wait debugger line \"Browse[") != 5 || !strings.Contains(got, "[1] 2\n") {
@@ -78,12 +78,12 @@ func TestStdin_DebuggersAskAsWhatTheyAre(t *testing.T) {
 
 	w.Run("g <- function(a) stop('in g')\noptions(error = recover)")
 	r = w.Run("g(5)", "1", "a", "Q")
-	if got := r.Script(); !strings.Contains(got, `[wait line line "Selection: "][line "1"]`) || !strings.Contains(got, `[line "a"][1] 5`) || !strings.HasPrefix(outcome(r), "error: in g") {
-		t.Errorf("recover: got %q, %s", got, outcome(r))
+	if got := r.Script(); !strings.Contains(got, `[wait line line "Selection: "][line "1"]`) || !strings.Contains(got, `[line "a"][1] 5`) || !strings.HasPrefix(describeOutcome(r), "error: in g") {
+		t.Errorf("recover: got %q, %s", got, describeOutcome(r))
 	}
 	r = w.Run("g(5)", "0")
-	if !strings.HasPrefix(outcome(r), "error: in g") {
-		t.Errorf("recover left: got %q, %s", r.Script(), outcome(r))
+	if !strings.HasPrefix(describeOutcome(r), "error: in g") {
+		t.Errorf("recover left: got %q, %s", r.Script(), describeOutcome(r))
 	}
 	w.Run("options(error = NULL)")
 	w.Run("trace('g', browser, print = FALSE)")
@@ -101,34 +101,34 @@ func TestStdin_DebuggersAskAsWhatTheyAre(t *testing.T) {
 // Code that asks to go back to the top level interrupts nothing.
 func TestStdin_LeavingIsNoInterrupt(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run("f <- function() browser()")
 	for _, c := range [][]string{{"browser()", "Q"}, {"f()", " Q # out"}, {"f()", "browser()", "Q"}, {"q('ask')", "c"}} {
-		if r := w.Run(c[0], c[1:]...); outcome(r) != "ok" {
-			t.Errorf("%q: got %q, %s", c, r.Script(), outcome(r))
+		if r := w.Run(c[0], c[1:]...); describeOutcome(r) != "ok" {
+			t.Errorf("%q: got %q, %s", c, r.Script(), describeOutcome(r))
 		}
 	}
-	if r := w.Run("browser()\nQ\n'not run'"); outcome(r) != "interrupted, 1 unrun" {
-		t.Errorf("with a line behind it: got %q, %s", r.Script(), outcome(r))
+	if r := w.Run("browser()\nQ\n'not run'"); describeOutcome(r) != "interrupted, 1 unrun" {
+		t.Errorf("with a line behind it: got %q, %s", r.Script(), describeOutcome(r))
 	}
 	w.Run("'next'").Wants(t, "[1] \"next\"\n")
 }
 
 func TestStdin_HitReturnAsks(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	r := w.Run("pdf(NULL); par(ask = TRUE); plot(1); plot(2); invisible(dev.off())", "\n", "\n")
 	if !strings.Contains(r.Script(), `[wait line line "Hit <Return> to see next plot: "]`) {
-		t.Errorf("got %q, %s", r.Script(), outcome(r))
+		t.Errorf("got %q, %s", r.Script(), describeOutcome(r))
 	}
 }
 
 func TestStdin_QuitThatAsksIsAnswered(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	r := w.Run("q('ask')", "c")
 	if got := r.Script(); !strings.Contains(got, `[wait line line "Save workspace image? [y/n/c]: "][line "c"]`) || r.Idle == nil {
-		t.Fatalf("got %q, %s", got, outcome(r))
+		t.Fatalf("got %q, %s", got, describeOutcome(r))
 	}
 	w.Run("'still here'").Wants(t, "[1] \"still here\"\n")
 	if r = w.Run("q('ask')", "n"); r.End == nil || r.End.Reason != ipc.EndExit || w.Status().ExitStatus() != 0 {
@@ -138,7 +138,7 @@ func TestStdin_QuitThatAsksIsAnswered(t *testing.T) {
 
 func TestStdin_LongLinesArriveWhole(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	line := strings.Repeat("é", 20_000)
 	r := w.Run("x <- readLines(stdin(), 1); nchar(x); identical(x, strrep('\\u00e9', 20000))", line)
 	if !strings.HasSuffix(r.Out(), "[1] TRUE\n") {
@@ -155,15 +155,15 @@ func TestStdin_LongLinesArriveWhole(t *testing.T) {
 
 func TestStdin_AnswerToAWaitThatIsOverIsDropped(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	var old ipc.StdinWait
 	w.OnWait = func(m ipc.StdinWait) bool {
 		old = m
 		w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 1})
 		return true
 	}
-	if r := w.Run("readline('a? ')"); outcome(r) != "interrupted" {
-		t.Fatalf("got %q, %s", r.Script(), outcome(r))
+	if r := w.Run("readline('a? ')"); describeOutcome(r) != "interrupted" {
+		t.Fatalf("got %q, %s", r.Script(), describeOutcome(r))
 	}
 	w.OnWait = nil
 	w.Answer(old, "too late")
@@ -175,16 +175,16 @@ func TestStdin_AnswerToAWaitThatIsOverIsDropped(t *testing.T) {
 
 func TestStartUp_ProfileMayAsk(t *testing.T) {
 	t.Parallel()
-	for name, s := range map[string]setup{
+	for name, s := range map[string]workerSetup{
 		".Rprofile":     {rprofile: "who <- readline('who? ')\ncat('hello', who, '\\n')\n"},
-		"Rprofile.site": {site: "who <- readline('who? ')\ncat('hello', who, '\\n')\nassign('who', who, globalenv())\n"},
+		"Rprofile.site": {siteProfile: "who <- readline('who? ')\ncat('hello', who, '\\n')\nassign('who', who, globalenv())\n"},
 	} {
 		s.NoTurn0 = true
-		w := start(t, s)
+		w := startWorker(t, s)
 		w.Ready()
 		r := w.Finish("Ada")
-		if got, want := r.Script(), `[wait line line "who? "][line "Ada"]hello Ada `+"\n"; got != want || r.Idle.Turn != 0 || outcome(r) != "ok" {
-			t.Errorf("%s: got %q, %s; want %q", name, got, outcome(r), want)
+		if got, want := r.Script(), `[wait line line "who? "][line "Ada"]hello Ada `+"\n"; got != want || r.Idle.Turn != 0 || describeOutcome(r) != "ok" {
+			t.Errorf("%s: got %q, %s; want %q", name, got, describeOutcome(r), want)
 		}
 		w.Run("who").Wants(t, "[1] \"Ada\"\n")
 	}
@@ -193,7 +193,7 @@ func TestStartUp_ProfileMayAsk(t *testing.T) {
 // A secret is asked for as askpass does it: with the echo off. Lines of the input are none.
 func TestStdin_WhatTheTerminalHidesIsASecret(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run("f <- function() { system('stty -echo'); on.exit(system('stty echo')); nchar(readline('pw? ')) }")
 	if got, want := w.Run("f()\n'next'", "s3cret").Script(), `[wait secret line "pw? "][line secret][1] 6`+"\n"+`[1] "next"`+"\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -206,15 +206,15 @@ func TestStdin_WhatTheTerminalHidesIsASecret(t *testing.T) {
 	}
 }
 
-// startAsking returns a worker with a function ask(prompt) that reads as reticulate does: by
+// startWithAskFunction returns a worker with a function ask(prompt) that reads as reticulate does: by
 // ReadConsole, for the history.
-func startAsking(t *testing.T) *worker {
+func startWithAskFunction(t *testing.T) *worker {
 	t.Helper()
 	if _, err := exec.LookPath("cc"); err != nil {
 		t.Skip("there is no C compiler")
 	}
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "ask.c"), `extern int R_ReadConsole(const char *, unsigned char *, int, int);
+	writeFile(t, filepath.Join(dir, "ask.c"), `extern int R_ReadConsole(const char *, unsigned char *, int, int);
 void ask(char **prompt, char **got) {
 	static unsigned char line[512];
 	if (R_ReadConsole(*prompt, line, sizeof line, 1) == 0) line[0] = 0;
@@ -225,14 +225,14 @@ void ask(char **prompt, char **got) {
 	if out, err := cc.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run(fmt.Sprintf("dyn.load(%q); ask <- function(p) trimws(.C('ask', p, got = '')$got)", library))
 	return w
 }
 
 func TestStdin_OnlyTheBrowserIsADebugger(t *testing.T) {
 	t.Parallel()
-	w := startAsking(t)
+	w := startWithAskFunction(t)
 	for _, prompt := range []string{"Please? ", "> ", "+ ", "", "Browse[1]> "} {
 		code := fmt.Sprintf("cat('<', ask(%q), '>\\n', sep = '')", prompt)
 		if got, want := w.Run(code, "Ada").Script(), fmt.Sprintf("[wait line line %q][line \"Ada\"]<Ada>\n", prompt); got != want {
@@ -242,8 +242,8 @@ func TestStdin_OnlyTheBrowserIsADebugger(t *testing.T) {
 	w.Run("browser()", "c")
 	w.Begin("x <- 'kept'; x <- ask('Please? ')")
 	w.UntilWait()
-	if r := w.Insist(1, 1, nil, nil); outcome(r) != "interrupted" || strings.Contains(r.Script(), "[line") {
-		t.Errorf("interrupted: got %q, %s", r.Script(), outcome(r))
+	if r := w.Insist(1, 1, nil, nil); describeOutcome(r) != "interrupted" || strings.Contains(r.Script(), "[line") {
+		t.Errorf("interrupted: got %q, %s", r.Script(), describeOutcome(r))
 	}
 	w.Run("x").Wants(t, "[1] \"kept\"\n")
 }
@@ -251,15 +251,15 @@ func TestStdin_OnlyTheBrowserIsADebugger(t *testing.T) {
 // Without echo, R passes an empty prompt for every question.
 func TestStdin_EchoOffChangesNothing(t *testing.T) {
 	t.Parallel()
-	for name, s := range map[string]setup{"by the code": {}, "by the profile": {rprofile: "options(echo = FALSE)"}, "by the command": {options: r.Options{Path: noEcho(t)}}} {
+	for name, s := range map[string]workerSetup{"by the code": {}, "by the profile": {rprofile: "options(echo = FALSE)"}, "by the command": {options: r.Options{Path: writeNoEchoR(t)}}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := start(t, s)
+			w := startWorker(t, s)
 			w.Run("options(echo = FALSE)").Wants(t, "")
 			w.Run("1 + 1").Wants(t, "[1] 2\n")
 			w.Run("getOption('echo')\n(1 +\n2)").Wants(t, "[1] FALSE\n[1] 3\n")
-			if r := w.Run("stop('a')\ncat('b\\n')"); outcome(r) != "error: a, 1 unrun" || r.Out() != "Error: a\n" {
-				t.Errorf("got %q, %s", r.Script(), outcome(r))
+			if r := w.Run("stop('a')\ncat('b\\n')"); describeOutcome(r) != "error: a, 1 unrun" || r.Out() != "Error: a\n" {
+				t.Errorf("got %q, %s", r.Script(), describeOutcome(r))
 			}
 			if got := w.Run("browser()", "6 * 7", "c").Script(); strings.Count(got, "[wait debugger") != 2 || !strings.Contains(got, "[1] 42\n") {
 				t.Errorf("browser: got %q", got)
@@ -271,11 +271,11 @@ func TestStdin_EchoOffChangesNothing(t *testing.T) {
 	}
 }
 
-// noEcho returns an R that prints no echo.
-func noEcho(t *testing.T) string {
+// writeNoEchoR returns an R that prints no echo.
+func writeNoEchoR(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "R")
-	write(t, path, "#!/bin/sh\nexec R --no-echo \"$@\"\n")
+	writeFile(t, path, "#!/bin/sh\nexec R --no-echo \"$@\"\n")
 	if err := os.Chmod(path, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -285,11 +285,11 @@ func noEcho(t *testing.T) string {
 // The function in options(error) does not get the code behind the error as its input.
 func TestStdin_CodeBehindAnErrorAnswersNothing(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	w.Run("f <- function(x) stop('in f')\noptions(error = recover)")
 	r := w.Run("f(1)\n1\ncat('NOT RUN\\n')\n# a remark", "1", "x", "Q")
-	if got := r.Script(); !strings.Contains(got, `[wait line line "Selection: "][line "1"]`) || !strings.Contains(got, `[line "x"][1] 1`) || strings.Contains(got, "NOT RUN") || outcome(r) != "error: in f, 2 unrun" {
-		t.Errorf("got %q, %s", got, outcome(r))
+	if got := r.Script(); !strings.Contains(got, `[wait line line "Selection: "][line "1"]`) || !strings.Contains(got, `[line "x"][1] 1`) || strings.Contains(got, "NOT RUN") || describeOutcome(r) != "error: in f, 2 unrun" {
+		t.Errorf("got %q, %s", got, describeOutcome(r))
 	}
 	w.Run("options(error = NULL)")
 	if got := w.Run("{try(stop('a')); readline('? ')}\nGrace").Script(); !strings.HasSuffix(got, `[line 2 "Grace"][1] "Grace"`+"\n") {
@@ -300,15 +300,15 @@ func TestStdin_CodeBehindAnErrorAnswersNothing(t *testing.T) {
 // Code that ends its turn itself is not an interrupt.
 func TestStdin_WhoGoesBackWithoutAMessageFails(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	for _, c := range []struct{ code, want string }{
 		{"tools::pskill(Sys.getpid(), 2); Sys.sleep(60)", "interrupted"},
 		{"invokeRestart('abort')", "error: R went back to its top level without a message"},
 		{"invokeRestart('abort')\n1", "error: R went back to its top level without a message, 1 unrun"},
 		{"local({browser(); 1})\nQ", "ok"},
 	} {
-		if r := w.Run(c.code); outcome(r) != c.want {
-			t.Errorf("%q: got %q, %s; want %s", c.code, r.Script(), outcome(r), c.want)
+		if r := w.Run(c.code); describeOutcome(r) != c.want {
+			t.Errorf("%q: got %q, %s; want %s", c.code, r.Script(), describeOutcome(r), c.want)
 		}
 	}
 	r := w.Run("f <- function() stop('in f'); options(error = recover)\nf()", "1", "nowhere", "Q")
@@ -326,7 +326,7 @@ func TestReaders(t *testing.T) {
 
 	t.Run("after a download are readers", func(t *testing.T) {
 		t.Parallel()
-		w := start(t, setup{})
+		w := startWorker(t, workerSetup{})
 		for _, prompt := range []string{"name? ", "Browse[1]> ", "> "} {
 			got := w.Run(fmt.Sprintf("{%s; x <- readline(%q)}", fetch, prompt), "Ada").Script()
 			if want := fmt.Sprintf("[wait line line %q][line \"Ada\"]", prompt); got != want {
@@ -345,18 +345,18 @@ func TestReaders(t *testing.T) {
 
 	t.Run("after a download get no answer of an interrupt", func(t *testing.T) {
 		t.Parallel()
-		w := start(t, setup{})
+		w := startWorker(t, workerSetup{})
 		w.Begin("{" + fetch + "; x <- readline('name? ')}")
 		w.UntilWait()
-		if r := w.Insist(1, 1, nil, nil); outcome(r) != "interrupted" || strings.Contains(r.Script(), "[line") {
-			t.Errorf("got %q, %s", r.Script(), outcome(r))
+		if r := w.Insist(1, 1, nil, nil); describeOutcome(r) != "interrupted" || strings.Contains(r.Script(), "[line") {
+			t.Errorf("got %q, %s", r.Script(), describeOutcome(r))
 		}
 		w.Run("exists('x')").Wants(t, "[1] FALSE\n")
 	})
 
 	t.Run("after a download keep a secret", func(t *testing.T) {
 		t.Parallel()
-		w := start(t, setup{})
+		w := startWorker(t, workerSetup{})
 		got := w.Run("{"+fetch+"; system('stty -echo'); x <- readline('Password: '); system('stty echo')}", "hunter2").Script()
 		if want := `[wait secret line "Password: "][line secret]`; got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -367,7 +367,7 @@ func TestReaders(t *testing.T) {
 // The browser takes expressions of several lines, as R's top level does.
 func TestBrowserLines(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := startWorker(t, workerSetup{})
 	const first = `[wait debugger line "Browse[1]> "]`
 	more := func(line string) string { return fmt.Sprintf(`[wait continue line "+ "][line %q]`, line) }
 	for _, c := range []struct {
@@ -389,14 +389,14 @@ func TestBrowserLines(t *testing.T) {
 		r := w.Run(c.code, c.answers...)
 		got := strings.TrimPrefix(r.Script(), "Called from: top level \n")
 		if got != c.want && !strings.HasPrefix(c.want, "<err>") || !strings.HasPrefix(got, c.want[:5]) {
-			t.Errorf("%s: got %q\nwant %q, %s", c.name, got, c.want, outcome(r))
+			t.Errorf("%s: got %q\nwant %q, %s", c.name, got, c.want, describeOutcome(r))
 		}
 	}
 
 	w.Run("f <- function(a) stop('in f')\noptions(error = recover)")
 	r := w.Run("f(5)", "1", "if (a == 6) {", "cat('RAN\\n')", "}", "Q")
-	if got := r.Script(); !strings.Contains(got, more("cat('RAN\\n')")+more("}")+first) || strings.Contains(got, "RAN\n") || outcome(r) != "error: in f" {
-		t.Errorf("in recover(): got %q, %s", got, outcome(r))
+	if got := r.Script(); !strings.Contains(got, more("cat('RAN\\n')")+more("}")+first) || strings.Contains(got, "RAN\n") || describeOutcome(r) != "error: in f" {
+		t.Errorf("in recover(): got %q, %s", got, describeOutcome(r))
 	}
 	w.Run("options(error = NULL)")
 
@@ -413,8 +413,8 @@ func TestBrowserLines(t *testing.T) {
 		}
 		w.Answer(again, "cat('on\\n')")
 		w.Answer(w.UntilWait(), "Q")
-		if r := w.Finish(); outcome(r) != "interrupted" {
-			t.Errorf("got %q, %s", r.Script(), outcome(r))
+		if r := w.Finish(); describeOutcome(r) != "interrupted" {
+			t.Errorf("got %q, %s", r.Script(), describeOutcome(r))
 		}
 		w.Run("1").Wants(t, "[1] 1\n")
 	})

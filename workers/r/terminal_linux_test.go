@@ -5,7 +5,7 @@ import "testing"
 // A child may leave the terminal without waiting: output would be cut, and readers fail. dd does so when it is asked to.
 func TestTerminal_WaitsAgainInTheNextTurn(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{bare: true})
+	w := startWorker(t, workerSetup{noPackages: true})
 	flags := `flags <- function() strtoi(sub("flags:\\s*", "", grep("^flags", readLines("/proc/self/fdinfo/1"), value = TRUE)), 8L); nonblock <- function() bitwAnd(flags(), strtoi("4000", 8L)) > 0`
 	w.Run(flags)
 	w.Run(`invisible(system("dd iflag=nonblock count=0 status=none of=/dev/null")); nonblock()`).Wants(t, "[1] TRUE\n")

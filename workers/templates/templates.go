@@ -17,7 +17,7 @@ import (
 )
 
 //go:embed c node python sqlite
-var files embed.FS
+var templateFiles embed.FS
 
 // dialectFile has the code with which a template is checked; see conformance.ParseDialect.
 const dialectFile = "dialect.json"
@@ -30,7 +30,7 @@ type template struct {
 	build   []string // a command, in the template's directory, that makes the program; nil if there is nothing to make
 }
 
-func all() []template {
+func allTemplates() []template {
 	return []template{
 		{"c", []string{"worker"}, []string{"c/worker.c", "c/dialect.json"}, []string{"cc", "-O2", "-o", "worker", "worker.c", "-lm"}},
 		{"node", []string{"node", "worker.mjs"}, []string{"node/worker.mjs", "node/dialect.json"}, nil},
@@ -39,28 +39,28 @@ func all() []template {
 	}
 }
 
-// named returns the template with a name.
-func named(name string) (template, bool) {
-	i := slices.IndexFunc(all(), func(t template) bool { return t.name == name })
+// findTemplate returns the template with a name.
+func findTemplate(name string) (template, bool) {
+	i := slices.IndexFunc(allTemplates(), func(t template) bool { return t.name == name })
 	if i < 0 {
 		return template{}, false
 	}
-	return all()[i], true
+	return allTemplates()[i], true
 }
 
 // Names returns the names of all templates.
 func Names() []string {
 	var names []string
-	for _, t := range all() {
+	for _, t := range allTemplates() {
 		names = append(names, t.name)
 	}
 	return names
 }
 
-// Command returns the command that starts the worker of a template, which has been written to a
+// WorkerCommand returns the command that starts the worker of a template, which has been written to a
 // directory. It is nil for an unknown name.
-func Command(name, dir string) []string {
-	t, ok := named(name)
+func WorkerCommand(name, dir string) []string {
+	t, ok := findTemplate(name)
 	if !ok {
 		return nil
 	}
@@ -68,17 +68,17 @@ func Command(name, dir string) []string {
 	return append(t.command[:last:last], filepath.Join(dir, t.command[last]))
 }
 
-// Build returns the command that makes the program of a template, to be run in the directory that it
+// BuildCommand returns the command that makes the program of a template, to be run in the directory that it
 // was written to. It is nil if there is nothing to make.
-func Build(name string) []string {
-	t, _ := named(name)
+func BuildCommand(name string) []string {
+	t, _ := findTemplate(name)
 	return slices.Clone(t.build)
 }
 
 // Write writes a template into a new directory, and returns what to do with it, in lines for a
 // person. An error is a mistake of the caller, or of the disk.
 func Write(name, dir string) (next string, err error) {
-	t, ok := named(name)
+	t, ok := findTemplate(name)
 	if !ok {
 		return "", fmt.Errorf("templates: there is no template %q: use one of %s", name, strings.Join(Names(), ", "))
 	}
@@ -91,7 +91,7 @@ func Write(name, dir string) (next string, err error) {
 		return "", err
 	}
 	for _, from := range t.files {
-		text, err := files.ReadFile(from)
+		text, err := templateFiles.ReadFile(from)
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, path.Base(from)), text, 0o666)
 		}
@@ -99,7 +99,7 @@ func Write(name, dir string) (next string, err error) {
 			return "", errors.Join(err, os.RemoveAll(dir)) // the next try needs a new directory
 		}
 	}
-	command, dialect := Command(name, dir), filepath.Join(dir, dialectFile)
+	command, dialect := WorkerCommand(name, dir), filepath.Join(dir, dialectFile)
 	if t.build != nil {
 		next = fmt.Sprintf("build it:  (cd '%s' && %s)\n", dir, strings.Join(t.build, " "))
 	}

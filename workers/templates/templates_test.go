@@ -17,9 +17,9 @@ func TestWrite_MakesAWorkerAndSaysWhatIsNext(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		command := templates.Command(name, dir)
+		command := templates.WorkerCommand(name, dir)
 		program := command[len(command)-1]
-		build := strings.Join(templates.Build(name), " ")
+		build := strings.Join(templates.BuildCommand(name), " ")
 		for _, file := range []string{program, filepath.Join(dir, "dialect.json")} {
 			_, err := os.Stat(file)
 			if made := build != "" && file == program; made != (err != nil) || !strings.Contains(next, file) || !strings.Contains(next, build) {
@@ -27,7 +27,7 @@ func TestWrite_MakesAWorkerAndSaysWhatIsNext(t *testing.T) {
 			}
 		}
 	}
-	if slices.Contains(templates.Names(), "") || templates.Command("cobol", "") != nil {
+	if slices.Contains(templates.Names(), "") || templates.WorkerCommand("cobol", "") != nil {
 		t.Error("there is a template that is none")
 	}
 }

@@ -86,17 +86,17 @@ class BlobParams(_BlobParams, total=False):
     """BlobParams ask for data that an event of the session has, or had left out, by its digest."""
 
     offset: int
-    limit: int  # bytes, at most session.MaxPieceBytes, which 0 means
+    limit: int  # bytes, at most session.MaxPartBytes, which 0 means
 
 
-class _Calling(TypedDict):
-    name: str
-    open: int  # how many calls of it run
-    since: str  # since when at least one did
+class _BlobPart(TypedDict):
+    data: str  # at most MaxPartBytes
+    offset: int
+    bytes: int  # of the whole data
 
 
-class Calling(_Calling, total=False):
-    """Calling is a function of the host that code in the session has called, and that runs."""
+class BlobPart(_BlobPart, total=False):
+    """A BlobPart is a part of data that a page has left out and named by its digest."""
 
     pass
 
@@ -166,6 +166,20 @@ class Daemon(_Daemon, total=False):
     warm: List["Warm"]
 
 
+class _Destination(TypedDict):
+    place: str  # "example.org:443"
+    connections: int
+    sent: int  # bytes; those of a connection that lasts are counted by the megabyte
+    received: int
+    last: str
+
+
+class Destination(_Destination, total=False):
+    """Destination is what a session with a sandbox has had to do with one place in the network."""
+
+    refused: int  # how often it was not let through
+
+
 class _DetachParams(TypedDict):
     client: str
 
@@ -205,7 +219,7 @@ class _Event(TypedDict):
 
 
 class Event(_Event, total=False):
-    """wireEvent is an Event in JSON. Type says which of the other fields there are."""
+    """eventJSON is an Event in JSON. Type says which of the other fields there are."""
 
     at: str
     generation: int
@@ -275,6 +289,20 @@ class Event(_Event, total=False):
     end_line: int
 
 
+class _EventPage(TypedDict):
+    events: List["Event"]
+    first: int  # of the events, also those of a gap; 0 without any
+    last: int
+    end: int  # the newest event of the session
+
+
+class EventPage(_EventPage, total=False):
+    """A EventPage is a window of a session's events, in order. Lost ones are a timeline.Gap. The page after it is behind Last, and the one before it before First."""
+
+    earlier: bool  # what was asked for has events before First
+    later: bool  # and behind Last
+
+
 class _File(TypedDict):
     name: str
     bytes: int
@@ -297,17 +325,17 @@ class FileParams(_FileParams, total=False):
     session: str
     lost: str
     offset: int
-    limit: int  # bytes, at most session.MaxPieceBytes, which 0 means
+    limit: int  # bytes, at most session.MaxPartBytes, which 0 means
 
 
-class _FilePiece(TypedDict):
-    data: str  # at most MaxPieceBytes
+class _FilePart(TypedDict):
+    data: str  # at most MaxPartBytes
     offset: int
     bytes: int  # of the whole data
 
 
-class FilePiece(_FilePiece, total=False):
-    """A FilePiece is a part of a file in a session's own directory. Bytes is the size of the file at that moment: it may grow, and begins anew when it is full."""
+class FilePart(_FilePart, total=False):
+    """A FilePart is a part of a file in a session's own directory. Bytes is the size of the file at that moment: it may grow, and begins anew when it is full."""
 
     id: str  # another one means another file of that name; "" where the system does not tell
 
@@ -335,20 +363,10 @@ class _Form(TypedDict):
 
 
 class Form(_Form, total=False):
-    """A Form is what a server of tools asks of a person while code calls one of its tools. A wait of kind timeline.WaitForm has it. Answer takes a FormAnswer as JSON. Only a person may give it: a program must never fill in a form by itself, or because a model wants it."""
+    """A Form is what a server of tools asks of a person while code calls one of its tools. A wait of kind timeline.InputKindForm has it. Answer takes a FormAnswer as JSON. Only a person may give it: a program must never fill in a form by itself, or because a model wants it."""
 
     schema: Any  # Schema is a JSON Schema of an object whose properties are texts, numbers, truth values, and lists of choices. See Fields.
     url: str  # URL, if set, is where the person shall go. Then there is no Schema, and to accept means that the person agrees to go there.
-
-
-class _Found(TypedDict):
-    matches: List["Match"]
-
-
-class Found(_Found, total=False):
-    """Found is what a search has found so far. One search goes through about 8 MiB, or for 0.2 s."""
-
-    next: str  # where to go on; "" when all was searched
 
 
 class Grant(TypedDict, total=False):
@@ -421,6 +439,23 @@ class InputParams(_InputParams, total=False):
     read: int  # as StartParams has them
     goes_on: bool
     request: str
+
+
+class _InputRequest(TypedDict):
+    id: int
+    turn: int
+    prompt: str
+    kind: Literal["line", "secret", "continue", "debugger", "permission", "form"]
+
+
+class InputRequest(_InputRequest, total=False):
+    """A InputRequest says that the active turn asks for standard input, or of a person: for a permission, or with the form of a server of tools."""
+
+    secret: bool  # the answer must not be shown or logged
+    terminal: bool  # a program reads the terminal; the runtime did not ask
+    reader: str  # Terminal: that program's name
+    permission: "PermissionRequest"  # set when Kind is timeline.InputKindPermission
+    form: "Form"  # set when Kind is timeline.InputKindForm
 
 
 class _Inspection(TypedDict):
@@ -551,18 +586,6 @@ class NameParams(_NameParams, total=False):
     pass
 
 
-class _Outline(TypedDict):
-    turns: List["Summary"]
-    end: int  # the newest event of the session
-
-
-class Outline(_Outline, total=False):
-    """An Outline lists turns, and the start-ups of workers, in order. To learn what is new, ask for what is behind the cursor End: the turn that ran then is in the answer again."""
-
-    earlier: bool  # what was asked for has turns before the first
-    later: bool  # and after the last
-
-
 class _OutlineParams(TypedDict):
     session: str
 
@@ -574,7 +597,7 @@ class OutlineParams(_OutlineParams, total=False):
     before: int
     # from: int (a word of Python: read it by its name in brackets)
     backward: bool
-    limit: int  # at most MaxOutlineTurns; 0 means DefaultOutlineTurns
+    limit: int  # at most MaxSummaries; 0 means DefaultSummaries
 
 
 class _Output(TypedDict):
@@ -601,20 +624,6 @@ class OutputParams(_OutputParams, total=False):
     to: int
 
 
-class _Page(TypedDict):
-    events: List["Event"]
-    first: int  # of the events, also those of a gap; 0 without any
-    last: int
-    end: int  # the newest event of the session
-
-
-class Page(_Page, total=False):
-    """A Page is a window of a session's events, in order. Lost ones are a timeline.Gap. The page after it is behind Last, and the one before it before First."""
-
-    earlier: bool  # what was asked for has events before First
-    later: bool  # and behind Last
-
-
 class _Parsed(TypedDict):
     status: Literal["complete", "incomplete", "invalid", "unknown"]
 
@@ -625,14 +634,26 @@ class Parsed(_Parsed, total=False):
     pass
 
 
-class _Permission(TypedDict):
+class _PendingCall(TypedDict):
+    name: str
+    open: int  # how many calls of it run
+    since: str  # since when at least one did
+
+
+class PendingCall(_PendingCall, total=False):
+    """PendingCall is a function of the host that code in the session has called, and that runs."""
+
+    pass
+
+
+class _PermissionRequest(TypedDict):
     id: int
     op: str  # "write", "create", "remove", "rename", "change" (a mode), "set" (a setting of git), "read", "connect" or "call"
     grant: "Grant"  # Grant would let the call go on.
 
 
-class Permission(_Permission, total=False):
-    """A Permission is asked for what the sandbox refuses to a program, or for a function of the host that nobody has allowed. The program or function is held until a person has decided. A wait of kind timeline.WaitPermission has it. The ID never repeats in a session. A call that begins again after an interrupt asks under its former ID."""
+class PermissionRequest(_PermissionRequest, total=False):
+    """A PermissionRequest is asked for what the sandbox refuses to a program, or for a function of the host that nobody has allowed. The program or function is held until a person has decided. A wait of kind timeline.InputKindPermission has it. The ID never repeats in a session. A call that begins again after an interrupt asks under its former ID."""
 
     path: str  # the file
     host: str  # "name:port"
@@ -656,18 +677,6 @@ class PermitParams(_PermitParams, total=False):
     author: str
 
 
-class _Piece(TypedDict):
-    data: str  # at most MaxPieceBytes
-    offset: int
-    bytes: int  # of the whole data
-
-
-class Piece(_Piece, total=False):
-    """A Piece is a part of data that a page has left out and named by its digest."""
-
-    pass
-
-
 class _QueryParams(TypedDict):
     session: str
     text: str
@@ -679,22 +688,8 @@ class QueryParams(_QueryParams, total=False):
     cursor: int  # bytes
 
 
-class _Reached(TypedDict):
-    place: str  # "example.org:443"
-    connections: int
-    sent: int  # bytes; those of a connection that lasts are counted by the megabyte
-    received: int
-    last: str
-
-
-class Reached(_Reached, total=False):
-    """Reached is what a session with a sandbox has had to do with one place in the network."""
-
-    refused: int  # how often it was not let through
-
-
 class _ReachedPlaces(TypedDict):
-    places: List["Reached"]
+    places: List["Destination"]
 
 
 class ReachedPlaces(_ReachedPlaces, total=False):
@@ -734,9 +729,9 @@ class Reply(_Reply, total=False):
     """A Reply holds what happened between a caller's cursor and now."""
 
     outcome: Literal["ok", "error", "interrupted", "ended"]  # of Turn; "" while it runs
-    wait: "Wait"  # set when State is StateWaiting
+    wait: "InputRequest"  # set when State is StateWaiting
     prompt: str  # the prompt that the runtime would show now
-    calling: List["Calling"]  # functions of the host that run
+    calling: List["PendingCall"]  # functions of the host that run
 
 
 class _ResizeParams(TypedDict):
@@ -761,7 +756,17 @@ class SearchParams(_SearchParams, total=False):
     text: str  # found in upper and lower case
     regexp: str  # of package regexp
     # from: str  # Next of the search before; "" is the beginning (a word of Python: read it by its name in brackets)
-    limit: int  # matches, at most MaxFound; 0 means DefaultFound
+    limit: int  # matches, at most MaxSearchMatches; 0 means DefaultSearchMatches
+
+
+class _SearchResult(TypedDict):
+    matches: List["Match"]
+
+
+class SearchResult(_SearchResult, total=False):
+    """SearchResult is what a search has found so far. One search goes through about 8 MiB, or for 0.2 s."""
+
+    next: str  # where to go on; "" when all was searched
 
 
 class _Session(TypedDict):
@@ -781,7 +786,7 @@ class Session(_Session, total=False):
 
     failure: str  # why it could not be prepared
     # with: List[str]  # packages that it was asked to have (a word of Python: read it by its name in brackets)
-    wait: "Wait"  # set when State is StateWaiting
+    wait: "InputRequest"  # set when State is StateWaiting
     prompt: str
     pid: int  # of the worker; 0 when there is none
     memory_bytes: int
@@ -818,30 +823,6 @@ class _SessionList(TypedDict):
 
 class SessionList(_SessionList, total=False):
     """All sessions, by name."""
-
-    pass
-
-
-class _Shown(TypedDict):
-    places: List["ShownPlace"]  # sorted, at most MaxShown
-    withheld: List[str]  # Withheld are the names of variables, sorted, at most MaxShown; "the login in NAME" for those of which only that was cut out.
-
-
-class Shown(_Shown, total=False):
-    """Shown is what a session with a sandbox sees of the home directory, which is built for it, and what it does not have of the environment."""
-
-    home: str  # "" if it is not built
-    more: int  # how many there are besides
-    more_withheld: int
-
-
-class _ShownPlace(TypedDict):
-    path: str
-    why: str  # "document", "toolchain", "cache", "on PATH", …; see docs/sandbox-reference.md
-
-
-class ShownPlace(_ShownPlace, total=False):
-    """A ShownPlace is a file or directory there."""
 
     pass
 
@@ -899,7 +880,7 @@ class _Subscribed(TypedDict):
 class Subscribed(_Subscribed, total=False):
     """A Subscribed names a subscription. A snapshot of everything up to Seq follows. A resumed subscription has the current question again, because its client may have forgotten it."""
 
-    wait: "Wait"
+    wait: "InputRequest"
 
 
 class _SubscriptionParams(TypedDict):
@@ -920,7 +901,7 @@ class _Summary(TypedDict):
 
 
 class Summary(_Summary, total=False):
-    """A Summary says in short what a turn was. The start-up of each generation has one, too, as turn 0. Events between two turns belong to the one before."""
+    """A TurnSummary says in short what a turn was. The start-up of each generation has one, too, as turn 0. Events between two turns belong to the one before."""
 
     generation: int
     author: str
@@ -929,7 +910,7 @@ class Summary(_Summary, total=False):
     lines: int  # newlines in its text
     bytes: int  # of text and pictures
     displays: int  # pictures and other results that are shown; updates count once
-    silent: bool  # a tool asked for it, see Event.Unseen
+    silent: bool  # a tool asked for it, see Event.IsUnseen
     outcome: Literal["ok", "error", "interrupted", "ended"]  # "" while it runs
     error: str  # the name of the error that ended it
     elapsed_ms: int
@@ -946,7 +927,7 @@ class _Tick(TypedDict):
 class Tick(_Tick, total=False):
     """A Tick says how a session is now, in a few bytes: it tells a front end that there is something new to read."""
 
-    wait: "Wait"  # set when State is StateWaiting
+    wait: "InputRequest"  # set when State is StateWaiting
     closed: bool  # for good; it is the last tick of the session
 
 
@@ -959,6 +940,18 @@ class TickNotice(_TickNotice, total=False):
     """A Tick says that a session has changed."""
 
     pass
+
+
+class _TurnSummaries(TypedDict):
+    turns: List["Summary"]
+    end: int  # the newest event of the session
+
+
+class TurnSummaries(_TurnSummaries, total=False):
+    """An TurnSummaries lists turns, and the start-ups of workers, in order. To learn what is new, ask for what is behind the cursor End: the turn that ran then is in the answer again."""
+
+    earlier: bool  # what was asked for has turns before the first
+    later: bool  # and after the last
 
 
 class _Variable(TypedDict):
@@ -984,21 +977,28 @@ class Variables(_Variables, total=False):
     pass
 
 
-class _Wait(TypedDict):
-    id: int
-    turn: int
-    prompt: str
-    kind: Literal["line", "secret", "continue", "debugger", "permission", "form"]
+class _Visibility(TypedDict):
+    places: List["VisiblePath"]  # sorted, at most MaxVisiblePaths
+    withheld: List[str]  # Withheld are the names of variables, sorted, at most MaxVisiblePaths; "the login in NAME" for those of which only that was cut out.
 
 
-class Wait(_Wait, total=False):
-    """A Wait says that the active turn asks for standard input, or of a person: for a permission, or with the form of a server of tools."""
+class Visibility(_Visibility, total=False):
+    """Visibility is what a session with a sandbox sees of the home directory, which is built for it, and what it does not have of the environment."""
 
-    secret: bool  # the answer must not be shown or logged
-    terminal: bool  # a program reads the terminal; the runtime did not ask
-    reader: str  # Terminal: that program's name
-    permission: "Permission"  # set when Kind is timeline.WaitPermission
-    form: "Form"  # set when Kind is timeline.WaitForm
+    home: str  # "" if it is not built
+    more: int  # how many there are besides
+    more_withheld: int
+
+
+class _VisiblePath(TypedDict):
+    path: str
+    why: str  # "document", "toolchain", "cache", "on PATH", …; see docs/sandbox-reference.md
+
+
+class VisiblePath(_VisiblePath, total=False):
+    """A VisiblePath is a file or directory there."""
+
+    pass
 
 
 class _WaitParams(TypedDict):

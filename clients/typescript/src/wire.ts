@@ -69,17 +69,17 @@ export interface BlobParams {
   session: string;
   digest: string;
   offset?: number;
-  /** bytes, at most session.MaxPieceBytes, which 0 means */
+  /** bytes, at most session.MaxPartBytes, which 0 means */
   limit?: number;
 }
 
-/** Calling is a function of the host that code in the session has called, and that runs. */
-export interface Calling {
-  name: string;
-  /** how many calls of it run */
-  open: number;
-  /** since when at least one did */
-  since: string;
+/** A BlobPart is a part of data that a page has left out and named by its digest. */
+export interface BlobPart {
+  /** at most MaxPartBytes */
+  data: string;
+  offset: number;
+  /** of the whole data */
+  bytes: number;
 }
 
 /** Clients are those who are connected, by when they came. */
@@ -153,6 +153,19 @@ export interface Daemon {
   warm?: Warm[];
 }
 
+/** Destination is what a session with a sandbox has had to do with one place in the network. */
+export interface Destination {
+  /** "example.org:443" */
+  place: string;
+  connections: number;
+  /** bytes; those of a connection that lasts are counted by the megabyte */
+  sent: number;
+  received: number;
+  /** how often it was not let through */
+  refused?: number;
+  last: string;
+}
+
 /** DetachParams end another connection. */
 export interface DetachParams {
   client: string;
@@ -175,7 +188,7 @@ export interface Ended {
   detached?: boolean;
 }
 
-/** wireEvent is an Event in JSON. Type says which of the other fields there are. */
+/** eventJSON is an Event in JSON. Type says which of the other fields there are. */
 export interface Event {
   seq: number;
   at?: string;
@@ -253,6 +266,20 @@ export interface Event {
   end_line?: number;
 }
 
+/** A EventPage is a window of a session's events, in order. Lost ones are a timeline.Gap. The page after it is behind Last, and the one before it before First. */
+export interface EventPage {
+  events: Event[];
+  /** of the events, also those of a gap; 0 without any */
+  first: number;
+  last: number;
+  /** what was asked for has events before First */
+  earlier?: boolean;
+  /** and behind Last */
+  later?: boolean;
+  /** the newest event of the session */
+  end: number;
+}
+
 /** A File is one in a session's own directory: its transcript, what it records, and pictures. */
 export interface File {
   name: string;
@@ -267,13 +294,13 @@ export interface FileParams {
   /** its name, or its whole path as the daemon tells it */
   path: string;
   offset?: number;
-  /** bytes, at most session.MaxPieceBytes, which 0 means */
+  /** bytes, at most session.MaxPartBytes, which 0 means */
   limit?: number;
 }
 
-/** A FilePiece is a part of a file in a session's own directory. Bytes is the size of the file at that moment: it may grow, and begins anew when it is full. */
-export interface FilePiece {
-  /** at most MaxPieceBytes */
+/** A FilePart is a part of a file in a session's own directory. Bytes is the size of the file at that moment: it may grow, and begins anew when it is full. */
+export interface FilePart {
+  /** at most MaxPartBytes */
   data: string;
   offset: number;
   /** of the whole data */
@@ -293,7 +320,7 @@ export interface FilesParams {
   lost?: string;
 }
 
-/** A Form is what a server of tools asks of a person while code calls one of its tools. A wait of kind timeline.WaitForm has it. Answer takes a FormAnswer as JSON. Only a person may give it: a program must never fill in a form by itself, or because a model wants it. */
+/** A Form is what a server of tools asks of a person while code calls one of its tools. A wait of kind timeline.InputKindForm has it. Answer takes a FormAnswer as JSON. Only a person may give it: a program must never fill in a form by itself, or because a model wants it. */
 export interface Form {
   /** the server that asks */
   from: string;
@@ -303,13 +330,6 @@ export interface Form {
   schema?: unknown;
   /** URL, if set, is where the person shall go. Then there is no Schema, and to accept means that the person agrees to go there. */
   url?: string;
-}
-
-/** Found is what a search has found so far. One search goes through about 8 MiB, or for 0.2 s. */
-export interface Found {
-  matches: Match[];
-  /** where to go on; "" when all was searched */
-  next?: string;
 }
 
 /** A Grant is a right that a person gives to a session. Read, Write and Host are for one with a sandbox. One of Read, Write, Host and Call is set. */
@@ -377,6 +397,24 @@ export interface InputParams {
   read?: number;
   goes_on?: boolean;
   request?: string;
+}
+
+/** A InputRequest says that the active turn asks for standard input, or of a person: for a permission, or with the form of a server of tools. */
+export interface InputRequest {
+  id: number;
+  turn: number;
+  prompt: string;
+  kind: "line" | "secret" | "continue" | "debugger" | "permission" | "form";
+  /** the answer must not be shown or logged */
+  secret?: boolean;
+  /** a program reads the terminal; the runtime did not ask */
+  terminal?: boolean;
+  /** Terminal: that program's name */
+  reader?: string;
+  /** set when Kind is timeline.InputKindPermission */
+  permission?: PermissionRequest;
+  /** set when Kind is timeline.InputKindForm */
+  form?: Form;
 }
 
 /** An Inspection describes one thing in a runtime. */
@@ -466,17 +504,6 @@ export interface NameParams {
   session: string;
 }
 
-/** An Outline lists turns, and the start-ups of workers, in order. To learn what is new, ask for what is behind the cursor End: the turn that ran then is in the answer again. */
-export interface Outline {
-  turns: Summary[];
-  /** what was asked for has turns before the first */
-  earlier?: boolean;
-  /** and after the last */
-  later?: boolean;
-  /** the newest event of the session */
-  end: number;
-}
-
 /** OutlineParams ask for summaries of a session's turns. */
 export interface OutlineParams {
   session: string;
@@ -484,7 +511,7 @@ export interface OutlineParams {
   before?: number;
   from?: number;
   backward?: boolean;
-  /** at most MaxOutlineTurns; 0 means DefaultOutlineTurns */
+  /** at most MaxSummaries; 0 means DefaultSummaries */
   limit?: number;
 }
 
@@ -505,27 +532,22 @@ export interface OutputParams {
   to?: number;
 }
 
-/** A Page is a window of a session's events, in order. Lost ones are a timeline.Gap. The page after it is behind Last, and the one before it before First. */
-export interface Page {
-  events: Event[];
-  /** of the events, also those of a gap; 0 without any */
-  first: number;
-  last: number;
-  /** what was asked for has events before First */
-  earlier?: boolean;
-  /** and behind Last */
-  later?: boolean;
-  /** the newest event of the session */
-  end: number;
-}
-
 /** A Parsed says whether text is a whole input. */
 export interface Parsed {
   status: "complete" | "incomplete" | "invalid" | "unknown";
 }
 
-/** A Permission is asked for what the sandbox refuses to a program, or for a function of the host that nobody has allowed. The program or function is held until a person has decided. A wait of kind timeline.WaitPermission has it. The ID never repeats in a session. A call that begins again after an interrupt asks under its former ID. */
-export interface Permission {
+/** PendingCall is a function of the host that code in the session has called, and that runs. */
+export interface PendingCall {
+  name: string;
+  /** how many calls of it run */
+  open: number;
+  /** since when at least one did */
+  since: string;
+}
+
+/** A PermissionRequest is asked for what the sandbox refuses to a program, or for a function of the host that nobody has allowed. The program or function is held until a person has decided. A wait of kind timeline.InputKindPermission has it. The ID never repeats in a session. A call that begins again after an interrupt asks under its former ID. */
+export interface PermissionRequest {
   id: number;
   /** "write", "create", "remove", "rename", "change" (a mode), "set" (a setting of git), "read", "connect" or "call" */
   op: string;
@@ -557,15 +579,6 @@ export interface PermitParams {
   author?: string;
 }
 
-/** A Piece is a part of data that a page has left out and named by its digest. */
-export interface Piece {
-  /** at most MaxPieceBytes */
-  data: string;
-  offset: number;
-  /** of the whole data */
-  bytes: number;
-}
-
 /** QueryParams ask about text, while the session is idle. */
 export interface QueryParams {
   session: string;
@@ -574,22 +587,9 @@ export interface QueryParams {
   cursor?: number;
 }
 
-/** Reached is what a session with a sandbox has had to do with one place in the network. */
-export interface Reached {
-  /** "example.org:443" */
-  place: string;
-  connections: number;
-  /** bytes; those of a connection that lasts are counted by the megabyte */
-  sent: number;
-  received: number;
-  /** how often it was not let through */
-  refused?: number;
-  last: string;
-}
-
 /** ReachedPlaces are the places in the network that a session has had to do with. */
 export interface ReachedPlaces {
-  places: Reached[];
+  places: Destination[];
 }
 
 /** ReadParams ask for a window of a session's events. */
@@ -616,11 +616,11 @@ export interface Reply {
   /** of Turn; "" while it runs */
   outcome?: "ok" | "error" | "interrupted" | "ended";
   /** set when State is StateWaiting */
-  wait?: Wait;
+  wait?: InputRequest;
   /** the prompt that the runtime would show now */
   prompt?: string;
   /** functions of the host that run */
-  calling?: Calling[];
+  calling?: PendingCall[];
   /** text that Turn has written so far */
   output_bytes: number;
   events: Event[];
@@ -645,8 +645,15 @@ export interface SearchParams {
   regexp?: string;
   /** Next of the search before; "" is the beginning */
   from?: string;
-  /** matches, at most MaxFound; 0 means DefaultFound */
+  /** matches, at most MaxSearchMatches; 0 means DefaultSearchMatches */
   limit?: number;
+}
+
+/** SearchResult is what a search has found so far. One search goes through about 8 MiB, or for 0.2 s. */
+export interface SearchResult {
+  matches: Match[];
+  /** where to go on; "" when all was searched */
+  next?: string;
 }
 
 /** Info describes a session at one moment. */
@@ -665,7 +672,7 @@ export interface Session {
   /** the active turn, or the last one */
   turn: number;
   /** set when State is StateWaiting */
-  wait?: Wait;
+  wait?: InputRequest;
   prompt?: string;
   opened: string;
   /** of the worker; 0 when there is none */
@@ -721,26 +728,6 @@ export interface SessionList {
   sessions: Session[];
 }
 
-/** Shown is what a session with a sandbox sees of the home directory, which is built for it, and what it does not have of the environment. */
-export interface Shown {
-  /** "" if it is not built */
-  home?: string;
-  /** sorted, at most MaxShown */
-  places: ShownPlace[];
-  /** how many there are besides */
-  more?: number;
-  /** Withheld are the names of variables, sorted, at most MaxShown; "the login in NAME" for those of which only that was cut out. */
-  withheld: string[];
-  more_withheld?: number;
-}
-
-/** A ShownPlace is a file or directory there. */
-export interface ShownPlace {
-  path: string;
-  /** "document", "toolchain", "cache", "on PATH", …; see docs/sandbox-reference.md */
-  why: string;
-}
-
 /** A Snapshot is what had happened when a subscription began. A large one comes in parts, of which the last has More false. */
 export interface Snapshot {
   subscription: string;
@@ -785,7 +772,7 @@ export interface SubscribeParams {
 export interface Subscribed {
   subscription: string;
   seq: number;
-  wait?: Wait;
+  wait?: InputRequest;
 }
 
 /** SubscriptionParams name a subscription. */
@@ -793,7 +780,7 @@ export interface SubscriptionParams {
   subscription: string;
 }
 
-/** A Summary says in short what a turn was. The start-up of each generation has one, too, as turn 0. Events between two turns belong to the one before. */
+/** A TurnSummary says in short what a turn was. The start-up of each generation has one, too, as turn 0. Events between two turns belong to the one before. */
 export interface Summary {
   turn: number;
   generation?: number;
@@ -814,7 +801,7 @@ export interface Summary {
   bytes?: number;
   /** pictures and other results that are shown; updates count once */
   displays?: number;
-  /** a tool asked for it, see Event.Unseen */
+  /** a tool asked for it, see Event.IsUnseen */
   silent?: boolean;
   /** "" while it runs */
   outcome?: "ok" | "error" | "interrupted" | "ended";
@@ -832,7 +819,7 @@ export interface Tick {
   /** the active turn, or the last one */
   turn: number;
   /** set when State is StateWaiting */
-  wait?: Wait;
+  wait?: InputRequest;
   /** for good; it is the last tick of the session */
   closed?: boolean;
 }
@@ -841,6 +828,17 @@ export interface Tick {
 export interface TickNotice {
   subscription: string;
   tick: Tick;
+}
+
+/** An TurnSummaries lists turns, and the start-ups of workers, in order. To learn what is new, ask for what is behind the cursor End: the turn that ran then is in the answer again. */
+export interface TurnSummaries {
+  turns: Summary[];
+  /** what was asked for has turns before the first */
+  earlier?: boolean;
+  /** and after the last */
+  later?: boolean;
+  /** the newest event of the session */
+  end: number;
 }
 
 /** A Variable is a name with its value in short. */
@@ -861,22 +859,24 @@ export interface Variables {
   more: number;
 }
 
-/** A Wait says that the active turn asks for standard input, or of a person: for a permission, or with the form of a server of tools. */
-export interface Wait {
-  id: number;
-  turn: number;
-  prompt: string;
-  kind: "line" | "secret" | "continue" | "debugger" | "permission" | "form";
-  /** the answer must not be shown or logged */
-  secret?: boolean;
-  /** a program reads the terminal; the runtime did not ask */
-  terminal?: boolean;
-  /** Terminal: that program's name */
-  reader?: string;
-  /** set when Kind is timeline.WaitPermission */
-  permission?: Permission;
-  /** set when Kind is timeline.WaitForm */
-  form?: Form;
+/** Visibility is what a session with a sandbox sees of the home directory, which is built for it, and what it does not have of the environment. */
+export interface Visibility {
+  /** "" if it is not built */
+  home?: string;
+  /** sorted, at most MaxVisiblePaths */
+  places: VisiblePath[];
+  /** how many there are besides */
+  more?: number;
+  /** Withheld are the names of variables, sorted, at most MaxVisiblePaths; "the login in NAME" for those of which only that was cut out. */
+  withheld: string[];
+  more_withheld?: number;
+}
+
+/** A VisiblePath is a file or directory there. */
+export interface VisiblePath {
+  path: string;
+  /** "document", "toolchain", "cache", "on PATH", …; see docs/sandbox-reference.md */
+  why: string;
 }
 
 /** WaitParams wait until a turn ends or asks for input, for WaitMS at most; 0 does not wait. Turn is one that was started or fed here, and not long ago; 0 is whatever is active. */
@@ -928,14 +928,14 @@ export interface Methods {
   "query/variables": { params: NameParams; result: Variables };
   "query/inspect": { params: QueryParams; result: Inspection };
   "query/reached": { params: NameParams; result: ReachedPlaces };
-  "query/shown": { params: NameParams; result: Shown };
+  "query/shown": { params: NameParams; result: Visibility };
   "output/query": { params: OutputParams; result: Output };
-  "timeline/read": { params: ReadParams; result: Page };
-  "timeline/outline": { params: OutlineParams; result: Outline };
-  "timeline/search": { params: SearchParams; result: Found };
-  "blob/get": { params: BlobParams; result: Piece };
+  "timeline/read": { params: ReadParams; result: EventPage };
+  "timeline/outline": { params: OutlineParams; result: TurnSummaries };
+  "timeline/search": { params: SearchParams; result: SearchResult };
+  "blob/get": { params: BlobParams; result: BlobPart };
   "file/list": { params: FilesParams; result: Files };
-  "file/read": { params: FileParams; result: FilePiece };
+  "file/read": { params: FileParams; result: FilePart };
   "lost/list": { params: Record<string, never>; result: LostSessions };
   "writer/take": { params: WriterParams; result: Record<string, never> };
   "writer/release": { params: WriterParams; result: Record<string, never> };

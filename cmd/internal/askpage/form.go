@@ -33,8 +33,8 @@ func writeForm(b *strings.Builder, f session.Form, typed url.Values, wrong map[s
 		if one.Required {
 			b.WriteString(" *")
 		}
-		if one.About != "" {
-			fmt.Fprintf(b, "<br><small>%s</small>", html.EscapeString(one.About))
+		if one.Description != "" {
+			fmt.Fprintf(b, "<br><small>%s</small>", html.EscapeString(one.Description))
 		}
 		writeField(b, one, given)
 		if wrong[one.Name] != "" {
@@ -120,5 +120,5 @@ func read(f session.Field, given []string) (any, error) {
 		return list, f.Check(list)
 	}
 	f.Default = nil
-	return f.Read(strings.Join(given, ""))
+	return f.Parse(strings.Join(given, ""))
 }

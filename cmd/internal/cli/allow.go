@@ -139,8 +139,8 @@ func meant(s streams, g session.Grant, give func(session.Grant) error) error {
 		return err
 	}
 	g = *asks.Grant
-	path := timeline.Unmistakable(g.Read + g.Write)
-	fmt.Fprintf(s.err, "%s\n", timeline.Escape(asks.Message)) // it names links that code may have made
+	path := timeline.QuoteName(g.Read + g.Write)
+	fmt.Fprintf(s.err, "%s\n", timeline.EscapeInvisible(asks.Message)) // it names links that code may have made
 	if g.Accept == "" {
 		err = confirm(s, fmt.Sprintf("Allow %s? [y/N] ", path), isYes)
 	} else {
@@ -232,13 +232,13 @@ func (a *allowing) answer(ctx context.Context, s streams, there session.Session)
 	if err != nil {
 		return statusFailed, err
 	}
-	if now.Wait != nil && now.Wait.Form != nil {
+	if now.InputRequest != nil && now.InputRequest.Form != nil {
 		return statusFailed, fmt.Errorf("%s asks for no permission but for an answer: give it at repl attach %s", there.Name(), there.Name())
 	}
-	if now.Wait == nil || now.Wait.Permission == nil {
+	if now.InputRequest == nil || now.InputRequest.Permission == nil {
 		return statusFailed, fmt.Errorf("%s asks for no permission: it is %s; --write PATH gives it a directory or file", there.Name(), now.State)
 	}
-	p := *now.Wait.Permission
+	p := *now.InputRequest.Permission
 	decision := terminal.Refuse
 	switch {
 	case a.no:

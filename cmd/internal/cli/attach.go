@@ -138,12 +138,12 @@ func (a attached) Events(ctx context.Context, after timeline.Seq) iter.Seq2[time
 // Info returns the session's info in a form for a terminal.
 func (a attached) Info(ctx context.Context) (session.Info, error) {
 	i, err := a.Session.Info(ctx)
-	i.Prompt, i.Continuation, i.Wait = plainText(i.Prompt), plainText(i.Continuation), plainWait(i.Wait)
+	i.Prompt, i.Continuation, i.InputRequest = plainText(i.Prompt), plainText(i.Continuation), plainWait(i.InputRequest)
 	return i, err
 }
 
 // plainWait returns a wait with clean texts.
-func plainWait(w *session.Wait) *session.Wait {
+func plainWait(w *session.InputRequest) *session.InputRequest {
 	if w == nil {
 		return nil
 	}
@@ -154,6 +154,6 @@ func plainWait(w *session.Wait) *session.Wait {
 
 func (a attached) Wait(ctx context.Context, turn uint64, o *session.WaitOptions) (session.Reply, error) {
 	reply, err := a.Session.Wait(ctx, turn, o)
-	reply.Prompt, reply.Wait = plainText(reply.Prompt), plainWait(reply.Wait)
+	reply.Prompt, reply.InputRequest = plainText(reply.Prompt), plainWait(reply.InputRequest)
 	return reply, err
 }

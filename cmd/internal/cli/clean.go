@@ -151,20 +151,20 @@ func (c *cleaner) event(e timeline.Event) timeline.Event {
 	case timeline.Limit:
 		b.Program = plainLine(b.Program)
 		e.Body = b
-	case timeline.Denied:
+	case timeline.AccessDenied:
 		e.Body = plainDenied(b)
-	case timeline.Granted:
+	case timeline.AccessGranted:
 		b.Author = plainLine(b.Author) // String quotes the rest
 		e.Body = b
-	case timeline.Wait:
-		b.Prompt, b.Asks = plainText(b.Prompt), plainDenied(b.Asks)
+	case timeline.InputRequested:
+		b.Prompt, b.Denied = plainText(b.Prompt), plainDenied(b.Denied)
 		e.Body = b
 	case timeline.TurnEnded:
 		b.Name, b.Message, b.Prompt = plainText(b.Name), plainText(b.Message), plainText(b.Prompt)
 		e.Body = b
 	case timeline.Display:
 		e.Body = plainDisplay(b)
-	case timeline.GenerationEnded:
+	case timeline.WorkerExited:
 		b.Reason, b.Message, b.LastLine = plainText(b.Reason), plainText(b.Message), plainText(b.LastLine)
 		e.Body = b
 	}
@@ -184,7 +184,7 @@ func plainDisplay(d timeline.Display) timeline.Display {
 
 // plainDenied returns what was refused with a clean command. Its String quotes the names: without what is
 // not seen in them they would be others.
-func plainDenied(d timeline.Denied) timeline.Denied {
-	d.Remedy = plainLine(d.Remedy)
+func plainDenied(d timeline.AccessDenied) timeline.AccessDenied {
+	d.Hint = plainLine(d.Hint)
 	return d
 }

@@ -42,10 +42,10 @@ func TestCleaner_LeavesWhatOnlyStandsThere(t *testing.T) {
 func TestCleaner_LeavesNamesThatAreQuotedAsTheyAre(t *testing.T) {
 	t.Parallel()
 	for want, body := range map[string]timeline.Body{
-		`write "/x\u202ey"`:       timeline.Denied{Op: "write", Path: "/x\u202ey"},
-		`call a.b("\x1b[8m")`:     timeline.Denied{Op: "call", Call: "a.b", With: "\"\x1b[8m\""},
-		`call "a.\x1b[8m"`:        timeline.Granted{Call: "a.\x1b[8m"},
-		`write "/x\u2800\x1b[2K"`: timeline.Granted{Write: "/x\u2800\x1b[2K"},
+		`write "/x\u202ey"`:       timeline.AccessDenied{Op: "write", Path: "/x\u202ey"},
+		`call a.b("\x1b[8m")`:     timeline.AccessDenied{Op: "call", Call: "a.b", Detail: "\"\x1b[8m\""},
+		`call "a.\x1b[8m"`:        timeline.AccessGranted{Call: "a.\x1b[8m"},
+		`write "/x\u2800\x1b[2K"`: timeline.AccessGranted{Write: "/x\u2800\x1b[2K"},
 	} {
 		e := new(cleaner).event(timeline.Event{Body: body})
 		if got := e.Body.(interface{ String() string }).String(); got != want {

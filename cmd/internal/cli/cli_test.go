@@ -162,19 +162,19 @@ func TestMain_VersionNamesTheProgramAndItsBuild(t *testing.T) {
 }
 
 func TestExitStatus_IsWhatAShellReports(t *testing.T) {
-	for end, want := range map[timeline.GenerationEnded]struct{ unix, windows int }{
-		{Code: 0}:                        {0, 0},
-		{Code: 7}:                        {7, 7},
-		{Code: 256}:                      {0, 256},
-		{Code: 512}:                      {0, 512},
-		{Code: 1603}:                     {67, 1603},
-		{Code: 3010}:                     {194, 3010},
-		{Code: 0xffffffff}:               {255, 0xffffffff}, // sys.exit(-1)
-		{Code: 0xc0000005}:               {5, 0xc0000005},
-		{Code: -1, Signal: "SIGKILL"}:    {137, 137},
-		{Code: -1, Signal: "SIGTERM"}:    {143, 143},
-		{Code: -1, Signal: "SIGSTRANGE"}: {1, 1},
-		{Code: -1}:                       {1, 1},
+	for end, want := range map[timeline.WorkerExited]struct{ unix, windows int }{
+		{ExitCode: 0}:                        {0, 0},
+		{ExitCode: 7}:                        {7, 7},
+		{ExitCode: 256}:                      {0, 256},
+		{ExitCode: 512}:                      {0, 512},
+		{ExitCode: 1603}:                     {67, 1603},
+		{ExitCode: 3010}:                     {194, 3010},
+		{ExitCode: 0xffffffff}:               {255, 0xffffffff}, // sys.exit(-1)
+		{ExitCode: 0xc0000005}:               {5, 0xc0000005},
+		{ExitCode: -1, Signal: "SIGKILL"}:    {137, 137},
+		{ExitCode: -1, Signal: "SIGTERM"}:    {143, 143},
+		{ExitCode: -1, Signal: "SIGSTRANGE"}: {1, 1},
+		{ExitCode: -1}:                       {1, 1},
 	} {
 		if got := exitStatusOf(end, 0xff); got != want.unix {
 			t.Errorf("%+v on Unix: got %d, want %d", end, got, want.unix)

@@ -145,8 +145,8 @@ func waitFor(f *flag.FlagSet) action {
 					return statusFailed, err
 				}
 				switch {
-				case reply.Wait != nil:
-					fmt.Fprintf(s.err, "repl: it waits for input: %q (answer with repl input %s)\n", reply.Wait.Prompt, reply.Session)
+				case reply.InputRequest != nil:
+					fmt.Fprintf(s.err, "repl: it waits for input: %q (answer with repl input %s)\n", reply.InputRequest.Prompt, reply.Session)
 					return statusWaiting, nil
 				case reply.State == session.StateIdle || reply.State == session.StateEnded:
 					if r.json {

@@ -21,11 +21,11 @@ func (c *choice) caution(ctx context.Context, chosen bool) caution {
 	if chosen {
 		return caution{sandbox: c.sandbox, trusts: true}
 	}
-	accept := workers.Mechanism(c.confinement.accept)
+	accept := workers.SandboxMechanism(c.confinement.accept)
 	if _, err := sandboxHere(ctx, accept); err != nil {
 		return caution{why: err}
 	}
-	return caution{sandbox: &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, Accept: accept, Quiet: true}}
+	return caution{sandbox: &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, AcceptMechanism: accept, NoNotice: true}}
 }
 
 // place returns where something is started without a sandbox: "" where that may be anywhere, else a
@@ -46,8 +46,8 @@ func (c caution) serverArgs(place string) []string {
 		return nil
 	case c.sandbox != nil:
 		args := []string{"--sandbox", string(c.sandbox.Level), "--network", string(c.sandbox.Network)}
-		if c.sandbox.Accept != "" {
-			args = append(args, "--sandbox-accept", string(c.sandbox.Accept))
+		if c.sandbox.AcceptMechanism != "" {
+			args = append(args, "--sandbox-accept", string(c.sandbox.AcceptMechanism))
 		}
 		return args
 	}

@@ -32,12 +32,12 @@ type checkup struct {
 
 // A candidate is one place where the runtime was looked for.
 type candidate struct {
-	Source  string `json:"source"`
-	Path    string `json:"path,omitempty"`
-	Version string `json:"version,omitempty"`
-	Taken   bool   `json:"taken"`
-	Note    string `json:"note,omitempty"` // why it was passed over
-	Asked   bool   `json:"asked,omitempty"`
+	Source    string `json:"source"`
+	Path      string `json:"path,omitempty"`
+	Version   string `json:"version,omitempty"`
+	Chosen    bool   `json:"taken"`
+	Note      string `json:"note,omitempty"` // why it was passed over
+	Requested bool   `json:"asked,omitempty"`
 }
 
 // newCheckup finds a language's runtime and examines it.
@@ -47,7 +47,7 @@ func newCheckup(ctx context.Context, c choice, lang language, careful caution) *
 		Language:   lang.name,
 		display:    lang.display,
 		Executable: spec.Path,
-		Why:        spec.Why,
+		Why:        spec.PathSource,
 	}
 	for _, looked := range lang.candidates(c.executable(lang), c.dir) {
 		d.Candidates = append(d.Candidates, candidate(looked))
@@ -93,7 +93,7 @@ func (d *checkup) print(p *page) {
 	}
 	for _, c := range d.Candidates {
 		mark, tail := "-", c.Note
-		if c.Taken {
+		if c.Chosen {
 			mark, tail = "*", c.Path
 		}
 		p.line("  %s %s: %s", mark, c.Source, tail)
@@ -144,14 +144,14 @@ func (d *checkup) examine(ctx context.Context, spec workers.Spec) {
 			detail = oneLine(err)
 		}
 		d.Probes = append(d.Probes, finding{Name: probe.name, OK: err == nil, Detail: detail})
-		if i, _ := p.session.Info(ctx); i.Runtime != "" {
-			d.Runtime = i.Runtime
+		if i, _ := p.session.Info(ctx); i.RuntimeVersion != "" {
+			d.Runtime = i.RuntimeVersion
 		}
 		if err != nil && p.session.State() != session.StateIdle {
 			break // the others would only fail for the same reason
 		}
 	}
-	for _, e := range p.session.Log().Since(0) {
+	for _, e := range p.session.Log().EventsSince(0) {
 		if n, ok := e.Body.(timeline.Notice); ok {
 			d.Notices = append(d.Notices, n.Message)
 		}
@@ -170,7 +170,7 @@ func (p patient) ready(ctx context.Context, began time.Time) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("it is not ready after %s", probeTime)
 	case reply.State == session.StateWaiting:
-		return "", fmt.Errorf("its start-up asks for input: %q", reply.Wait.Prompt)
+		return "", fmt.Errorf("its start-up asks for input: %q", reply.InputRequest.Prompt)
 	case reply.State != session.StateIdle:
 		return "", fmt.Errorf("it ended: %s", deathOf(reply))
 	}
@@ -228,10 +228,10 @@ func (p patient) question(ctx context.Context) (string, error) {
 
 // answer answers the wait in reply, and looks for the answer in the output.
 func (p patient) answer(ctx context.Context, reply session.Reply, text string) (string, error) {
-	if reply.Wait == nil {
+	if reply.InputRequest == nil {
 		return "", errors.New("the question did not appear")
 	}
-	t, err := p.session.Answer(ctx, reply.Wait.ID, session.Input{Data: []byte(text + "\n")})
+	t, err := p.session.Answer(ctx, reply.InputRequest.ID, session.Input{Data: []byte(text + "\n")})
 	if err != nil {
 		return "", err
 	}
@@ -261,11 +261,11 @@ func (p patient) reader(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	reply, err := p.session.Wait(ctx, t, session.Until(2*time.Second))
+	reply, err := p.session.Wait(ctx, t, session.WaitAtMost(2*time.Second))
 	if err != nil {
 		return "", err
 	}
-	if reply.Wait == nil {
+	if reply.InputRequest == nil {
 		if _, err := p.session.Interrupt(ctx, t); err != nil {
 			return "", err
 		}
@@ -274,7 +274,7 @@ func (p patient) reader(ctx context.Context) (string, error) {
 	if _, err := p.answer(ctx, reply, "x"); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s, blocked in its read", reply.Wait.Reader), nil
+	return fmt.Sprintf("%s, blocked in its read", reply.InputRequest.Reader), nil
 }
 
 func (p patient) end(ctx context.Context) (string, error) {

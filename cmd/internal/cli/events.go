@@ -43,7 +43,7 @@ type eventPrinter = func(w io.Writer, e timeline.Event) error
 func newEventPrinter() eventPrinter {
 	var c cleaner
 	return func(w io.Writer, e timeline.Event) error {
-		if e.Unseen() {
+		if e.IsUnseen() {
 			return nil
 		}
 		return printEvent(w, c.event(e))
@@ -73,7 +73,7 @@ func printEvent(w io.Writer, e timeline.Event) error {
 			_, err = fmt.Fprintf(w, "[turn %d: %s]\n", e.Turn, b.Outcome)
 		}
 	case timeline.Display:
-		if _, data, ok := b.Picture(); ok {
+		if _, data, ok := b.ImageData(); ok {
 			_, err = fmt.Fprintf(w, "[a picture, %d bytes]\n", len(data))
 		} else if text := b.Text(); text != "" {
 			_, err = fmt.Fprintln(w, text)
@@ -82,21 +82,21 @@ func printEvent(w io.Writer, e timeline.Event) error {
 		_, err = fmt.Fprintf(w, "[%s]\n", b.Message)
 	case timeline.Limit:
 		_, err = fmt.Fprintf(w, "[%s]\n", b)
-	case timeline.Denied:
+	case timeline.AccessDenied:
 		_, err = fmt.Fprintf(w, "[%s: %s]\n", refusal(b), b)
-	case timeline.Granted:
+	case timeline.AccessGranted:
 		_, err = fmt.Fprintf(w, "[allowed: %s]\n", b)
-	case timeline.Wait:
-		if b.Kind == timeline.WaitPermission {
-			_, err = fmt.Fprintf(w, "[waiting for a permission: %s]\n", b.Asks)
-		} else if b.Kind == timeline.WaitForm {
+	case timeline.InputRequested:
+		if b.Kind == timeline.InputKindPermission {
+			_, err = fmt.Fprintf(w, "[waiting for a permission: %s]\n", b.Denied)
+		} else if b.Kind == timeline.InputKindForm {
 			_, err = fmt.Fprintf(w, "[waiting for a person: %q]\n", b.Prompt)
 		} else {
 			_, err = fmt.Fprintf(w, "[waiting for input: %q]\n", b.Prompt)
 		}
 	case timeline.Gap:
 		_, err = fmt.Fprintf(w, "[%d bytes are lost here]\n", b.Bytes)
-	case timeline.GenerationEnded:
+	case timeline.WorkerExited:
 		_, err = fmt.Fprintf(w, "[it ended: %s]\n", b.Reason)
 	}
 	return err

@@ -144,20 +144,20 @@ func (v *turnView) withoutStart(reply session.Reply) []timeline.Event {
 // and the notices of a worker's start. Those of a new session have been said when it was created. It returns false
 // if the event is none of these.
 func (v *turnView) before(e timeline.Event, reply session.Reply) bool {
-	if !e.Between && e.Turn == reply.Turn {
+	if !e.BetweenTurns && e.Turn == reply.Turn {
 		return false
 	}
 	switch b := e.Body.(type) {
-	case timeline.GenerationEnded:
+	case timeline.WorkerExited:
 		if e.Generation >= reply.Generation {
 			return false
 		}
-		fmt.Fprintf(v.s.err, "repl: %s began anew, and its variables are gone: %s\n", reply.Session, plainLine(b.Why()))
+		fmt.Fprintf(v.s.err, "repl: %s began anew, and its variables are gone: %s\n", reply.Session, plainLine(b.FullReason()))
 	case timeline.Notice:
 		if reply.Generation > 1 {
 			fmt.Fprintf(v.s.err, "repl: %s\n", b.Message)
 		}
-	case timeline.GenerationStarted:
+	case timeline.WorkerStarted:
 	default:
 		return false
 	}
@@ -178,7 +178,7 @@ func replyStatus(reply session.Reply) int {
 	case timeline.OutcomeInterrupted:
 		return 130
 	case "": // no outcome yet
-		if reply.Wait != nil {
+		if reply.InputRequest != nil {
 			return statusWaiting
 		}
 		return statusRunning
@@ -217,15 +217,15 @@ func inputTo(f *flag.FlagSet) action {
 			if err != nil {
 				return statusFailed, err
 			}
-			if now.Wait == nil {
+			if now.InputRequest == nil {
 				return statusFailed, fmt.Errorf("%s is not waiting for input: it is %s", given[0], now.State)
 			}
-			if now.Wait.Form != nil {
+			if now.InputRequest.Form != nil {
 				return statusFailed, fmt.Errorf("%s asks a person: answer at repl attach %s", given[0], given[0])
 			}
 			view := r.turnView(s, c, *wait)
 			reply, err := c.Input(ctx, client.InputParams{
-				Session: given[0], Wait: now.Wait.ID, Input: text, EOF: *eof, Author: commandAuthor("input"),
+				Session: given[0], Wait: now.InputRequest.ID, Input: text, EOF: *eof, Author: commandAuthor("input"),
 				WaitMS: view.firstWait(), After: now.LastSeq,
 			})
 			if err != nil {

@@ -50,9 +50,9 @@ func writeSession(ctx context.Context, c *client.Client, w io.Writer, now sessio
 	w, flush := buffered(w)
 	on := c.Session(now.Name)
 	from := export.Session{
-		Name: now.Name, Runtime: now.Runtime, Language: l.export,
+		Name: now.Name, Runtime: now.RuntimeVersion, Language: l.export,
 		Whole: func(b timeline.Blob) ([]byte, error) {
-			data, err := session.Whole(ctx, on, b)
+			data, err := session.ReadBlob(ctx, on, b)
 			if session.KindOf(err) == session.KindNoBlob {
 				return nil, nil
 			}
@@ -80,7 +80,7 @@ func past(ctx context.Context, s session.Session, lost *error) iter.Seq[timeline
 					return
 				}
 			}
-			if len(p.Events) == 0 || !p.Later {
+			if len(p.Events) == 0 || !p.HasLater {
 				return
 			}
 			if q.Before == 0 {

@@ -215,7 +215,7 @@ func TestFar_AnAnswerOfAnAgentIsOneTrip(t *testing.T) {
 	}
 	defer c.Close()
 	now := r.only(c)
-	if _, err := c.Input(t.Context(), client.InputParams{Session: now.Name, Wait: now.Wait.ID, Input: "eve\n", WaitMS: patience.Milliseconds()}); err != nil {
+	if _, err := c.Input(t.Context(), client.InputParams{Session: now.Name, Wait: now.InputRequest.ID, Input: "eve\n", WaitMS: patience.Milliseconds()}); err != nil {
 		t.Fatal(err)
 	}
 	if text, failed := a.begin("ada", patience)(); !failed || !strings.Contains(text, "your input was NOT run: the wait that it was for is over") {

@@ -45,7 +45,7 @@ func filesOf(f *flag.FlagSet) action {
 				return r.listFiles(ctx, s, there)
 			}
 			write := func(w io.Writer) error {
-				return session.CopyFile(w, func(offset int64) (session.FilePiece, error) {
+				return session.CopyFile(w, func(offset int64) (session.FilePart, error) {
 					return there.File(ctx, given[1], offset, 0)
 				})
 			}
@@ -73,7 +73,7 @@ func (r *daemonCommand) listFiles(ctx context.Context, s streams, there session.
 	w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "FILE\tSIZE\tCHANGED")
 	for _, f := range files {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", plainLine(f.Name), timeline.ByteCount(f.Bytes), f.Modified.Local().Format(time.DateTime))
+		fmt.Fprintf(w, "%s\t%s\t%s\n", plainLine(f.Name), timeline.FormatBytes(f.Bytes), f.Modified.Local().Format(time.DateTime))
 	}
 	return statusDone, w.Flush()
 }

@@ -255,7 +255,7 @@ func (i *installation) run(ctx context.Context, out io.Writer) (status int, err 
 		}
 	}
 	if !i.uninstall && i.sandbox.Confines() && seen > 0 {
-		if _, err := sandboxHere(ctx, i.sandbox.Accept); err != nil && ctx.Err() == nil {
+		if _, err := sandboxHere(ctx, i.sandbox.AcceptMechanism); err != nil && ctx.Err() == nil {
 			fmt.Fprintf(out, "NOTE: sessions will be refused here: %s\n", oneLine(err))
 		}
 	}

@@ -93,7 +93,7 @@ func kernelSpec(kernel, dir string, more surroundings) workers.Spec {
 	// A file makes the private directory, where the kernel's connection file and sockets are.
 	s.Args = []string{kernelWorker, found.Dir, workers.FilesDir}
 	s.Files = map[string][]byte{"kernel": []byte(found.Dir + "\n")}
-	s.Why = "the kernelspec " + found.Dir
+	s.PathSource = "the kernelspec " + found.Dir
 	return s
 }
 
@@ -128,7 +128,7 @@ type knownLanguage struct {
 
 // knownLanguages returns them by the name that kernels use, in lower case. Others work too.
 func knownLanguages() map[string]knownLanguage {
-	python, r := conformance.Python(), conformance.R()
+	python, r := conformance.PythonDialect(), conformance.RDialect()
 	python.Exit = "import os; os._exit(3)"       // a kernel catches SystemExit
 	python.Shell = func(command string) string { // what a child writes itself may overtake
 		return "import subprocess; print(subprocess.run(" + strconv.QuoteToASCII(command) + ", shell=True, stdout=-1, text=True).stdout, end='')"

@@ -103,10 +103,10 @@ func builtIn() []language {
 		syntax:       edit.Python,
 		spec: func(executable, dir string, more surroundings) workers.Spec {
 			if more.process {
-				return python.Runtime(python.Options{Path: executable, Dir: dir, Env: more.env})
+				return python.InterpreterSpec(python.Options{Path: executable, Dir: dir, Env: more.env})
 			}
 			env, file := pythonInit(more)
-			return withInit(python.Spec(python.Options{Path: executable, Dir: dir, Env: env, Program: more.program}), "init-file.py", file)
+			return withInit(python.Spec(python.Options{Path: executable, Dir: dir, Env: env, SingleProgram: more.program}), "init-file.py", file)
 		},
 		file:    pythonFile,
 		called:  pythonCalled,
@@ -119,7 +119,7 @@ func builtIn() []language {
 		},
 		export:   export.Language{Display: "Python", Extension: "py", Comment: "#", Kernel: "python3", JupyterName: "python"},
 		packages: packages.Python(),
-		dialect:  func() (conformance.Dialect, error) { return conformance.Python(), nil },
+		dialect:  func() (conformance.Dialect, error) { return conformance.PythonDialect(), nil },
 	}, {
 		name:         "r",
 		aliases:      []string{"rlang"},
@@ -128,10 +128,10 @@ func builtIn() []language {
 		syntax:       edit.R,
 		spec: func(executable, dir string, more surroundings) workers.Spec {
 			if more.process {
-				return r.Runtime(r.Options{Path: executable, Dir: dir, Env: more.env})
+				return r.InterpreterSpec(r.Options{Path: executable, Dir: dir, Env: more.env})
 			}
 			env, file := rInit(more)
-			return withInit(r.Spec(r.Options{Path: executable, Dir: dir, Env: env, Program: more.program}), "init-file.R", file)
+			return withInit(r.Spec(r.Options{Path: executable, Dir: dir, Env: env, SingleProgram: more.program}), "init-file.R", file)
 		},
 		file:    rFile,
 		process: rProcess,
@@ -142,7 +142,7 @@ func builtIn() []language {
 		},
 		export:   export.Language{Display: "R", Extension: "R", Comment: "#", Kernel: "ir", JupyterName: "R"},
 		packages: packages.R(),
-		dialect:  func() (conformance.Dialect, error) { return conformance.R(), nil },
+		dialect:  func() (conformance.Dialect, error) { return conformance.RDialect(), nil },
 	}}
 }
 

@@ -29,7 +29,7 @@ func (l *limitFlags) define(f *flag.FlagSet) {
 // together is what all sessions may use together: three quarters of the machine, or as much
 // as one of them may have.
 func (l *limitFlags) together() int64 {
-	if all := supervisor.DefaultMemory(); all >= workers.MinMemory {
+	if all := supervisor.DefaultMemory(); all >= workers.MinMemoryBytes {
 		return max(all, l.Memory)
 	}
 	return 0

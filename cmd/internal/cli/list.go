@@ -41,7 +41,7 @@ func listSessions(f *flag.FlagSet) action {
 			fmt.Fprintln(w, "NAME\tLANGUAGE\tSTATE\tGENERATION\tTURN\tAGE\tMEMORY\tSANDBOX\tWATCHERS\tKEYBOARD")
 			for _, one := range sessions {
 				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%d\t%s\n", one.Name, one.Language, stateOf(one), one.Generation, one.Turn,
-					time.Since(one.Opened).Round(time.Second), megabytes(one.MemoryBytes), one.Confinement(), one.Watchers, plainLine(one.Writer))
+					time.Since(one.OpenedAt).Round(time.Second), megabytes(one.MemoryBytes), one.Confinement(), one.Watchers, plainLine(one.WriteLockHolder))
 			}
 			return statusDone, w.Flush()
 		})
@@ -54,12 +54,12 @@ func stateOf(s session.Info) string {
 	switch {
 	case s.State == session.StatePreparing:
 		return "being prepared"
-	case s.Failure != "":
+	case s.PreparationError != "":
 		return "could not be prepared"
-	case s.Wait != nil:
-		return fmt.Sprintf("waiting: %q", s.Wait.Prompt)
-	case s.Running > 0:
-		return fmt.Sprintf("%s %s", s.State, s.Running.Round(time.Second))
+	case s.InputRequest != nil:
+		return fmt.Sprintf("waiting: %q", s.InputRequest.Prompt)
+	case s.TurnElapsed > 0:
+		return fmt.Sprintf("%s %s", s.State, s.TurnElapsed.Round(time.Second))
 	}
 	return s.State.String()
 }

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 		fakeworker.Main()
 	}
 	waits.SideBySide()
-	os.Exit(states.Own(m.Run))
+	os.Exit(states.RunIsolated(m.Run))
 }
 
 // patience bounds every wait for a process.

@@ -99,7 +99,7 @@ func (d *daemonChoice) check(web webChoice) error {
 		return misuse("use either --daemon or --http, not both")
 	case !d.use && (d.socket != "" || d.name != ""):
 		return misuse("--socket and --name are for --daemon")
-	case d.name != "" && (len(d.name) > maxBase || !session.IsName(d.name)):
+	case d.name != "" && (len(d.name) > maxBase || !session.IsValidName(d.name)):
 		return misuse("--name %s: use up to %d letters, digits, dots, underscores and hyphens", d.name, maxBase)
 	}
 	return nil
@@ -241,7 +241,7 @@ func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, narrow fu
 		now, err = s.Info(ctx)
 	}
 	if err != nil {
-		if len(now.With) > 0 && session.KindOf(err) == session.KindStart {
+		if len(now.Packages) > 0 && session.KindOf(err) == session.KindStart {
 			err = &mcpserver.PrepareError{Err: err}
 		}
 		return nil, err
@@ -249,7 +249,7 @@ func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, narrow fu
 	o := h.opened(s, read, now)
 	o.Made, o.Sandbox = made, sandbox
 	if !made && len(h.with) > 0 {
-		o.Lacks, err = h.lacks(now.With)
+		o.Lacks, err = h.lacks(now.Packages)
 	}
 	return o, err
 }

@@ -41,7 +41,7 @@ func TestMeant_ShowsNothingThatActsOnTheTerminal(t *testing.T) {
 			t.Errorf("%q: got %v after %d tries", c.answer, err, given)
 		}
 		for line := range strings.Lines(said.String()) {
-			if line = strings.TrimSuffix(line, "\n"); timeline.Escape(line) != line {
+			if line = strings.TrimSuffix(line, "\n"); timeline.EscapeInvisible(line) != line {
 				t.Errorf("the terminal gets %q", line)
 			}
 		}

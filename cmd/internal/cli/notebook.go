@@ -125,7 +125,7 @@ func (j *jupyterFlags) check(words []string) error {
 		return misuse("jupyter kernel needs -f FILE, the connection file; Jupyter gives it, see repl jupyter install")
 	case j.user && j.prefix != "":
 		return misuse("use either --user or --prefix, not both")
-	case j.session != "" && !session.IsName(j.session):
+	case j.session != "" && !session.IsValidName(j.session):
 		return misuse("--session %s: use up to 64 letters, digits, dots, underscores and hyphens", j.session)
 	case j.name != "" && !specs.IsKernelName(j.name):
 		return misuse("--name %s: use lower case letters, digits, dots, underscores and hyphens", j.name)

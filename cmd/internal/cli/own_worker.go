@@ -61,7 +61,7 @@ func ownLanguage(name string, w kept.Worker, why string) language {
 		display:      display,
 		continuation: w.Continuation,
 		spec: func(_, dir string, more surroundings) workers.Spec {
-			s := workers.Spec{Name: name, Env: append(slices.Clip(w.Env), more.env...), Dir: dir, Why: why}
+			s := workers.Spec{Name: name, Env: append(slices.Clip(w.Env), more.env...), Dir: dir, PathSource: why}
 			s.Path, s.Args, s.Err = resolveCommand(w.Command)
 			if more.init != "" {
 				s.Err = misuse("--init: %s is a worker of your own, which runs a file at its start in its own way", display)

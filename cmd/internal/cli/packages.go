@@ -44,14 +44,14 @@ func (l language) needing(spec workers.Spec, names []string) workers.Spec {
 		spec.Err = errors.Join(spec.Err, err)
 		return spec
 	}
-	spec.Prepare = append(slices.Clip(spec.Prepare), workers.Preparation{
-		Key:   strings.Join(slices.Concat([]string{"packages", l.name, spec.Path}, names, apart), "\x00"),
-		What:  strings.Join(names, ", "),
-		Limit: packageLimit,
-		Make: func(ctx context.Context, report func(workers.Progress)) (workers.Made, error) {
+	spec.Preparations = append(slices.Clip(spec.Preparations), workers.Preparation{
+		Key:     strings.Join(slices.Concat([]string{"packages", l.name, spec.Path}, names, apart), "\x00"),
+		Name:    strings.Join(names, ", "),
+		Timeout: packageLimit,
+		Run: func(ctx context.Context, report func(workers.Progress)) (workers.PreparationResult, error) {
 			wanted := packages.Request{Executable: spec.Path, Packages: names, Apart: apart, Env: withoutSecrets(os.Environ())}
 			env, err := l.packages.Make(ctx, wanted, func(p packages.Progress) { report(workers.Progress(p)) })
-			return workers.Made{Env: env}, err
+			return workers.PreparationResult{Env: env}, err
 		},
 	})
 	return spec
@@ -109,7 +109,7 @@ func awaitPrepared(ctx context.Context, w io.Writer, s session.Session, now sess
 	defer b.close()
 	return session.FollowPreparation(ctx, s, now, func(p timeline.Preparation) {
 		if p.Message != "" { // else it may be done already
-			b.show("preparing "+timeline.Preparation{What: p.What}.Text(), p.Done, p.Total, p.Message)
+			b.show("preparing "+timeline.Preparation{Name: p.Name}.Text(), p.Done, p.Total, p.Message)
 		}
 	})
 }
@@ -140,8 +140,8 @@ func create(ctx context.Context, s streams, w where, c *client.Client, p client.
 		if now.Notice != "" {
 			fmt.Fprintf(s.err, "repl: %s\n", now.Notice)
 		}
-		if now.Lost != "" {
-			how := fmt.Sprintf("its output is in %s, and %s %s%s writes what was run in it", now.Lost, recoverCommand, now.Name, w.again())
+		if now.CrashedTranscript != "" {
+			how := fmt.Sprintf("its output is in %s, and %s %s%s writes what was run in it", now.CrashedTranscript, recoverCommand, now.Name, w.again())
 			if w.isAway() {
 				how = fmt.Sprintf("%s %s%s %s", recoverCommand, now.Name, w.again(), recovers)
 			}
@@ -162,7 +162,7 @@ func create(ctx context.Context, s streams, w where, c *client.Client, p client.
 // hasPackages says what a session has not that is wanted.
 func hasPackages(session session.Info, with []string) error {
 	l := languageOf(session.Language)
-	has, err := l.packages.Canonical(session.With)
+	has, err := l.packages.Canonical(session.Packages)
 	if err != nil {
 		return err
 	}

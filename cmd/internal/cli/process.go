@@ -40,15 +40,15 @@ func runProcess(s streams, lang language, spec workers.Spec, log *slog.Logger, g
 // withPackages makes the preparations of a spec, and shows how far they are. A signal ends them, and
 // then the status shows it.
 func withPackages(s streams, spec workers.Spec) (workers.Spec, int, error) {
-	if len(spec.Prepare) == 0 {
+	if len(spec.Preparations) == 0 {
 		return spec, statusDone, nil
 	}
 	ctx, stop := catchSignals(os.Interrupt)
 	defer stop()
 	b := newBar(s.err)
 	defer b.close()
-	title := "preparing " + spec.Prepare[0].What
-	made, err := spec.Prepared(ctx, func(p workers.Progress) { b.show(title, p.Done, p.Total, p.Message) })
+	title := "preparing " + spec.Preparations[0].Name
+	made, err := spec.RunPreparations(ctx, func(p workers.Progress) { b.show(title, p.Done, p.Total, p.Message) })
 	if status, signalled := statusOf(ctx); signalled {
 		return made, status, nil
 	}

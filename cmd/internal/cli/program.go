@@ -34,7 +34,7 @@ func runProgram(s streams, lang language, spec workers.Spec, more hosting, p pro
 	}
 	if spec.Sandbox.Confines() { // nobody is there to be asked
 		silent := *spec.Sandbox
-		silent.Ask = false
+		silent.AskUser = false
 		spec.Sandbox = &silent
 	}
 	input := p.stdin
@@ -158,27 +158,27 @@ func (r *run) answerUntilIdle(ctx context.Context) (session.Reply, error) {
 		if reply.State != session.StateWaiting {
 			return reply, nil
 		}
-		if p := reply.Wait.Permission; p != nil { // nobody is there to be asked
-			if err := r.session.Permit(ctx, p.ID, false); err != nil && !errors.Is(err, session.ErrStale) {
+		if p := reply.InputRequest.Permission; p != nil { // nobody is there to be asked
+			if err := r.session.AnswerPermission(ctx, p.ID, false); err != nil && !errors.Is(err, session.ErrStale) {
 				return reply, err
 			}
 			continue
 		}
-		if f := reply.Wait.Form; f != nil {
+		if f := reply.InputRequest.Form; f != nil {
 			fmt.Fprintf(r.streams.err, "repl: declined, because nobody is there to be asked: %s\n", f.Question())
-			if _, err := r.session.Answer(ctx, reply.Wait.ID, session.FormAnswer{Action: session.FormDecline}.Input()); err != nil && !errors.Is(err, session.ErrStale) {
+			if _, err := r.session.Answer(ctx, reply.InputRequest.ID, session.FormAnswer{Action: session.FormDecline}.Input()); err != nil && !errors.Is(err, session.ErrStale) {
 				return reply, err
 			}
 			continue
 		}
-		input, err := r.stdin.next(ctx, reply.Wait)
+		input, err := r.stdin.next(ctx, reply.InputRequest)
 		switch {
 		case ctx.Err() != nil:
 			return reply, ctx.Err() // a wait is reported whether or not ctx has ended
 		case err != nil:
 			continue // the wait is over
 		}
-		if _, err := r.session.Answer(ctx, reply.Wait.ID, input); err != nil && !errors.Is(err, session.ErrStale) {
+		if _, err := r.session.Answer(ctx, reply.InputRequest.ID, input); err != nil && !errors.Is(err, session.ErrStale) {
 			return reply, err
 		}
 	}
@@ -199,33 +199,33 @@ func (r *run) output() error {
 				return err
 			}
 			line = lineOf(line, b.Data)
-		case timeline.Wait: // not every runtime prints what it asks
-			if r.stdin.normal == nil || b.Kind == timeline.WaitPermission || b.Kind == timeline.WaitForm || strings.HasSuffix(line, b.Prompt) {
+		case timeline.InputRequested: // not every runtime prints what it asks
+			if r.stdin.normal == nil || b.Kind == timeline.InputKindPermission || b.Kind == timeline.InputKindForm || strings.HasSuffix(line, b.Prompt) {
 				continue
 			}
 			if err := writeOutput(r.streams.out, []byte(b.Prompt)); err != nil {
 				return err
 			}
-		case timeline.WaitEnded:
-			r.stdin.ended(b.Wait)
+		case timeline.InputRequestEnded:
+			r.stdin.ended(b.Request)
 		case timeline.Notice:
 			if r.confined && e.Turn == 0 { // what the sandbox holds
 				fmt.Fprintf(r.streams.err, "repl: %s\n", b.Message)
 			}
 		case timeline.Limit:
 			fmt.Fprintf(r.streams.err, "repl: %s\n", b)
-		case timeline.Denied:
+		case timeline.AccessDenied:
 			fmt.Fprintf(r.streams.err, "repl: %s: %s\n", refusal(b), b)
 		case timeline.Display:
-			if _, _, ok := b.Picture(); ok {
+			if _, _, ok := b.ImageData(); ok {
 				pictures++
 			} else if text := b.Text(); text != "" {
 				fmt.Fprintln(r.streams.out, text)
 			}
 		case timeline.Gap:
 			fmt.Fprintf(r.streams.err, "repl: %d bytes of output are lost: standard output was too slow\n", b.Bytes)
-		case timeline.GenerationEnded:
-			exited := b.Signal == "" && b.Code >= 0 // our own exit status shows it
+		case timeline.WorkerExited:
+			exited := b.Signal == "" && b.ExitCode >= 0 // our own exit status shows it
 			if !b.Clean && e.Turn > 0 && !exited {
 				fmt.Fprintf(r.streams.err, "repl: %s\n", b.Reason)
 			}
@@ -285,7 +285,7 @@ func (r *run) handleCtrlC(ctx context.Context, end context.CancelCauseFunc) {
 }
 
 // refusal begins the line about a denial.
-func refusal(d timeline.Denied) string {
+func refusal(d timeline.AccessDenied) string {
 	if d.Call != "" {
 		return "not allowed"
 	}

@@ -31,7 +31,7 @@ const recovers = "writes what was run in it, and with --to text its output"
 // before it was lost is of that machine: it names a file there, and the command without the place.
 func lossTold(now session.Info, again string) func(timeline.Event) timeline.Event {
 	return func(e timeline.Event) timeline.Event {
-		if n, ok := e.Body.(timeline.Notice); ok && now.Lost != "" && strings.Contains(n.Message, now.Lost) {
+		if n, ok := e.Body.(timeline.Notice); ok && now.CrashedTranscript != "" && strings.Contains(n.Message, now.CrashedTranscript) {
 			e.Body = timeline.Notice{Message: fmt.Sprintf("the session %s before this one was lost when its daemon was killed: %s %s", now.Name, recoverCommand+" "+now.Name+again, recovers)}
 		}
 		return e
@@ -135,7 +135,7 @@ func lostThere(ctx context.Context, c *client.Client) (found []lostSession, err 
 			}
 			defer os.RemoveAll(dir)
 			err = writeNew(filepath.Join(dir, timeline.EventsName), func(w io.Writer) error {
-				return session.CopyFile(w, func(offset int64) (session.FilePiece, error) {
+				return session.CopyFile(w, func(offset int64) (session.FilePart, error) {
 					return c.File(ctx, client.FileParams{FilesParams: client.FilesParams{Lost: l.ID}, Path: timeline.EventsName, Offset: offset})
 				})
 			})

@@ -333,7 +333,7 @@ func isFile(name string) error {
 
 // interact runs the session of a person at a terminal, after a first input if there is one.
 func interact(s streams, lang language, spec workers.Spec, more hosting, person atTerminal, first string) (int, error) {
-	spec.Person = !isDumb()
+	spec.UserTerminal = !isDumb()
 	return inSession(s, spec, more, func(ctx context.Context, session *supervisor.Session) (int, error) {
 		if first != "" {
 			if _, err := session.Submit(ctx, first); err != nil { // an exit leads to the prompt, as with python -i
@@ -341,7 +341,7 @@ func interact(s streams, lang language, spec workers.Spec, more hosting, person 
 			}
 		}
 		o := person.options(lang, spec.Dir)
-		if spec.Person {
+		if spec.UserTerminal {
 			o.Programs = session
 		}
 		return terminal.Run(ctx, session, o)

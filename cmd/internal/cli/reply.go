@@ -67,7 +67,7 @@ func (v *turnView) show(ctx context.Context, reply session.Reply, after timeline
 	}
 	err := v.all(ctx, after)
 	if err == nil {
-		_, err = v.s.out.Write(v.text.Rest())
+		_, err = v.s.out.Write(v.text.Flush())
 	}
 	if err != nil {
 		return v.failed(ctx, err)
@@ -135,12 +135,12 @@ func (v *turnView) all(ctx context.Context, after timeline.Seq) error {
 			if died = b.Outcome == timeline.OutcomeEnded; !died { // else the end of the worker comes next
 				return nil
 			}
-		case timeline.GenerationEnded:
+		case timeline.WorkerExited:
 			if died {
 				return nil
 			}
-		case timeline.Wait:
-			if err := v.ask(ctx, e.Seq); err != nil || v.replied.Wait != nil {
+		case timeline.InputRequested:
+			if err := v.ask(ctx, e.Seq); err != nil || v.replied.InputRequest != nil {
 				return err
 			}
 		}
@@ -151,11 +151,11 @@ func (v *turnView) all(ctx context.Context, after timeline.Seq) error {
 // start, or somebody has interrupted it before. It has no event of its own; e is one that may tell this.
 func (v *turnView) neverRan(ctx context.Context, e timeline.Event) (bool, error) {
 	switch e.Body.(type) {
-	case timeline.GenerationEnded, timeline.Notice:
+	case timeline.WorkerExited, timeline.Notice:
 	default:
 		return false, nil
 	}
-	if v.replied.Outcome != "" || e.Turn == v.replied.Turn && !e.Between || e.Generation < v.replied.Generation {
+	if v.replied.Outcome != "" || e.Turn == v.replied.Turn && !e.BetweenTurns || e.Generation < v.replied.Generation {
 		return false, nil
 	}
 	if err := v.ask(ctx, 0); err != nil || !v.isUnrun() {
@@ -167,7 +167,7 @@ func (v *turnView) neverRan(ctx context.Context, e timeline.Event) (bool, error)
 
 // isUnrun reports whether the turn is over and has not begun.
 func (v *turnView) isUnrun() bool {
-	ofTurn := func(e timeline.Event) bool { return e.Turn == v.replied.Turn && !e.Between }
+	ofTurn := func(e timeline.Event) bool { return e.Turn == v.replied.Turn && !e.BetweenTurns }
 	return v.replied.Outcome != "" && v.isWhole(v.replied) && !slices.ContainsFunc(v.replied.Events, ofTurn)
 }
 
@@ -184,12 +184,12 @@ func (v *turnView) events() error {
 
 // isWhole reports whether the events of a reply are all that there will be.
 func (v *turnView) isWhole(reply session.Reply) bool {
-	if reply.Outcome == "" && reply.Wait == nil {
+	if reply.Outcome == "" && reply.InputRequest == nil {
 		return false
 	}
 	for _, e := range reply.Events {
 		switch e.Body.(type) {
-		case timeline.Elided, timeline.Gap:
+		case timeline.Omitted, timeline.Gap:
 			return false
 		}
 	}
@@ -220,9 +220,9 @@ func (v *turnView) event(e timeline.Event) error {
 	if !v.begun && v.before(e, v.replied) {
 		return nil
 	}
-	if !v.unrun && (e.Between || e.Turn != v.replied.Turn) {
+	if !v.unrun && (e.BetweenTurns || e.Turn != v.replied.Turn) {
 		switch e.Body.(type) {
-		case timeline.Gap, timeline.GenerationEnded:
+		case timeline.Gap, timeline.WorkerExited:
 		default:
 			return nil
 		}
@@ -232,12 +232,12 @@ func (v *turnView) event(e timeline.Event) error {
 	case timeline.TurnEnded: // whose last line is not always ended
 		return nil
 	case timeline.Display:
-		if mime, data, ok := b.Picture(); ok {
+		if mime, data, ok := b.ImageData(); ok {
 			v.keepPicture(mime, data)
 			return nil
 		}
 	case timeline.Gap:
-		fmt.Fprintf(v.s.err, "repl: %s of the output are lost: the session has dropped them\n", timeline.ByteCount(b.Bytes))
+		fmt.Fprintf(v.s.err, "repl: %s of the output are lost: the session has dropped them\n", timeline.FormatBytes(b.Bytes))
 		return nil
 	}
 	_, err := v.s.out.Write(v.text.Add(e))
@@ -261,7 +261,7 @@ func (v *turnView) summary(ctx context.Context, reply session.Reply) (int, error
 	if midline && reply.Outcome == "" && isTerminal(v.s.err) {
 		fmt.Fprintln(v.s.err) // our own message is not a part of the question
 	}
-	if shown.Elided || !v.isWhole(reply) && reply.Outcome != "" {
+	if shown.Omitted || !v.isWhole(reply) && reply.Outcome != "" {
 		fmt.Fprintf(v.s.err, "repl: this is not all of the output; all of it is in %s\n", v.outputOf(ctx, reply.Session))
 	}
 	v.tell(reply)
@@ -303,13 +303,13 @@ func (v *turnView) outputOf(ctx context.Context, name string) string {
 // tell says on standard error how the turn is.
 func (v *turnView) tell(reply session.Reply) {
 	switch {
-	case reply.Wait != nil && reply.Wait.Permission != nil:
-		p := reply.Wait.Permission
-		fmt.Fprintf(v.s.err, "repl: waits for a permission: %s (allow it with %s, or refuse it with %s --no)\n", p.Denial, allowCommand(reply.Session, p.Grant)+v.r.again(), "repl allow "+reply.Session+v.r.again())
-	case reply.Wait != nil && reply.Wait.Form != nil:
-		fmt.Fprintf(v.s.err, "repl: waits for a person: %s (answer at repl attach %s)\n", reply.Wait.Form.Question(), reply.Session)
-	case reply.Wait != nil:
-		fmt.Fprintf(v.s.err, "repl: waiting for input: %q (answer with repl input %s)\n", reply.Wait.Prompt, reply.Session)
+	case reply.InputRequest != nil && reply.InputRequest.Permission != nil:
+		p := reply.InputRequest.Permission
+		fmt.Fprintf(v.s.err, "repl: waits for a permission: %s (allow it with %s, or refuse it with %s --no)\n", p.AccessDenied, allowCommand(reply.Session, p.Grant)+v.r.again(), "repl allow "+reply.Session+v.r.again())
+	case reply.InputRequest != nil && reply.InputRequest.Form != nil:
+		fmt.Fprintf(v.s.err, "repl: waits for a person: %s (answer at repl attach %s)\n", reply.InputRequest.Form.Question(), reply.Session)
+	case reply.InputRequest != nil:
+		fmt.Fprintf(v.s.err, "repl: waiting for input: %q (answer with repl input %s)\n", reply.InputRequest.Prompt, reply.Session)
 	case reply.Outcome == "":
 		fmt.Fprintf(v.s.err, "repl: still running: repl events %s --follow shows what comes, repl interrupt %s stops it\n", reply.Session, reply.Session)
 	}

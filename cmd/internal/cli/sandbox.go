@@ -68,7 +68,7 @@ func (c *confinement) sandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
 		}
 	}
 	c.setDefaults(f, settings)
-	level, err := workers.ParseLevel(c.level)
+	level, err := workers.ParseSandboxLevel(c.level)
 	if err != nil {
 		return nil, misuse("%s: %v", c.origin(f, "sandbox"), err)
 	}
@@ -81,14 +81,14 @@ func (c *confinement) sandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
 	if c.ask != askYes && c.ask != askNo {
 		return nil, misuse("%s %s: use yes or no", c.origin(f, "ask"), c.ask)
 	}
-	accept, err := workers.ParseMechanism(c.accept)
+	accept, err := workers.ParseSandboxMechanism(c.accept)
 	if err != nil {
 		return nil, misuse("%s: %v", c.origin(f, "sandbox-accept"), err)
 	}
-	if h := workers.Home(c.home); h != workers.HomeDocuments && h != workers.HomeTools {
+	if h := workers.HomeAccess(c.home); h != workers.HomeDocuments && h != workers.HomeTools {
 		return nil, misuse("%s %s: use documents or tools", c.origin(f, "home"), c.home)
 	}
-	s := &workers.Sandbox{Level: level, Accept: accept, Network: workers.Network(c.network), Hosts: c.hosts, Ask: c.ask == askYes, Home: workers.Home(c.home)}
+	s := &workers.Sandbox{Level: level, AcceptMechanism: accept, Network: workers.NetworkAccess(c.network), Hosts: c.hosts, AskUser: c.ask == askYes, Home: workers.HomeAccess(c.home)}
 	if s.Network == workers.NetworkList || !isSet(f, "network") {
 		s.Hosts = append(slices.Clone(settings.AllowHost), c.hosts...)
 	}
@@ -105,7 +105,7 @@ func (c *confinement) sandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
 	if s.Readable, err = c.paths("readable", settings.Readable, c.readable); err != nil {
 		return nil, err
 	}
-	if !slices.Contains([]workers.Network{workers.NetworkNone, workers.NetworkList, workers.NetworkFull}, s.Network) {
+	if !slices.Contains([]workers.NetworkAccess{workers.NetworkNone, workers.NetworkList, workers.NetworkFull}, s.Network) {
 		return nil, misuse("%s %s: use none, list or full", c.origin(f, "network"), c.network)
 	}
 	if err := s.Validate(); err != nil {
@@ -199,8 +199,8 @@ func hideKept(s *workers.Sandbox) {
 // asked writes a sandbox into a request to a daemon.
 func asked(s *workers.Sandbox, p *client.CreateParams) {
 	if s != nil {
-		p.Sandbox, p.Writable, p.Network, p.Hosts, p.Ask = string(s.Level), s.Writable, string(s.Network), s.Hosts, s.Ask
-		p.Protected, p.Accept, p.Home, p.Readable = s.Protected, string(s.Accept), string(s.Home), s.Readable
+		p.Sandbox, p.Writable, p.Network, p.Hosts, p.Ask = string(s.Level), s.Writable, string(s.Network), s.Hosts, s.AskUser
+		p.Protected, p.Accept, p.Home, p.Readable = s.Protected, string(s.AcceptMechanism), string(s.Home), s.Readable
 		p.Accepted = s.AcceptPaths
 	}
 }
@@ -228,11 +228,11 @@ func sandboxOf(p client.CreateParams) *workers.Sandbox {
 	if p.Sandbox == "" {
 		return nil
 	}
-	network := workers.Network(p.Network)
+	network := workers.NetworkAccess(p.Network)
 	if network == "" {
 		network = workers.NetworkNone
 	}
-	s := &workers.Sandbox{Level: workers.Level(p.Sandbox), Writable: p.Writable, Network: network, Hosts: p.Hosts, Ask: p.Ask, Protected: p.Protected, Accept: workers.Mechanism(p.Accept), Home: workers.Home(p.Home), Readable: p.Readable, AcceptPaths: p.Accepted}
+	s := &workers.Sandbox{Level: workers.SandboxLevel(p.Sandbox), Writable: p.Writable, Network: network, Hosts: p.Hosts, AskUser: p.Ask, Protected: p.Protected, AcceptMechanism: workers.SandboxMechanism(p.Accept), Home: workers.HomeAccess(p.Home), Readable: p.Readable, AcceptPaths: p.Accepted}
 	if s.Confines() {
 		hideKept(s)
 	}
@@ -291,15 +291,15 @@ func showSandbox(f *flag.FlagSet) action {
 
 // An account is what a session may do, and what became of it.
 type account struct {
-	Session string            `json:"session"`
-	Sandbox string            `json:"sandbox"` // full without one
-	Dir     string            `json:"dir"`     // its directory, which is the workspace
-	Given   []session.Grant   `json:"given"`
-	Reached []session.Reached `json:"reached"`
-	Shown   session.Shown     `json:"shown"`
-	Asks    *session.Wait     `json:"asks,omitempty"`
-	Denied  []session.Denial  `json:"denied"` // each once, at most maxShownDenials
-	More    int               `json:"more_denied,omitempty"`
+	Session string                 `json:"session"`
+	Sandbox string                 `json:"sandbox"` // full without one
+	Dir     string                 `json:"dir"`     // its directory, which is the workspace
+	Given   []session.Grant        `json:"given"`
+	Reached []session.Destination  `json:"reached"`
+	Shown   session.Visibility     `json:"shown"`
+	Asks    *session.InputRequest  `json:"asks,omitempty"`
+	Denied  []session.AccessDenied `json:"denied"` // each once, at most maxShownDenials
+	More    int                    `json:"more_denied,omitempty"`
 }
 
 // maxShownDenials bounds the denials that are listed.
@@ -310,18 +310,18 @@ func accountOf(ctx context.Context, c *client.Client, name string) (account, err
 	if err != nil {
 		return account{}, err
 	}
-	a := account{Session: now.Name, Sandbox: now.Confinement(), Dir: now.Dir, Given: now.Given, Denied: []session.Denial{}}
+	a := account{Session: now.Name, Sandbox: now.Confinement(), Dir: now.Dir, Given: now.Grants, Denied: []session.AccessDenied{}}
 	if a.Given == nil {
 		a.Given = []session.Grant{}
 	}
-	if a.Reached, err = c.Session(name).Reached(ctx); err != nil {
+	if a.Reached, err = c.Session(name).Destinations(ctx); err != nil {
 		return a, err
 	}
-	if a.Shown, err = c.Session(name).Shown(ctx); err != nil {
+	if a.Shown, err = c.Session(name).Visibility(ctx); err != nil {
 		return a, err
 	}
-	if now.Wait != nil && now.Wait.Permission != nil {
-		a.Asks = now.Wait
+	if now.InputRequest != nil && now.InputRequest.Permission != nil {
+		a.Asks = now.InputRequest
 	}
 	if now.LastSeq == 0 {
 		return a, nil
@@ -330,7 +330,7 @@ func accountOf(ctx context.Context, c *client.Client, name string) (account, err
 		if err != nil {
 			return a, err
 		}
-		d, refused := e.Body.(timeline.Denied)
+		d, refused := e.Body.(timeline.AccessDenied)
 		switch {
 		case !refused || slices.Contains(a.Denied, d):
 		case len(a.Denied) == maxShownDenials:
@@ -346,14 +346,14 @@ func accountOf(ctx context.Context, c *client.Client, name string) (account, err
 }
 
 func (a account) print(w io.Writer) {
-	fmt.Fprintf(w, "sandbox %s\ndirectory: %s\n", a.Sandbox, timeline.Unmistakable(a.Dir))
+	fmt.Fprintf(w, "sandbox %s\ndirectory: %s\n", a.Sandbox, timeline.QuoteName(a.Dir))
 	for _, g := range a.Given {
-		fmt.Fprintf(w, "given: %s\n", timeline.Granted{Read: g.Read, Write: g.Write, Host: g.Host, Call: g.Call})
+		fmt.Fprintf(w, "given: %s\n", timeline.AccessGranted{Read: g.Read, Write: g.Write, Host: g.Host, Call: g.Call})
 	}
 	printShown(w, a.Shown)
 	for _, r := range a.Reached {
 		if r.Connections > 0 {
-			fmt.Fprintf(w, "reached: %s (connections: %d, sent %s, received %s)\n", r.Place, r.Connections, timeline.ByteCount(r.Sent), timeline.ByteCount(r.Received))
+			fmt.Fprintf(w, "reached: %s (connections: %d, sent %s, received %s)\n", r.Address, r.Connections, timeline.FormatBytes(r.Sent), timeline.FormatBytes(r.Received))
 		}
 	}
 	for _, d := range a.Denied {
@@ -363,7 +363,7 @@ func (a account) print(w io.Writer) {
 		fmt.Fprintf(w, "refused: %d more\n", a.More)
 	}
 	if a.Asks != nil {
-		fmt.Fprintf(w, "asks: %s (%s)\n", a.Asks.Permission.Denial, allowCommand(a.Session, a.Asks.Permission.Grant))
+		fmt.Fprintf(w, "asks: %s (%s)\n", a.Asks.Permission.AccessDenied, allowCommand(a.Session, a.Asks.Permission.Grant))
 	}
 }
 
@@ -371,28 +371,28 @@ func (a account) print(w io.Writer) {
 const maxInLine = 12
 
 // printShown has a line for each reason for which a session sees something of the home directory.
-func printShown(w io.Writer, s session.Shown) {
+func printShown(w io.Writer, s session.Visibility) {
 	var reasons []string
 	by := map[string][]string{}
-	for _, place := range s.Places {
-		if by[place.Why] == nil {
-			reasons = append(reasons, place.Why)
+	for _, place := range s.Paths {
+		if by[place.Reason] == nil {
+			reasons = append(reasons, place.Reason)
 		}
 		name := place.Path
 		if rest, ok := strings.CutPrefix(name, s.Home+string(filepath.Separator)); ok {
 			name = rest
 		}
-		by[place.Why] = append(by[place.Why], timeline.Unmistakable(name))
+		by[place.Reason] = append(by[place.Reason], timeline.QuoteName(name))
 	}
 	slices.Sort(reasons)
 	for _, why := range reasons {
-		fmt.Fprintf(w, "shown of %s (%s): %s\n", timeline.Unmistakable(s.Home), why, bounded(by[why], 0))
+		fmt.Fprintf(w, "shown of %s (%s): %s\n", timeline.QuoteName(s.Home), why, bounded(by[why], 0))
 	}
-	if s.More > 0 {
-		fmt.Fprintf(w, "shown of %s: %d more\n", timeline.Unmistakable(s.Home), s.More)
+	if s.MorePaths > 0 {
+		fmt.Fprintf(w, "shown of %s: %d more\n", timeline.QuoteName(s.Home), s.MorePaths)
 	}
-	if len(s.Withheld) > 0 {
-		fmt.Fprintf(w, "withheld variables: %s\n", bounded(s.Withheld, s.MoreWithheld))
+	if len(s.WithheldVariables) > 0 {
+		fmt.Fprintf(w, "withheld variables: %s\n", bounded(s.WithheldVariables, s.MoreWithheld))
 	}
 }
 
@@ -456,13 +456,13 @@ func tryIn(ctx context.Context, sandbox *workers.Sandbox, dir string) (told []st
 
 // sandboxHere tries whether a session can be confined on this system: each has its own
 // switches that forbid it.
-func sandboxHere(ctx context.Context, accept workers.Mechanism) ([]string, error) {
+func sandboxHere(ctx context.Context, accept workers.SandboxMechanism) ([]string, error) {
 	dir, err := os.MkdirTemp("", "repl-try-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	return tryIn(ctx, &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Accept: accept, Quiet: true}, dir)
+	return tryIn(ctx, &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, AcceptMechanism: accept, NoNotice: true}, dir)
 }
 
 func examineSandbox(ctx context.Context) fact {

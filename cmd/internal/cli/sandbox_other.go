@@ -6,4 +6,4 @@ import "github.com/turnstone-repl/turnstone/workers"
 
 const agentsLevel = workers.Full // there are no sandboxes
 
-const acceptable = workers.Mechanism("")
+const acceptable = workers.SandboxMechanism("")

@@ -12,11 +12,11 @@ import (
 
 func TestPrintShown_GroupsByReasonAndCountsTheRest(t *testing.T) {
 	t.Parallel()
-	shown := session.Shown{Home: "/users/ada", More: 3, Withheld: []string{"GH_PAT", "the login in PIP_INDEX_URL"}, MoreWithheld: 2}
+	shown := session.Visibility{Home: "/users/ada", MorePaths: 3, WithheldVariables: []string{"GH_PAT", "the login in PIP_INDEX_URL"}, MoreWithheld: 2}
 	for i := range maxInLine + 4 {
-		shown.Places = append(shown.Places, session.ShownPlace{Path: fmt.Sprintf("/users/ada/d%02d", i), Why: "document"})
+		shown.Paths = append(shown.Paths, session.VisiblePath{Path: fmt.Sprintf("/users/ada/d%02d", i), Reason: "document"})
 	}
-	shown.Places = append(shown.Places, session.ShownPlace{Path: "/users/ada/.a b", Why: "named or allowed"})
+	shown.Paths = append(shown.Paths, session.VisiblePath{Path: "/users/ada/.a b", Reason: "named or allowed"})
 	var out strings.Builder
 	printShown(&out, shown)
 	want := `shown of /users/ada (document): d00, d01, d02, d03, d04, d05, d06, d07, d08, d09, d10, d11 and 4 more

@@ -37,7 +37,7 @@ func lastScreen(ctx context.Context, s session.Session, size session.Size) scree
 				return screenful{after: max(e.Seq, 1) - 1, first: first}
 			}
 		}
-		if !p.Earlier {
+		if !p.HasEarlier {
 			return screenful{}
 		}
 		q.Before = p.First
@@ -58,7 +58,7 @@ type fill struct{ cols, rows int }
 
 // add adds an event. When the screen is full, it returns the event with only what fits of it.
 func (f *fill) add(e timeline.Event) (fits timeline.Event, full bool) {
-	if e.Unseen() {
+	if e.IsUnseen() {
 		return e, false
 	}
 	switch b := e.Body.(type) {
@@ -69,12 +69,12 @@ func (f *fill) add(e timeline.Event) (fits timeline.Event, full bool) {
 		b.Input = f.tail(b.Input)
 		e.Body = b
 	case timeline.Display:
-		if _, _, ok := b.Picture(); ok {
+		if _, _, ok := b.ImageData(); ok {
 			f.rows -= 2 // at least
 			break
 		}
 		f.tail([]byte(b.Text()))
-	case timeline.Notice, timeline.InputLine, timeline.Interrupt, timeline.Limit, timeline.Denied, timeline.Granted, timeline.Gap, timeline.GenerationEnded:
+	case timeline.Notice, timeline.InputLine, timeline.Interrupt, timeline.Limit, timeline.AccessDenied, timeline.AccessGranted, timeline.Gap, timeline.WorkerExited:
 		f.rows--
 	}
 	return e, f.rows <= 0

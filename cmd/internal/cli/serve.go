@@ -83,8 +83,8 @@ func serve(f *flag.FlagSet) action {
 		if o.memory == 0 {
 			o.memory = size((&limitFlags{}).together())
 		}
-		if o.memory != 0 && o.memory < workers.MinMemory {
-			return statusUsage, misuse("--memory %s: allow at least %s", &o.memory, workers.Bytes(workers.MinMemory))
+		if o.memory != 0 && o.memory < workers.MinMemoryBytes {
+			return statusUsage, misuse("--memory %s: allow at least %s", &o.memory, workers.FormatBytes(workers.MinMemoryBytes))
 		}
 		for name, n := range map[string]int{"processes": o.processes, "cpus": o.cpus} {
 			if isSet(f, name) && n < 1 {

@@ -84,15 +84,15 @@ var signalNumbers = map[string]syscall.Signal{
 
 // exitStatus returns a worker's end as the exit status of a program: its own, or 128 plus the
 // signal that ended it.
-func exitStatus(end timeline.GenerationEnded) int { return exitStatusOf(end, statusMask) }
+func exitStatus(end timeline.WorkerExited) int { return exitStatusOf(end, statusMask) }
 
 // exitStatusOf is exitStatus where a status has the bits of mask.
-func exitStatusOf(end timeline.GenerationEnded, mask int) int {
+func exitStatusOf(end timeline.WorkerExited, mask int) int {
 	if number, ok := signalNumbers[end.Signal]; ok {
 		return 128 + int(number)
 	}
-	if end.Signal != "" || end.Code < 0 {
+	if end.Signal != "" || end.ExitCode < 0 {
 		return statusFailed
 	}
-	return end.Code & mask
+	return end.ExitCode & mask
 }

@@ -86,7 +86,7 @@ func (s *stdin) ended(wait timeline.Seq) {
 
 // next returns the next piece of input for a wait. If the wait ends during a read, that
 // input goes to the next wait.
-func (s *stdin) next(ctx context.Context, w *session.Wait) (session.Input, error) {
+func (s *stdin) next(ctx context.Context, w *session.InputRequest) (session.Input, error) {
 	if !s.asked {
 		s.wanted <- w.Secret
 		s.asked = true

@@ -21,12 +21,12 @@ func TestStdin_EndsWhereTheFileDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Close()
-	in, err := s.next(t.Context(), &session.Wait{})
+	in, err := s.next(t.Context(), &session.InputRequest{})
 	if err != nil || string(in.Data) != "a\nb" || in.EOF {
 		t.Errorf("got %q, %v, %v, want what there is", in.Data, in.EOF, err)
 	}
 	for range 2 {
-		in, err = s.next(t.Context(), &session.Wait{Secret: true}) // a secret from a pipe is a line like any other
+		in, err = s.next(t.Context(), &session.InputRequest{Secret: true}) // a secret from a pipe is a line like any other
 		if err != nil || len(in.Data) > 0 || !in.EOF {
 			t.Errorf("got %q, %v, %v, want the end of the file", in.Data, in.EOF, err)
 		}
@@ -36,7 +36,7 @@ func TestStdin_EndsWhereTheFileDoes(t *testing.T) {
 func TestStdin_NoneIsAtItsEnd(t *testing.T) {
 	s := newStdin(nil)
 	defer s.close()
-	if in, err := s.next(t.Context(), &session.Wait{}); err != nil || !in.EOF {
+	if in, err := s.next(t.Context(), &session.InputRequest{}); err != nil || !in.EOF {
 		t.Errorf("got %+v, %v, want the end of the file", in, err)
 	}
 }
@@ -52,13 +52,13 @@ func TestStdin_ReadThatWasGivenUpIsForWhoeverAsksNext(t *testing.T) {
 	defer s.close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.next(ctx, &session.Wait{}); !errors.Is(err, context.Canceled) {
+	if _, err := s.next(ctx, &session.InputRequest{}); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v, want the context's error", err)
 	}
 	if _, err := w.WriteString("late\n"); err != nil {
 		t.Fatal(err)
 	}
-	if in, err := s.next(t.Context(), &session.Wait{}); err != nil || string(in.Data) != "late\n" {
+	if in, err := s.next(t.Context(), &session.InputRequest{}); err != nil || string(in.Data) != "late\n" {
 		t.Errorf("got %q, %v, want what was typed meanwhile", in.Data, err)
 	}
 }

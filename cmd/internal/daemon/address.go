@@ -148,7 +148,7 @@ func (a *address) warn() {
 // isRunning reports whether a turn runs or a worker starts.
 func (d *Daemon) isRunning() bool {
 	for _, s := range d.sessions() {
-		if state := s.State(); state.Active() && state != session.StateWaiting {
+		if state := s.State(); state.IsActive() && state != session.StateWaiting {
 			return true
 		}
 	}

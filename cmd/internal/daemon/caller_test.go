@@ -44,7 +44,7 @@ func (r *rig) writer(c *client.Client) string {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return now.Writer
+	return now.WriteLockHolder
 }
 
 func mark(t *testing.T, c *client.Client, p client.MarkParams) client.Marked {
@@ -69,7 +69,7 @@ func TestHello_ANewerConnectionOfAClientHasWhatTheDarkOneHad(t *testing.T) {
 		t.Fatal(err)
 	}
 	begun, err := dark.Start(t.Context(), client.StartParams{Session: "main", Input: "wait go? ", Author: "agent", WaitMS: patience.Milliseconds()})
-	if err != nil || begun.Wait == nil {
+	if err != nil || begun.InputRequest == nil {
 		t.Fatalf("got %+v, %v", begun, err)
 	}
 	if _, err := other.Create(t.Context(), client.CreateParams{Name: "side"}); err != nil {
@@ -96,7 +96,7 @@ func TestHello_ANewerConnectionOfAClientHasWhatTheDarkOneHad(t *testing.T) {
 	if w := r.writer(other); w != "agent" {
 		t.Errorf("the keyboard belongs to %q", w)
 	}
-	input := client.InputParams{Session: "main", Wait: begun.Wait.ID, Input: "yes\n", WaitMS: patience.Milliseconds()}
+	input := client.InputParams{Session: "main", Wait: begun.InputRequest.ID, Input: "yes\n", WaitMS: patience.Milliseconds()}
 	if _, err := other.Input(t.Context(), input); session.KindOf(err) != client.KindWriter {
 		t.Errorf("another client writes: %v", err)
 	}
@@ -116,13 +116,13 @@ func TestHello_AKeyboardForATurnSurvivesTheConnection(t *testing.T) {
 	for i, leave := range []func(*client.Client){func(*client.Client) {}, func(c *client.Client) { _ = c.Close() }} {
 		first := r.hello(uint64(2*i + 1))
 		reply, err := first.Start(t.Context(), client.StartParams{Session: "main", Input: "wait go? ", Author: "agent", Keyboard: true, WaitMS: patience.Milliseconds()})
-		if err != nil || reply.Wait == nil {
+		if err != nil || reply.InputRequest == nil {
 			t.Fatalf("got %+v, %v", reply, err)
 		}
 		leave(first)
 		second := r.hello(uint64(2*i + 2))
 		r.until("it has its keyboard", func() bool { return r.writer(other) == "agent" })
-		if _, err := second.Input(t.Context(), client.InputParams{Session: "main", Wait: reply.Wait.ID, Input: "x\n", WaitMS: patience.Milliseconds()}); err != nil {
+		if _, err := second.Input(t.Context(), client.InputParams{Session: "main", Wait: reply.InputRequest.ID, Input: "x\n", WaitMS: patience.Milliseconds()}); err != nil {
 			t.Error(err)
 		}
 		if w := r.writer(other); w != "" {
@@ -256,11 +256,11 @@ func TestRequest_IsCarriedOutOnceHoweverOftenItIsMade(t *testing.T) {
 	var asked timeline.Seq
 	for range 3 {
 		reply, err := c.Start(t.Context(), p)
-		if err != nil || reply.Wait == nil {
+		if err != nil || reply.InputRequest == nil {
 			t.Fatalf("got %+v, %v", reply, err)
 		}
 		turns[reply.Turn] = true
-		asked = reply.Wait.ID
+		asked = reply.InputRequest.ID
 	}
 	again := r.hello(2) // also over another connection
 	answer := client.InputParams{Session: "main", Wait: asked, Input: "Ada\n", Request: "two", WaitMS: patience.Milliseconds()}
@@ -318,7 +318,7 @@ func TestRequest_ARefusalIsRepeatedAsItWas(t *testing.T) {
 	if _, err := c.Start(t.Context(), p); session.KindOf(err) != session.KindWaiting {
 		t.Fatalf("got %v", err)
 	}
-	if _, err := c.Input(t.Context(), client.InputParams{Session: "main", Wait: busy.Wait.ID, Input: "x\n", WaitMS: patience.Milliseconds()}); err != nil {
+	if _, err := c.Input(t.Context(), client.InputParams{Session: "main", Wait: busy.InputRequest.ID, Input: "x\n", WaitMS: patience.Milliseconds()}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Start(t.Context(), p); session.KindOf(err) != session.KindWaiting {
@@ -446,7 +446,7 @@ func TestRequest_ARepetitionJoinsACallThatIsUnderWay(t *testing.T) {
 	}()
 	again := r.hello(2)
 	reply, err := again.Start(t.Context(), p)
-	if err != nil || reply.Wait == nil || reply.Turn != 2 {
+	if err != nil || reply.InputRequest == nil || reply.Turn != 2 {
 		t.Errorf("got %+v, %v", reply, err)
 	}
 	<-lost
@@ -470,7 +470,7 @@ func TestStart_CancellingACallThatGoesOnEndsOnlyTheWaiting(t *testing.T) {
 	cancel()
 	<-ended
 	reply, err := c.Wait(t.Context(), client.WaitParams{Session: "main", Turn: 2, WaitMS: patience.Milliseconds()})
-	if err != nil || reply.Wait == nil {
+	if err != nil || reply.InputRequest == nil {
 		t.Errorf("got %+v, %v", reply, err)
 	}
 }

@@ -73,7 +73,7 @@ func TestCut_InAnAnswerOfAWaitUsesItOnce(t *testing.T) {
 	c := through(t, linkOver(t, w))
 	for i := 0; w.Cuts() < *cuts; i++ {
 		begun, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "wait a? \nwait b? ", WaitMS: patience.Milliseconds()})
-		if err != nil || begun.Wait == nil {
+		if err != nil || begun.InputRequest == nil {
 			t.Fatalf("turn %d: %+v, %v", i, begun, err)
 		}
 		if i%2 == 0 {
@@ -81,13 +81,13 @@ func TestCut_InAnAnswerOfAWaitUsesItOnce(t *testing.T) {
 		} else {
 			w.CutAfter(-1, rand.IntN(1200))
 		}
-		p := client.InputParams{Session: "main", Wait: begun.Wait.ID, Input: fmt.Sprintf("first %d\n", i), WaitMS: patience.Milliseconds()}
+		p := client.InputParams{Session: "main", Wait: begun.InputRequest.ID, Input: fmt.Sprintf("first %d\n", i), WaitMS: patience.Milliseconds()}
 		next, err := c.Input(t.Context(), p)
-		if err != nil || next.Wait == nil || next.Wait.Prompt != "b? " || next.Turn != begun.Turn {
+		if err != nil || next.InputRequest == nil || next.InputRequest.Prompt != "b? " || next.Turn != begun.Turn {
 			t.Fatalf("the answer %d: %+v, %v", i, next, err)
 		}
 		w.CutAfter(-1, -1)
-		p.Wait, p.Input = next.Wait.ID, "second\n"
+		p.Wait, p.Input = next.InputRequest.ID, "second\n"
 		if last, err := c.Input(t.Context(), p); err != nil || last.Outcome != timeline.OutcomeOK {
 			t.Fatalf("the second answer %d: %+v, %v", i, last, err)
 		}
@@ -142,7 +142,7 @@ func TestCut_SessionKeepsThePromisesOfTheInterface(t *testing.T) {
 		plain := o.Spec
 		o.Spec = func(p client.CreateParams) (workers.Spec, error) {
 			s, err := plain(p)
-			s.Prepare = needs
+			s.Preparations = needs
 			return s, err
 		}
 	})
@@ -192,7 +192,7 @@ func (s waitsAgain) As(author string) session.Session { return waitsAgain{s.Sess
 func (s waitsAgain) Wait(ctx context.Context, turn uint64, o *session.WaitOptions) (session.Reply, error) {
 	for {
 		r, err := s.Session.Wait(ctx, turn, o)
-		if o == nil || o.Until == 0 || ctx.Err() != nil || session.KindOf(err) != client.KindUnreachable {
+		if o == nil || o.Timeout == 0 || ctx.Err() != nil || session.KindOf(err) != client.KindUnreachable {
 			return r, err
 		}
 	}
@@ -232,7 +232,7 @@ func TestLink_ADarkWayIsNoticedAndItsClientHasItsNameItsPlaceAndItsKeyboardAgain
 		t.Fatal(err)
 	}
 	asked, err := s.Wait(t.Context(), turn, nil)
-	if err != nil || asked.Wait == nil {
+	if err != nil || asked.InputRequest == nil {
 		t.Fatalf("got %+v, %v", asked, err)
 	}
 
@@ -240,7 +240,7 @@ func TestLink_ADarkWayIsNoticedAndItsClientHasItsNameItsPlaceAndItsKeyboardAgain
 	defer light()
 	answered := make(chan error, 1)
 	go func() {
-		_, err := s.Answer(t.Context(), asked.Wait.ID, session.Input{Data: []byte("yes\n")})
+		_, err := s.Answer(t.Context(), asked.InputRequest.ID, session.Input{Data: []byte("yes\n")})
 		answered <- err
 	}()
 	if err := <-answered; err != nil {
@@ -252,8 +252,8 @@ func TestLink_ADarkWayIsNoticedAndItsClientHasItsNameItsPlaceAndItsKeyboardAgain
 	if again, read, err := s.ReadAs(t.Context(), "agent"); err != nil || again.Author() != "agent" || read != 2 {
 		t.Errorf("it reads as %q from %d on, %v", again.Author(), read, err)
 	}
-	if now, err := other.Get(t.Context(), "main"); err != nil || now.Writer != "agent" {
-		t.Errorf("the keyboard belongs to %q, %v", now.Writer, err)
+	if now, err := other.Get(t.Context(), "main"); err != nil || now.WriteLockHolder != "agent" {
+		t.Errorf("the keyboard belongs to %q, %v", now.WriteLockHolder, err)
 	}
 	if l.Downtime(time.Time{}) == 0 {
 		t.Error("it was never down")
@@ -442,7 +442,7 @@ func TestLink_AWaitOfLessThanAMillisecondEndsWhileThePlaceIsDown(t *testing.T) {
 	r.until("the link is known to be down", func() bool { _, down := l.Down(); return down })
 	ended := make(chan error, 1)
 	go func() {
-		_, err := c.Session("main").Wait(t.Context(), 0, &session.WaitOptions{Until: time.Microsecond})
+		_, err := c.Session("main").Wait(t.Context(), 0, &session.WaitOptions{Timeout: time.Microsecond})
 		ended <- err
 	}()
 	select {

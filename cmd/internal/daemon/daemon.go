@@ -335,7 +335,7 @@ func (d *Daemon) drain(ctx context.Context) {
 	defer cancel()
 	for _, s := range d.sessions() {
 		// Do not wait for a session that waits for input: perhaps nobody answers it.
-		_, _ = s.Wait(ctx, 0, &session.WaitOptions{After: s.Log().Last(), HeadBytes: 1, TailBytes: 1})
+		_, _ = s.Wait(ctx, 0, &session.WaitOptions{After: s.Log().LastSeq(), HeadBytes: 1, TailBytes: 1})
 	}
 	if ctx.Err() != nil {
 		return
@@ -390,7 +390,7 @@ func (d *Daemon) isBusy() bool {
 		case session.StatePreparing, session.StateRunning, session.StateStarting, session.StateWaiting:
 			return true // a person may take long to answer
 		}
-		d.usedAt(i.Since) // a turn may have ended since the last check
+		d.usedAt(i.StateSince) // a turn may have ended since the last check
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 		chaosClient(socket)
 	}
 	waits.SideBySide()
-	os.Exit(states.Own(func() int { return confined.Main(m) }))
+	os.Exit(states.RunIsolated(func() int { return confined.Main(m) }))
 }
 
 // patience bounds every wait for a process.
@@ -135,24 +135,24 @@ func TestDaemon_SessionsOutliveTheirClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	waiting, err := first.Wait(t.Context(), client.WaitParams{Session: "main", WaitMS: patience.Milliseconds()})
-	if err != nil || waiting.Wait == nil {
+	if err != nil || waiting.InputRequest == nil {
 		t.Fatalf("got %+v, %v", waiting, err)
 	}
 	_ = first.Close()
 
 	second := r.dial()
 	s, err := second.Get(t.Context(), "main")
-	if err != nil || s.Wait == nil || s.Wait.ID != waiting.Wait.ID || s.Wait.Prompt != "name? " {
+	if err != nil || s.InputRequest == nil || s.InputRequest.ID != waiting.InputRequest.ID || s.InputRequest.Prompt != "name? " {
 		t.Fatalf("the wait is not re-delivered: %+v, %v", s, err)
 	}
-	reply, err := second.Input(t.Context(), client.InputParams{Session: "main", Wait: s.Wait.ID, Input: "bob\n", WaitMS: patience.Milliseconds(), After: waiting.Next})
+	reply, err := second.Input(t.Context(), client.InputParams{Session: "main", Wait: s.InputRequest.ID, Input: "bob\n", WaitMS: patience.Milliseconds(), After: waiting.Next})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := timeline.Render(reply.Events, nil).Text(); !strings.Contains(got, "bob\nafter\n") {
 		t.Errorf("got %q", got)
 	}
-	_, err = second.Input(t.Context(), client.InputParams{Session: "main", Wait: s.Wait.ID, Input: "eve\n"})
+	_, err = second.Input(t.Context(), client.InputParams{Session: "main", Wait: s.InputRequest.ID, Input: "eve\n"})
 	if session.KindOf(err) != session.KindStale {
 		t.Errorf("a second answer: got %v, want it to be stale", err)
 	}
@@ -436,10 +436,10 @@ func TestStream_ASecretIsNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	waiting, err := c.Wait(t.Context(), client.WaitParams{Session: "main", WaitMS: patience.Milliseconds()})
-	if err != nil || waiting.Wait == nil || !waiting.Wait.Secret {
+	if err != nil || waiting.InputRequest == nil || !waiting.InputRequest.Secret {
 		t.Fatalf("got %+v, %v", waiting, err)
 	}
-	reply, err := c.Input(t.Context(), client.InputParams{Session: "main", Wait: waiting.Wait.ID, Input: "hunter2\n", WaitMS: patience.Milliseconds()})
+	reply, err := c.Input(t.Context(), client.InputParams{Session: "main", Wait: waiting.InputRequest.ID, Input: "hunter2\n", WaitMS: patience.Milliseconds()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -464,7 +464,7 @@ func TestWriter_OneAtATimeUntilItsConnectionEnds(t *testing.T) {
 	if err := agent.Take(t.Context(), "main", "bot", false); session.KindOf(err) != client.KindWriter {
 		t.Errorf("got %v", err)
 	}
-	if s, err := agent.Get(t.Context(), "main"); err != nil || s.Writer != "ada" {
+	if s, err := agent.Get(t.Context(), "main"); err != nil || s.WriteLockHolder != "ada" {
 		t.Errorf("got %+v, %v", s, err)
 	}
 	if _, err := person.Start(t.Context(), client.StartParams{Session: "main", Input: "print by ada", Author: "ada", WaitMS: patience.Milliseconds()}); err != nil {
@@ -476,7 +476,7 @@ func TestWriter_OneAtATimeUntilItsConnectionEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.Writer == "" {
+		if s.WriteLockHolder == "" {
 			break
 		}
 	}
@@ -714,7 +714,7 @@ func TestDaemon_AnInputHasTheBoundOfASession(t *testing.T) {
 		t.Fatalf("got %q, %v", reply.Text(), err)
 	}
 	err = c.Call(t.Context(), client.MethodStart, client.StartParams{Session: "main", Input: input + "\n"}, nil)
-	if want := session.TooLarge(session.MaxInputBytes + 1); session.KindOf(err) != session.KindTooLarge || err.Error() != want.Error() {
+	if want := session.NewTooLargeError(session.MaxInputBytes + 1); session.KindOf(err) != session.KindTooLarge || err.Error() != want.Error() {
 		t.Errorf("got %v, want %v", err, want)
 	}
 	if now, err := c.Get(t.Context(), "main"); err != nil || now.State != session.StateIdle {

@@ -18,11 +18,11 @@ func (d *Daemon) handleFiles(ctx context.Context, _ *rpc.Request, p client.Files
 }
 
 // handleFile reads a part of one.
-func (d *Daemon) handleFile(ctx context.Context, _ *rpc.Request, p client.FileParams) (session.FilePiece, error) {
+func (d *Daemon) handleFile(ctx context.Context, _ *rpc.Request, p client.FileParams) (session.FilePart, error) {
 	d.used()
-	return filesOf(d, p.FilesParams, func(e *entry) (session.FilePiece, error) {
+	return filesOf(d, p.FilesParams, func(e *entry) (session.FilePart, error) {
 		return e.session.File(ctx, p.Path, p.Offset, p.Limit)
-	}, func(l supervisor.LostSession) (session.FilePiece, error) {
+	}, func(l supervisor.LostSession) (session.FilePart, error) {
 		return l.File(p.Path, p.Offset, p.Limit)
 	})
 }

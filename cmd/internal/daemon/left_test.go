@@ -244,13 +244,13 @@ func TestWriter_AKeyboardIsForTheTurnItWasTakenFor(t *testing.T) {
 	ask := func(c *client.Client) session.Reply {
 		t.Helper()
 		reply, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "wait name? ", WaitMS: patience.Milliseconds()})
-		if err != nil || reply.Wait == nil {
+		if err != nil || reply.InputRequest == nil {
 			t.Fatalf("got %+v, %v", reply, err)
 		}
 		return reply
 	}
 	answer := func(c *client.Client, reply session.Reply) error {
-		_, err := c.Input(t.Context(), client.InputParams{Session: "main", Wait: reply.Wait.ID, Input: "x\n", WaitMS: patience.Milliseconds()})
+		_, err := c.Input(t.Context(), client.InputParams{Session: "main", Wait: reply.InputRequest.ID, Input: "x\n", WaitMS: patience.Milliseconds()})
 		return err
 	}
 	reply := ask(ada)
@@ -306,7 +306,7 @@ func TestClients_AreNamedAndDetached(t *testing.T) {
 	<-ada.Done()
 	r.until("the keyboard is free", func() bool {
 		s, err := bob.Get(t.Context(), "main")
-		return err == nil && s.Writer == ""
+		return err == nil && s.WriteLockHolder == ""
 	})
 	if all, err = bob.Clients(t.Context(), ""); err != nil || len(all) != 1 || !all[0].Self {
 		t.Errorf("afterwards: %+v, %v", all, err)

@@ -182,8 +182,8 @@ func chaosClient(socket string) {
 					}
 				}
 			case 4:
-				if s, err := c.Get(bounded, name); err == nil && s.Wait != nil {
-					_, _ = c.Input(bounded, client.InputParams{Session: name, Wait: s.Wait.ID, Input: "a\n"})
+				if s, err := c.Get(bounded, name); err == nil && s.InputRequest != nil {
+					_, _ = c.Input(bounded, client.InputParams{Session: name, Wait: s.InputRequest.ID, Input: "a\n"})
 				}
 			case 5:
 				if s, err := c.Get(bounded, name); err == nil {

@@ -299,7 +299,7 @@ func (d *Daemon) handleInput(ctx context.Context, r *rpc.Request, p client.Input
 			return session.Reply{}, err
 		}
 		if p.WaitMS == 0 && p.After == 0 {
-			o.After = e.session.Log().Last()
+			o.After = e.session.Log().LastSeq()
 		}
 	}
 	t := task{p.Request, p.Session, []byte(fmt.Sprint(p.Author, "\n", p.Wait, p.EOF, p.Input))}
@@ -326,7 +326,7 @@ func (d *Daemon) handleInput(ctx context.Context, r *rpc.Request, p client.Input
 
 // markRead stores how far the author of a call had read before; 0 stores nothing.
 func (d *Daemon) markRead(e *entry, c *caller, author string, read timeline.Seq) error {
-	switch last := e.session.Log().Last(); {
+	switch last := e.session.Log().LastSeq(); {
 	case read == 0:
 		return nil
 	case author == "":
@@ -378,7 +378,7 @@ func (d *Daemon) handleWait(ctx context.Context, r *rpc.Request, p client.WaitPa
 		return session.Reply{}, err
 	}
 	defer d.calling(r.Conn, e)()
-	if last := e.session.Log().Last(); p.After > last {
+	if last := e.session.Log().LastSeq(); p.After > last {
 		return session.Reply{}, rpc.InvalidParams("after is %d, and the last event is %d", p.After, last)
 	}
 	reply, err := e.session.Wait(ctx, p.Turn, o)
@@ -401,7 +401,7 @@ func (d *Daemon) handleMark(ctx context.Context, r *rpc.Request, p client.MarkPa
 	if err != nil {
 		return client.Marked{}, err
 	}
-	if last := e.session.Log().Last(); p.Seq > last {
+	if last := e.session.Log().LastSeq(); p.Seq > last {
 		return client.Marked{}, rpc.InvalidParams("seq is %d, and the last event is %d", p.Seq, last)
 	}
 	c := d.caller(r.Conn)
@@ -425,7 +425,7 @@ func waitOptions(ms int64, after timeline.Seq) (*session.WaitOptions, error) {
 	if ms < 0 || wait > maxWait {
 		return nil, rpc.InvalidParams("wait_ms is %d: use 0 to %d", ms, maxWait.Milliseconds())
 	}
-	return &session.WaitOptions{Until: wait, Poll: ms == 0, After: after}, nil
+	return &session.WaitOptions{Timeout: wait, Poll: ms == 0, After: after}, nil
 }
 
 func (d *Daemon) handleInterrupt(ctx context.Context, r *rpc.Request, p client.InterruptParams) (client.Interrupted, error) {
@@ -467,7 +467,7 @@ func (d *Daemon) handlePermit(ctx context.Context, r *rpc.Request, p client.Perm
 		return nothing{}, err
 	}
 	d.log.Info("a permission is answered", "session", p.Session, "by", d.who(r.Conn), "ok", p.OK)
-	return nothing{}, s.Permit(ctx, p.Permission, p.OK)
+	return nothing{}, s.AnswerPermission(ctx, p.Permission, p.OK)
 }
 
 // forPerson returns a session for what a person decides.
@@ -550,16 +550,16 @@ func (d *Daemon) handleReached(ctx context.Context, _ *rpc.Request, p client.Nam
 	if err != nil {
 		return client.ReachedPlaces{}, err
 	}
-	places, err := e.session.Reached(ctx)
+	places, err := e.session.Destinations(ctx)
 	return client.ReachedPlaces{Places: places}, err
 }
 
-func (d *Daemon) handleShown(ctx context.Context, _ *rpc.Request, p client.NameParams) (session.Shown, error) {
+func (d *Daemon) handleShown(ctx context.Context, _ *rpc.Request, p client.NameParams) (session.Visibility, error) {
 	e, err := d.known(p.Session)
 	if err != nil {
-		return session.Shown{}, err
+		return session.Visibility{}, err
 	}
-	return e.session.Shown(ctx)
+	return e.session.Visibility(ctx)
 }
 
 // sendable returns a reply whose events fit on one line.
@@ -585,11 +585,11 @@ func wireEvents(events []timeline.Event) []timeline.Event {
 	for i, e := range slices.Backward(wire) {
 		b, err := json.Marshal(e)
 		if shown, ok := e.Body.(timeline.Display); ok && err == nil && len(b) > room {
-			wire[i].Body = shown.Trimmed(0)
+			wire[i].Body = shown.Truncated(0)
 			b, err = json.Marshal(wire[i])
 		}
 		if room -= len(b); err != nil || room < 0 {
-			left := timeline.Elided{From: wire[0].Seq, To: e.Seq}
+			left := timeline.Omitted{From: wire[0].Seq, To: e.Seq}
 			for _, gone := range wire[:i+1] {
 				left.Bytes += int64(dataSize(gone))
 			}
@@ -613,7 +613,7 @@ func dataSize(e timeline.Event) int {
 	case timeline.Text:
 		return len(b.Data)
 	case timeline.Display:
-		return int(b.Bytes())
+		return int(b.TotalBytes())
 	case timeline.InputLine:
 		return len(b.Text)
 	}
@@ -630,11 +630,11 @@ func rawSize(e timeline.Event) int {
 		return len(b.Message) + rest
 	case timeline.TurnEnded:
 		return len(b.Message) + len(b.Prompt) + rest
-	case timeline.Wait:
-		return len(b.Prompt) + len(b.Asks.Path) + len(b.Asks.Host) + rest
-	case timeline.Denied:
+	case timeline.InputRequested:
+		return len(b.Prompt) + len(b.Denied.Path) + len(b.Denied.Host) + rest
+	case timeline.AccessDenied:
 		return len(b.Path) + len(b.Host) + rest
-	case timeline.Granted:
+	case timeline.AccessGranted:
 		return len(b.Write) + len(b.Host) + rest
 	}
 	return dataSize(e)*4/3 + rest
@@ -652,8 +652,8 @@ func wireEvent(e timeline.Event) timeline.Event {
 // fitting leaves out the largest types of a display, until the rest fits on one line.
 func fitting(d timeline.Display) timeline.Display {
 	for most := int64(maxDisplay); ; most /= 2 {
-		d = d.Trimmed(most)
-		if d.Bytes() <= maxDisplay/mostEscaped {
+		d = d.Truncated(most)
+		if d.TotalBytes() <= maxDisplay/mostEscaped {
 			return d
 		}
 		if b, err := json.Marshal(timeline.Event{Body: d}); err == nil && len(b) <= maxReply {

@@ -26,7 +26,7 @@ func follow(ctx context.Context, b *testing.B, c *client.Client, open chan<- str
 		if _, err := w.Next(ctx); err != nil {
 			return
 		}
-		o, err := s.Outline(ctx, session.OutlineQuery{After: end, Backward: true, Limit: 50})
+		o, err := s.TurnSummaries(ctx, session.TurnSummariesQuery{After: end, Backward: true, Limit: 50})
 		if err != nil {
 			return
 		}

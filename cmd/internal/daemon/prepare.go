@@ -105,8 +105,8 @@ func (in *indicator) follow(s session.Session) {
 func isPrepared(e timeline.Event) bool {
 	switch b := e.Body.(type) {
 	case timeline.Preparation:
-		return b.Over()
-	case timeline.GenerationEnded:
+		return b.IsDone()
+	case timeline.WorkerExited:
 		return true
 	}
 	return false

@@ -136,23 +136,23 @@ func newWork() *work {
 	return &work{reports: make(chan workers.Progress), result: make(chan error), ended: make(chan error, 1)}
 }
 
-func (w *work) run(ctx context.Context, report func(workers.Progress)) (workers.Made, error) {
+func (w *work) run(ctx context.Context, report func(workers.Progress)) (workers.PreparationResult, error) {
 	w.runs.Add(1)
 	for {
 		select {
 		case p := <-w.reports:
 			report(p)
 		case err := <-w.result:
-			return workers.Made{Env: []string{"PREPARED=yes"}}, err
+			return workers.PreparationResult{Env: []string{"PREPARED=yes"}}, err
 		case <-ctx.Done():
 			w.ended <- context.Cause(ctx)
-			return workers.Made{}, ctx.Err()
+			return workers.PreparationResult{}, ctx.Err()
 		}
 	}
 }
 
 // needing has sessions with packages need a preparation.
-func needing(o *daemon.Options, make func(context.Context, func(workers.Progress)) (workers.Made, error)) {
+func needing(o *daemon.Options, make func(context.Context, func(workers.Progress)) (workers.PreparationResult, error)) {
 	plain := o.Spec
 	o.Spec = func(p client.CreateParams) (workers.Spec, error) {
 		s, err := plain(p)
@@ -161,7 +161,7 @@ func needing(o *daemon.Options, make func(context.Context, func(workers.Progress
 		}
 		if len(p.With) > 0 {
 			what := strings.Join(p.With, " ")
-			s.Prepare = []workers.Preparation{{Key: what, What: what, Limit: time.Hour, Make: make}}
+			s.Preparations = []workers.Preparation{{Key: what, Name: what, Timeout: time.Hour, Run: make}}
 		}
 		return s, err
 	}
@@ -297,7 +297,7 @@ func TestPrepare_WhoComesLateBeginsWhereTheJobIs(t *testing.T) {
 			last = p
 		}
 	}
-	if !last.Over() || last.Done != 60 {
+	if !last.IsDone() || last.Done != 60 {
 		t.Errorf("the timeline says %+v", last)
 	}
 }
@@ -346,7 +346,7 @@ func TestPrepare_AFailureIsRememberedUntilSomebodyIsTold(t *testing.T) {
 		}
 	}
 	create()
-	if s := failed(); s.State != session.StateEnded || s.Failure != "it did not work" {
+	if s := failed(); s.State != session.StateEnded || s.PreparationError != "it did not work" {
 		t.Errorf("got %+v", s)
 	}
 	if _, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "x"}); session.KindOf(err) != session.KindStart {
@@ -465,8 +465,8 @@ func TestPrepare_WhileItLastsNothingElseWaitsForIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	collect(t, stream, func(e timeline.Event) bool { return e.Body == timeline.Preparation{What: "x"} })
-	if all, err := c.List(t.Context()); err != nil || len(all) != 1 || all[0].State != session.StatePreparing || all[0].With[0] != "x" || time.Since(all[0].Opened) > patience {
+	collect(t, stream, func(e timeline.Event) bool { return e.Body == timeline.Preparation{Name: "x"} })
+	if all, err := c.List(t.Context()); err != nil || len(all) != 1 || all[0].State != session.StatePreparing || all[0].Packages[0] != "x" || time.Since(all[0].OpenedAt) > patience {
 		t.Errorf("the list: %+v, %v", all, err)
 	}
 	if _, err := c.Create(t.Context(), client.CreateParams{Name: "main"}); session.KindOf(err) != session.KindExists {
@@ -494,11 +494,11 @@ func TestPrepare_WhatASpecPreparesIsAJobAndIsNotDoneAgain(t *testing.T) {
 		plain := o.Spec
 		o.Spec = func(p client.CreateParams) (workers.Spec, error) {
 			s, err := plain(p)
-			s.Prepare = []workers.Preparation{{Key: "shim", Make: func(_ context.Context, report func(workers.Progress)) (workers.Made, error) {
+			s.Preparations = []workers.Preparation{{Key: "shim", Run: func(_ context.Context, report func(workers.Progress)) (workers.PreparationResult, error) {
 				runs.Add(1)
 				report(workers.Progress{Message: "compiling"})
 				<-goOn
-				return workers.Made{Files: map[string][]byte{"made": []byte("x")}}, nil
+				return workers.PreparationResult{Files: map[string][]byte{"made": []byte("x")}}, nil
 			}}}
 			return s, err
 		}

@@ -103,7 +103,7 @@ func (c *idleClock) lastTurn(of *client.Client) time.Time {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return info.Since
+	return info.StateSince
 }
 
 func TestDaemon_EndsWhenNobodyUsesItAndProbesAreNoUse(t *testing.T) {
@@ -136,12 +136,12 @@ func TestDaemon_AQuestionThatIsNotAnsweredIsUse(t *testing.T) {
 	c := clock.dial()
 	clock.session(c)
 	reply, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "wait name? ", WaitMS: patience.Milliseconds()})
-	if err != nil || reply.Wait == nil {
+	if err != nil || reply.InputRequest == nil {
 		t.Fatalf("got %+v, %v", reply, err)
 	}
 	late := clock.now().Add(3 * idleTime)
 	clock.staysAt(late)
-	reply, err = c.Input(t.Context(), client.InputParams{Session: "main", Wait: reply.Wait.ID, Input: "Ada\n", WaitMS: patience.Milliseconds()})
+	reply, err = c.Input(t.Context(), client.InputParams{Session: "main", Wait: reply.InputRequest.ID, Input: "Ada\n", WaitMS: patience.Milliseconds()})
 	if err != nil || reply.Outcome != "ok" {
 		t.Fatalf("got %+v, %v", reply, err)
 	}
@@ -224,20 +224,20 @@ func TestWriter_AKeyboardThatWasTakenForNothingKeepsNobodyOut(t *testing.T) {
 		}
 	}
 	reply, err := agent.Start(t.Context(), client.StartParams{Session: "main", Input: "wait name? ", WaitMS: patience.Milliseconds()})
-	if err != nil || reply.Wait == nil {
+	if err != nil || reply.InputRequest == nil {
 		t.Fatalf("got %+v, %v", reply, err)
 	}
-	if _, err := agent.Input(t.Context(), client.InputParams{Session: "main", Wait: reply.Wait.ID, Input: "x\n", WaitMS: patience.Milliseconds()}); err != nil {
+	if _, err := agent.Input(t.Context(), client.InputParams{Session: "main", Wait: reply.InputRequest.ID, Input: "x\n", WaitMS: patience.Milliseconds()}); err != nil {
 		t.Errorf("the agent cannot answer for its own turn: %v", err)
 	}
 	if _, err := person.Start(t.Context(), client.StartParams{Session: "main", Input: "wait name? "}); err != nil {
 		t.Fatal(err)
 	}
 	reply, err = agent.Wait(t.Context(), client.WaitParams{Session: "main", WaitMS: patience.Milliseconds()})
-	if err != nil || reply.Wait == nil {
+	if err != nil || reply.InputRequest == nil {
 		t.Fatalf("got %+v, %v", reply, err)
 	}
-	if _, err := agent.Input(t.Context(), client.InputParams{Session: "main", Wait: reply.Wait.ID, Input: "x\n"}); session.KindOf(err) != client.KindWriter {
+	if _, err := agent.Input(t.Context(), client.InputParams{Session: "main", Wait: reply.InputRequest.ID, Input: "x\n"}); session.KindOf(err) != client.KindWriter {
 		t.Errorf("the agent answers for a turn that ada has the keyboard for: %v", err)
 	}
 }
@@ -281,7 +281,7 @@ func TestStream_ResumeSaysWhatIsAskedFor(t *testing.T) {
 	c := r.dial()
 	r.session(c)
 	reply, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "wait name? ", WaitMS: patience.Milliseconds()})
-	if err != nil || reply.Wait == nil {
+	if err != nil || reply.InputRequest == nil {
 		t.Fatalf("got %+v, %v", reply, err)
 	}
 	var w client.Subscribed
@@ -293,8 +293,8 @@ func TestStream_ResumeSaysWhatIsAskedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	var again client.Subscribed
-	if err := c.Call(t.Context(), client.MethodResume, p, &again); err != nil || again.Wait == nil || again.Wait.ID != reply.Wait.ID {
-		t.Errorf("got %+v, %v, want the wait %d", again, err, reply.Wait.ID)
+	if err := c.Call(t.Context(), client.MethodResume, p, &again); err != nil || again.Wait == nil || again.Wait.ID != reply.InputRequest.ID {
+		t.Errorf("got %+v, %v, want the wait %d", again, err, reply.InputRequest.ID)
 	}
 }
 

@@ -9,38 +9,38 @@ import (
 )
 
 // handleRead reads a window of events, also while the session is being prepared.
-func (d *Daemon) handleRead(ctx context.Context, _ *rpc.Request, p client.ReadParams) (session.Page, error) {
+func (d *Daemon) handleRead(ctx context.Context, _ *rpc.Request, p client.ReadParams) (session.EventPage, error) {
 	d.used()
 	e, err := d.readable(p.Session)
 	if err != nil {
-		return session.Page{}, err
+		return session.EventPage{}, err
 	}
 	return e.session.Read(ctx, p.ReadQuery)
 }
 
-func (d *Daemon) handleOutline(ctx context.Context, _ *rpc.Request, p client.OutlineParams) (session.Outline, error) {
+func (d *Daemon) handleOutline(ctx context.Context, _ *rpc.Request, p client.OutlineParams) (session.TurnSummaries, error) {
 	d.used()
 	e, err := d.readable(p.Session)
 	if err != nil {
-		return session.Outline{}, err
+		return session.TurnSummaries{}, err
 	}
-	return e.session.Outline(ctx, p.OutlineQuery)
+	return e.session.TurnSummaries(ctx, p.TurnSummariesQuery)
 }
 
-func (d *Daemon) handleSearch(ctx context.Context, _ *rpc.Request, p client.SearchParams) (session.Found, error) {
+func (d *Daemon) handleSearch(ctx context.Context, _ *rpc.Request, p client.SearchParams) (session.SearchResult, error) {
 	d.used()
 	e, err := d.readable(p.Session)
 	if err != nil {
-		return session.Found{}, err
+		return session.SearchResult{}, err
 	}
 	return e.session.Search(ctx, p.SearchQuery)
 }
 
-func (d *Daemon) handleBlob(ctx context.Context, _ *rpc.Request, p client.BlobParams) (session.Piece, error) {
+func (d *Daemon) handleBlob(ctx context.Context, _ *rpc.Request, p client.BlobParams) (session.BlobPart, error) {
 	d.used()
 	e, err := d.readable(p.Session)
 	if err != nil {
-		return session.Piece{}, err
+		return session.BlobPart{}, err
 	}
 	return e.session.Blob(ctx, p.Digest, p.Offset, p.Limit)
 }

@@ -17,7 +17,7 @@ import (
 func TestWireEvents_FitALineWhateverTheyAre(t *testing.T) {
 	var pictures, lines []timeline.Event
 	for i := range 4 {
-		pictures = append(pictures, timeline.Event{Seq: timeline.Seq(i + 1), Body: timeline.NewPicture("image/png", bytes.Repeat([]byte{0xff}, 6<<20), "", "")})
+		pictures = append(pictures, timeline.Event{Seq: timeline.Seq(i + 1), Body: timeline.NewImageDisplay("image/png", bytes.Repeat([]byte{0xff}, 6<<20), "", "")})
 	}
 	pictures = append(pictures, timeline.Event{Seq: 5, Body: timeline.TurnEnded{Outcome: "ok"}})
 	for i := range 200_000 {
@@ -33,10 +33,10 @@ func TestWireEvents_FitALineWhateverTheyAre(t *testing.T) {
 			t.Errorf("%s: the last event is %d", name, last.Seq)
 		}
 		shown := func(i int) timeline.Display { d, _ := wire[i].Body.(timeline.Display); return d }
-		if name == "pictures" && (len(wire) != 5 || len(shown(3).Data) == 0 || len(shown(0).Data) != 0 || shown(0).LeftOut["image/png"].Bytes != 6<<20) {
+		if name == "pictures" && (len(wire) != 5 || len(shown(3).Data) == 0 || len(shown(0).Data) != 0 || shown(0).Omitted["image/png"].Bytes != 6<<20) {
 			t.Errorf("of the pictures %d events are left, and not the newest as it was", len(wire))
 		}
-		if left, ok := wire[0].Body.(timeline.Elided); name == "lines" && (!ok || left.From != 1 || left.To+1 != wire[1].Seq) {
+		if left, ok := wire[0].Body.(timeline.Omitted); name == "lines" && (!ok || left.From != 1 || left.To+1 != wire[1].Seq) {
 			t.Errorf("got %+v, then %+v", wire[0], wire[1])
 		}
 	}

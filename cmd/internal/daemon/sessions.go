@@ -160,7 +160,7 @@ func (e *entry) holds(name string, c *caller) *caller {
 // create opens a session. It returns at once when something has to be prepared first. call is the
 // context of the call, which ends when it is answered.
 func (d *Daemon) create(ctx, call context.Context, r *rpc.Request, p client.CreateParams) (*entry, error) {
-	if p.Name != "" && !session.IsName(p.Name) {
+	if p.Name != "" && !session.IsValidName(p.Name) {
 		return nil, rpc.InvalidParams("name %q: use up to 64 letters, digits, dots, underscores and hyphens", p.Name)
 	}
 	if p.Dir != "" && !filepath.IsAbs(p.Dir) {
@@ -203,7 +203,7 @@ func (d *Daemon) create(ctx, call context.Context, r *rpc.Request, p client.Crea
 		return nil, err
 	}
 	var in *indicator
-	if token := progressToken(r, p); token != nil && len(spec.Prepare) > 0 {
+	if token := progressToken(r, p); token != nil && len(spec.Preparations) > 0 {
 		if in, err = d.newIndicator(r.Conn, token); err != nil {
 			return nil, err
 		}
@@ -274,7 +274,7 @@ func (d *Daemon) admits() error {
 // while a session of that name is being opened: a client that is told that one exists can use it.
 func (d *Daemon) newName(p client.CreateParams) (string, error) {
 	for _, e := range d.all() {
-		if e.session.Failure() != nil && (e.name == p.Name || time.Since(d.describe(e).Since) > failedLimit) {
+		if e.session.Failure() != nil && (e.name == p.Name || time.Since(d.describe(e).StateSince) > failedLimit) {
 			_ = d.remove(context.Background(), e)
 		}
 	}
@@ -501,8 +501,8 @@ func (d *Daemon) cullEntry(e *entry) {
 	if inUse {
 		e.used = time.Now()
 	}
-	if i.Since.After(e.used) {
-		e.used = i.Since // a turn has ended since then
+	if i.StateSince.After(e.used) {
+		e.used = i.StateSince // a turn has ended since then
 	}
 	if left := e.cullAfter - time.Since(e.used); left > 0 {
 		e.cull.Reset(left)
@@ -558,7 +558,7 @@ func (e *entry) readsAs(c *caller) string {
 // describe returns the description of a session for clients.
 func (d *Daemon) describe(e *entry) session.Info {
 	i, _ := e.session.Info(context.Background()) // a session in this process never fails here
-	i.Language, i.With = e.language, e.with
+	i.Language, i.Packages = e.language, e.with
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, watch := range d.watches {
@@ -567,7 +567,7 @@ func (d *Daemon) describe(e *entry) session.Info {
 		}
 	}
 	if b := d.keyboardLocked(e); b != nil {
-		i.Writer = b.author
+		i.WriteLockHolder = b.author
 	}
 	return i
 }

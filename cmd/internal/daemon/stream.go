@@ -75,7 +75,7 @@ func (d *Daemon) handleSubscribe(_ context.Context, r *rpc.Request, p client.Sub
 		if err != nil {
 			return client.Subscribed{}, err
 		}
-		w.entry, last = e, e.session.Log().Last()
+		w.entry, last = e, e.session.Log().LastSeq()
 	}
 	if p.Ticks && p.After > 0 {
 		return client.Subscribed{}, rpc.InvalidParams("after is %d: ticks have no cursor", p.After)
@@ -160,7 +160,7 @@ func (d *Daemon) handleResume(ctx context.Context, r *rpc.Request, p client.Subs
 	resumed := client.Subscribed{Subscription: w.id, Seq: w.seq()}
 	if w.entry != nil {
 		now, _ := w.entry.session.Info(ctx)
-		resumed.Wait = now.Wait
+		resumed.Wait = now.InputRequest
 	}
 	return resumed, nil
 }
@@ -275,7 +275,7 @@ func (d *Daemon) send(ctx context.Context, w *watch, snapshot timeline.Seq) erro
 // event returns an event as the client wants it.
 func (w *watch) event(e timeline.Event) timeline.Event {
 	if w.refs {
-		e = e.LeaveOut(session.DefaultInlineBytes)
+		e = e.StripData(session.DefaultInlineBytes)
 	}
 	return wireEvent(e)
 }

@@ -18,7 +18,7 @@ func TestClient_SessionKeepsThePromisesOfTheInterface(t *testing.T) {
 		plain := o.Spec
 		o.Spec = func(p client.CreateParams) (workers.Spec, error) {
 			s, err := plain(p)
-			s.Prepare = needs
+			s.Preparations = needs
 			return s, err
 		}
 	})

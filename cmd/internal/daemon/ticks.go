@@ -21,7 +21,7 @@ func (w *watch) tick(ctx context.Context, e *entry) error {
 	defer pause.Stop()
 	for {
 		now, event, state := e.session.Tick()
-		if sent.Session == "" || !now.Same(sent) {
+		if sent.Session == "" || !now.Equal(sent) {
 			if err := w.conn.NotifyWhenRoom(ctx, client.MethodTick, client.Tick{Subscription: w.id, Tick: now}); err != nil {
 				return err
 			}

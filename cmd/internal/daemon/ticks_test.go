@@ -96,7 +96,7 @@ func TestTicks_OfAllSessionsSayWhatOpensWaitsAndCloses(t *testing.T) {
 			t.Fatal(err)
 		}
 		tick, _ := until(t, w, "a wait", is("later", session.StateWaiting))
-		if tick.Wait == nil || tick.Wait.Prompt != "name? " || tick.Turn != 1 {
+		if tick.InputRequest == nil || tick.InputRequest.Prompt != "name? " || tick.Turn != 1 {
 			t.Errorf("got %+v", tick)
 		}
 		if err := c.CloseSession(t.Context(), "later"); err != nil {

@@ -73,12 +73,12 @@ func (d *Daemon) stamp(spec *workers.Spec) string {
 
 // startsAlike reports whether two workers start in the same way. Those that need a preparation do not.
 func startsAlike(a, b *workers.Spec) bool {
-	if len(a.Prepare) > 0 || len(b.Prepare) > 0 {
+	if len(a.Preparations) > 0 || len(b.Preparations) > 0 {
 		return false
 	}
 	x, y := *a, *b
 	x.Dir, y.Dir = dirOf(a), dirOf(b)
-	x.Prepare, y.Prepare, x.Compile, y.Compile = nil, nil, nil, nil
+	x.Preparations, y.Preparations, x.Compilation, y.Compilation = nil, nil, nil, nil
 	return reflect.DeepEqual(x, y)
 }
 
@@ -101,7 +101,7 @@ func (p *pool) take(spec *workers.Spec) *supervisor.Session {
 		if p.missed != nil && startsAlike(p.missed, spec) {
 			p.kind, p.missed, p.failure = spec, nil, nil
 			p.dropLocked(len(p.ready))
-		} else if len(spec.Prepare) == 0 {
+		} else if len(spec.Preparations) == 0 {
 			p.missed = spec
 		}
 		return nil
@@ -252,7 +252,7 @@ func (p *pool) warmUp(ctx context.Context, s *supervisor.Session) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("its code: %w", cmp.Or(context.Cause(ctx), err))
-	case reply.Wait != nil:
+	case reply.InputRequest != nil:
 		return errors.New("its code asks for input")
 	case end.Name != "":
 		return fmt.Errorf("its code: %s: %s", end.Name, end.Message)

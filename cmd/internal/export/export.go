@@ -31,7 +31,7 @@ type Session struct {
 func (s Session) complete(d timeline.Display) (timeline.Display, error) {
 	data, left := make(map[string][]byte, len(d.Data)), make(map[string]timeline.Blob)
 	maps.Copy(data, d.Data)
-	for mime, b := range d.LeftOut {
+	for mime, b := range d.Omitted {
 		if b.Digest == "" || s.Whole == nil {
 			left[mime] = b
 			continue
@@ -46,7 +46,7 @@ func (s Session) complete(d timeline.Display) (timeline.Display, error) {
 			data[mime] = whole
 		}
 	}
-	d.Data, d.LeftOut = data, left
+	d.Data, d.Omitted = data, left
 	return d, nil
 }
 
@@ -192,13 +192,13 @@ type collector struct {
 }
 
 func (c *collector) take(e timeline.Event) {
-	if e.Unseen() {
+	if e.IsUnseen() {
 		return
 	}
 	switch b := e.Body.(type) {
 	case timeline.TurnStarted:
 		c.flush()
-		c.now = &turn{number: e.Turn, author: b.Author, input: string(b.Input), bytes: b.Bytes}
+		c.now = &turn{number: e.Turn, author: b.Author, input: string(b.Input), bytes: b.InputBytes}
 	case timeline.TurnEnded:
 		if c.now != nil && c.now.number == e.Turn {
 			c.now.ended = &b
@@ -214,8 +214,8 @@ func (c *collector) take(e timeline.Event) {
 	case timeline.Text:
 		c.show(e, int64(len(b.Data)))
 	case timeline.Display:
-		size := b.Bytes()
-		for _, left := range b.LeftOut {
+		size := b.TotalBytes()
+		for _, left := range b.Omitted {
 			if left.Digest != "" {
 				size += left.Bytes
 			}
@@ -223,9 +223,9 @@ func (c *collector) take(e timeline.Event) {
 		c.show(e, size)
 	case timeline.Gap:
 		c.note(fmt.Sprintf("events %d to %d are lost, with %d bytes of output: what happened there is not in this file", b.From, b.To, b.Bytes))
-	case timeline.GenerationEnded:
+	case timeline.WorkerExited:
 		c.note("the runtime ended: " + b.Reason)
-	case timeline.GenerationStarted:
+	case timeline.WorkerStarted:
 		if e.Generation > 1 {
 			c.note("the runtime was started anew, without what it had in memory")
 		}

@@ -19,7 +19,7 @@ var session = export.Session{Name: "main", Runtime: "3.11.7", Language: export.L
 
 // turn returns the events of one turn, with its output between them.
 func turn(n uint64, input, outcome string, shown ...timeline.Body) []timeline.Event {
-	all := []timeline.Event{{Turn: n, Body: timeline.TurnStarted{Input: []byte(input), Bytes: len(input), Author: "ada"}}}
+	all := []timeline.Event{{Turn: n, Body: timeline.TurnStarted{Input: []byte(input), InputBytes: len(input), Author: "ada"}}}
 	for _, b := range shown {
 		all = append(all, timeline.Event{Turn: n, Body: b})
 	}
@@ -44,9 +44,9 @@ func write(t *testing.T, format string, events ...[]timeline.Event) string {
 // story has one of everything.
 func story() []timeline.Event {
 	clipped := turn(6, "very long", "ok")
-	clipped[0].Body = timeline.TurnStarted{Input: []byte("very"), Bytes: 70000}
+	clipped[0].Body = timeline.TurnStarted{Input: []byte("very"), InputBytes: 70000}
 	return slices.Concat(
-		[]timeline.Event{{Generation: 1, Body: timeline.GenerationStarted{}}, {Body: text("welcome\n")}, {Body: timeline.TurnEnded{Outcome: "ok"}}},
+		[]timeline.Event{{Generation: 1, Body: timeline.WorkerStarted{}}, {Body: text("welcome\n")}, {Body: timeline.TurnEnded{Outcome: "ok"}}},
 		turn(1, "x = 1\nx\n", "ok", text("1\n")),
 		turn(2, "y", "error", text("NameError\n")),
 		turn(3, "input('n? ')", "ok", text("n? "), timeline.InputLine{Prompt: "n? ", Text: `b"ob`}, text("done\n")),
@@ -54,7 +54,7 @@ func story() []timeline.Event {
 		turn(5, "loop()", "interrupted"),
 		clipped,
 		[]timeline.Event{{Seq: 60, Body: timeline.Gap{From: 50, To: 60, Bytes: 9}}, {Turn: 7, Body: timeline.TurnEnded{Outcome: "ok"}}},
-		[]timeline.Event{{Body: timeline.GenerationEnded{Reason: "killed by SIGKILL"}}, {Generation: 2, Body: timeline.GenerationStarted{}}},
+		[]timeline.Event{{Body: timeline.WorkerExited{Reason: "killed by SIGKILL"}}, {Generation: 2, Body: timeline.WorkerStarted{}}},
 		turn(8, "last", "ok", text("\x1b[31mred\x1b[0m\r"), text("over\n"))[:3],
 	)
 }
@@ -193,14 +193,14 @@ func TestNotebook_IsOneAndItsCodeIsWhatSucceeded(t *testing.T) {
 
 func TestNotebook_OutputsAreTextAndPictures(t *testing.T) {
 	picture := func(source, data string, update bool) timeline.Body {
-		d := timeline.NewPicture("image/png", []byte(data), source, "")
+		d := timeline.NewImageDisplay("image/png", []byte(data), source, "")
 		d.Update = update
 		return d
 	}
 	f := notebook(t, turn(1, "plot", "ok",
 		text("a\xc3"), text("\xbc\n"), timeline.Text{Stream: timeline.Stderr, Data: []byte("warned\n")},
 		picture("1", "first", false), picture("2", "other", false), picture("1", "second", true),
-		timeline.NewPicture("image/svg+xml", []byte("<svg/>"), "", ""), timeline.Display{LeftOut: map[string]timeline.Blob{"image/png": {Bytes: 9}}}))
+		timeline.NewImageDisplay("image/svg+xml", []byte("<svg/>"), "", ""), timeline.Display{Omitted: map[string]timeline.Blob{"image/png": {Bytes: 9}}}))
 	got := fmt.Sprint(f.Cells[0].Outputs)
 	for _, want := range []string{
 		"[map[name:stdout output_type:stream text:[aü\n]] map[name:stderr output_type:stream text:[warned\n]] ",
@@ -231,7 +231,7 @@ func TestNotebook_ResultsAreWhole(t *testing.T) {
 	f := notebook(t, turn(1, "x", "ok",
 		text("out\n"), echo("a\nb\n"), bundle(timeline.Display{Result: true, Meta: []byte(`{"text/html":{"isolated":true}}`)}, "text/html", "<b>\n</b>", "application/vnd.x+json", `{"deep":[1]}`),
 		bundle(timeline.Display{ID: "bar"}, "text/plain", "1"), bundle(timeline.Display{ID: "bar", Update: true}, "text/plain", "2"),
-		bundle(timeline.Display{ID: "never", Update: true}, "text/plain", "3"), timeline.Clear{},
+		bundle(timeline.Display{ID: "never", Update: true}, "text/plain", "3"), timeline.OutputCleared{},
 		bundle(timeline.Display{}, "application/json", "{broken", "image/png", "\x89PNG"), echo("7\n")), silent)
 	if len(f.Cells) != 1 {
 		t.Fatalf("got %d cells: the silent turn is one", len(f.Cells))
@@ -291,7 +291,7 @@ func TestWrite_DataThatIsOnlyNamedIsReadWhereTheFileHasIt(t *testing.T) {
 	kept := strings.Repeat("<p>", 2000)
 	shown := timeline.Display{
 		Data:    map[string][]byte{"text/plain": []byte("a table")},
-		LeftOut: map[string]timeline.Blob{"text/html": {Bytes: 6000, Digest: "kept"}, "image/png": {Bytes: 9 << 20, Digest: "gone"}, "application/json": {Bytes: 5}},
+		Omitted: map[string]timeline.Blob{"text/html": {Bytes: 6000, Digest: "kept"}, "image/png": {Bytes: 9 << 20, Digest: "gone"}, "application/json": {Bytes: 5}},
 	}
 	var read []string
 	from := session
@@ -321,13 +321,13 @@ func TestWrite_DataThatIsOnlyNamedIsReadWhereTheFileHasIt(t *testing.T) {
 	if got, err := to("py", shown); err != nil || len(read) > 0 || !strings.Contains(got, "\ntable\n") {
 		t.Errorf("a script: %v, %q were read: %s", err, read, got)
 	}
-	shown.LeftOut["text/html"] = timeline.Blob{Bytes: 1, Digest: "unreachable"}
+	shown.Omitted["text/html"] = timeline.Blob{Bytes: 1, Digest: "unreachable"}
 	for _, format := range []string{"ipynb", "txt"} {
 		if _, err := to(format, shown); err == nil || err.Error() != "the daemon is gone" {
 			t.Errorf("%s: %v", format, err)
 		}
 	}
-	huge := timeline.Display{LeftOut: map[string]timeline.Blob{"text/html": {Bytes: 17 << 20, Digest: "huge"}}}
+	huge := timeline.Display{Omitted: map[string]timeline.Blob{"text/html": {Bytes: 17 << 20, Digest: "huge"}}}
 	read = nil
 	if got, err := to("ipynb", huge); err != nil || len(read) > 0 || !strings.Contains(got, "17825792 bytes of output more are left out") {
 		t.Errorf("more than a turn may have: %v, %q were read: %.300s", err, read, got)

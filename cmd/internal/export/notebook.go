@@ -221,13 +221,13 @@ func (o *output) fill(d timeline.Display) {
 // name is the text of a display that has none.
 func name(d timeline.Display) string {
 	title := d.Title
-	if _, _, ok := d.Picture(); title == "" && ok {
+	if _, _, ok := d.ImageData(); title == "" && ok {
 		title = "a picture"
 	}
 	if title == "" {
 		title = "a display"
 	}
-	if len(d.LeftOut) > 0 {
+	if len(d.Omitted) > 0 {
 		title += ", of which not all was kept"
 	}
 	return title

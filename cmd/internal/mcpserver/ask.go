@@ -38,7 +38,7 @@ const (
 
 // questionKind returns how the client can ask its user for the answer to w. Secrets go to a
 // page, as the protocol demands, if the user can probably reach one.
-func (r *request) questionKind(w *session.Wait) questionKind {
+func (r *request) questionKind(w *session.InputRequest) questionKind {
 	can := r.sdk.ClientCapabilities()
 	if can == nil || can.Elicitation == nil || !r.TakesQuestions() {
 		return noQuestion
@@ -54,8 +54,8 @@ func (r *request) questionKind(w *session.Wait) questionKind {
 // resolveWait handles a wait that the model must not answer. It returns true when the wait is
 // over and the call can go on waiting for the turn. Otherwise there is a result, which is nil
 // when ctx ended.
-func (a *sessionCall) resolveWait(ctx context.Context, wait waiter, w *session.Wait, beat *heartbeat) (bool, *mcp.CallToolResult) {
-	if w.OfPerson() {
+func (a *sessionCall) resolveWait(ctx context.Context, wait waiter, w *session.InputRequest, beat *heartbeat) (bool, *mcp.CallToolResult) {
+	if w.NeedsUser() {
 		return a.resolveOfPerson(ctx, wait, w, beat)
 	}
 	if p := a.decision; p != nil && p.wait == w.ID {
@@ -83,7 +83,7 @@ func (a *sessionCall) resolveWait(ctx context.Context, wait waiter, w *session.W
 
 // ask puts the question for w to a person, unless one is out already. Its results are those of
 // resolveWait.
-func (a *sessionCall) ask(ctx context.Context, wait waiter, w *session.Wait, beat *heartbeat) (bool, *mcp.CallToolResult) {
+func (a *sessionCall) ask(ctx context.Context, wait waiter, w *session.InputRequest, beat *heartbeat) (bool, *mcp.CallToolResult) {
 	if out := a.view.questionOut(w.ID); out != nil {
 		return a.awaitPerson(ctx, wait, w, beat, func() *openQuestion { return out })
 	}
@@ -99,14 +99,14 @@ func (a *sessionCall) ask(ctx context.Context, wait waiter, w *session.Wait, bea
 
 // askPerson asks a person, or waits for a person who answers on a page, and applies the
 // answer. Its results are those of resolveWait.
-func (a *sessionCall) askPerson(ctx context.Context, wait waiter, w *session.Wait, beat *heartbeat, q *personQuestion) (bool, *mcp.CallToolResult) {
+func (a *sessionCall) askPerson(ctx context.Context, wait waiter, w *session.InputRequest, beat *heartbeat, q *personQuestion) (bool, *mcp.CallToolResult) {
 	defer q.drop()
 	return a.awaitPerson(ctx, wait, w, beat, func() *openQuestion { return a.putQuestion(ctx, w, q) })
 }
 
 // awaitPerson waits until a question is answered, or its wait is over otherwise. When the call may
 // not last any longer, it replies, and the question stays. Its results are those of resolveWait.
-func (a *sessionCall) awaitPerson(ctx context.Context, wait waiter, w *session.Wait, beat *heartbeat, out func() *openQuestion) (bool, *mcp.CallToolResult) {
+func (a *sessionCall) awaitPerson(ctx context.Context, wait waiter, w *session.InputRequest, beat *heartbeat, out func() *openQuestion) (bool, *mcp.CallToolResult) {
 	select {
 	case a.view.personAsked <- struct{}{}:
 	default: // another call asks
@@ -176,7 +176,7 @@ type outcome struct {
 }
 
 // putQuestion asks the user through the client. An answer on a page ends w.
-func (a *sessionCall) putQuestion(ctx context.Context, w *session.Wait, q *personQuestion) *openQuestion {
+func (a *sessionCall) putQuestion(ctx context.Context, w *session.InputRequest, q *personQuestion) *openQuestion {
 	ctx, end := context.WithCancel(context.WithoutCancel(ctx)) // with the stream of the call, to which the question belongs
 	forget := context.AfterFunc(a.sessions.ctx, end)
 	asking, withdraw := context.WithCancelCause(ctx)
@@ -201,7 +201,7 @@ func (a *sessionCall) putQuestion(ctx context.Context, w *session.Wait, q *perso
 }
 
 // put waits for the answer to a question, which is withdrawn when asking ends, and applies it.
-func (a *sessionCall) put(ctx, asking context.Context, w *session.Wait, q *personQuestion) outcome {
+func (a *sessionCall) put(ctx, asking context.Context, w *session.InputRequest, q *personQuestion) outcome {
 	if !q.allowed {
 		answer, err := a.call.sdk.Session.Elicit(asking, q.params)
 		switch {
@@ -267,7 +267,7 @@ func (o *openQuestion) isOver() bool {
 
 // awaitElsewhere waits for a user who answers without a question of ours. Its results are those of
 // resolveWait.
-func (a *sessionCall) awaitElsewhere(ctx context.Context, wait waiter, w *session.Wait, beat *heartbeat) (bool, *mcp.CallToolResult) {
+func (a *sessionCall) awaitElsewhere(ctx context.Context, wait waiter, w *session.InputRequest, beat *heartbeat) (bool, *mcp.CallToolResult) {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	o := &openQuestion{wait: w.ID, done: make(chan struct{}), became: outcome{err: errWaitOver}}
@@ -288,12 +288,12 @@ func onPage(q *personQuestion, r *mcp.ElicitResult) bool {
 func (a *sessionCall) untilOver(ctx context.Context, wait timeline.Seq) {
 	for e := range a.session.Events(ctx, wait) { // the stream ends with an event without a body
 		switch b := e.Body.(type) {
-		case timeline.WaitEnded:
-			if b.Wait == wait {
+		case timeline.InputRequestEnded:
+			if b.Request == wait {
 				return
 			}
 		case timeline.Gap: // the end of the wait may be in the gap
-			if now := a.session.info(ctx).Wait; now == nil || now.ID != wait {
+			if now := a.session.info(ctx).InputRequest; now == nil || now.ID != wait {
 				return
 			}
 		}
@@ -303,7 +303,7 @@ func (a *sessionCall) untilOver(ctx context.Context, wait timeline.Seq) {
 // applyDecision applies a person's decision about a wait: an answer goes to the code, and a
 // refusal interrupts the code, like Ctrl-C at a prompt. So code never goes on without a real
 // answer.
-func (a *sessionCall) applyDecision(ctx context.Context, w *session.Wait, answer *mcp.ElicitResult) (bool, *mcp.CallToolResult) {
+func (a *sessionCall) applyDecision(ctx context.Context, w *session.InputRequest, answer *mcp.ElicitResult) (bool, *mcp.CallToolResult) {
 	switch {
 	case w.Permission != nil:
 		return a.applyPermission(ctx, w, answer)
@@ -373,7 +373,7 @@ func takeAnswers(next mcp.MethodHandler) mcp.MethodHandler {
 }
 
 // answerWait answers w, unless it is over.
-func (a *sessionCall) answerWait(ctx context.Context, w *session.Wait, as session.Session, in session.Input) (bool, *mcp.CallToolResult) {
+func (a *sessionCall) answerWait(ctx context.Context, w *session.InputRequest, as session.Session, in session.Input) (bool, *mcp.CallToolResult) {
 	switch err := answerAs(ctx, as, w, in); {
 	case err == nil:
 		return true, nil
@@ -390,7 +390,7 @@ func (a *sessionCall) answerWait(ctx context.Context, w *session.Wait, as sessio
 }
 
 // answerAs answers w as the author of s. The error is session.ErrStale when w is over.
-func answerAs(ctx context.Context, s session.Session, w *session.Wait, in session.Input) error {
+func answerAs(ctx context.Context, s session.Session, w *session.InputRequest, in session.Input) error {
 	_, err := s.Answer(ctx, w.ID, in)
 	return err
 }
@@ -413,7 +413,7 @@ func withNewline(text string) string {
 
 // elicitation returns the question for the answer to w. It names the asking program, because
 // the prompt itself may say anything.
-func (a *sessionCall) elicitation(w *session.Wait) (*personQuestion, error) {
+func (a *sessionCall) elicitation(w *session.InputRequest) (*personQuestion, error) {
 	switch {
 	case w.Permission != nil:
 		return a.permissionQuestion(w)
@@ -479,5 +479,5 @@ func withoutControls(text string) string {
 			return ' '
 		}
 		return c
-	}, timeline.Plain(text)))
+	}, timeline.TerminalText(text)))
 }

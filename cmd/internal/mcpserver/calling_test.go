@@ -11,12 +11,12 @@ import (
 func TestReply_NamesTheCallsThatATurnWaitsFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
-		for want, list := range map[string][]session.Calling{
-			"":                             {{Name: "quick", Open: 1, Since: ago(time.Millisecond)}},
-			", calling search since 3.1 s": {{Name: "search", Open: 1, Since: ago(3100 * time.Millisecond)}},
+		for want, list := range map[string][]session.PendingCall{
+			"":                             {{Name: "quick", Running: 1, Since: ago(time.Millisecond)}},
+			", calling search since 3.1 s": {{Name: "search", Running: 1, Since: ago(3100 * time.Millisecond)}},
 			", calling a × 40 since 2.0 s, b since 1.0 s, c since 1.0 s and 1 more": {
-				{Name: "a", Open: 40, Since: ago(2 * time.Second)}, {Name: "b", Open: 1, Since: ago(time.Second)},
-				{Name: "c", Open: 1, Since: ago(time.Second)}, {Name: "d", Open: 1, Since: ago(time.Second)},
+				{Name: "a", Running: 40, Since: ago(2 * time.Second)}, {Name: "b", Running: 1, Since: ago(time.Second)},
+				{Name: "c", Running: 1, Since: ago(time.Second)}, {Name: "d", Running: 1, Since: ago(time.Second)},
 			},
 		} {
 			if got := callingText(list); got != want {

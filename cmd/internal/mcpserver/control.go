@@ -134,16 +134,16 @@ func listSessions(b *strings.Builder, all []session.Info, opening []*view) {
 		fmt.Fprintf(table, "%s\t-\t%s\n", v.name, v.preparing.text())
 	}
 	for _, i := range all {
-		language := strings.TrimSpace(i.Language + " " + i.Runtime)
+		language := strings.TrimSpace(i.Language + " " + i.RuntimeVersion)
 		state := i.State.String()
 		if i.State == session.StateRunning {
-			state += fmt.Sprintf(" %.1f s", i.Running.Seconds())
+			state += fmt.Sprintf(" %.1f s", i.TurnElapsed.Seconds())
 		}
 		memory, pid := "-", "-"
 		if i.PID != 0 {
-			memory, pid = timeline.ByteCount(i.MemoryBytes), fmt.Sprint(i.PID)
+			memory, pid = timeline.FormatBytes(i.MemoryBytes), fmt.Sprint(i.PID)
 		}
-		age := time.Since(i.Opened).Round(time.Second)
+		age := time.Since(i.OpenedAt).Round(time.Second)
 		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", i.Name, language, state, i.Generation, age, memory, pid, i.Confinement())
 	}
 	_ = table.Flush() // to memory
@@ -175,7 +175,7 @@ func (s *server) variables(ctx context.Context, r *request, name string) *mcp.Ca
 			shape = cell(one.Shape)
 		}
 		if one.Bytes > 0 {
-			size = timeline.ByteCount(int64(min(one.Bytes, math.MaxInt64)))
+			size = timeline.FormatBytes(int64(min(one.Bytes, math.MaxInt64)))
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", cell(one.Name), cell(one.Type), shape, size)
 	}
@@ -195,7 +195,7 @@ func (s *server) variables(ctx context.Context, r *request, name string) *mcp.Ca
 // cell returns a text for a table: on one line, and not too long.
 func cell(s string) string {
 	const most = 60 // characters
-	shown := []rune(strings.Join(strings.Fields(timeline.Plain(s)), " "))
+	shown := []rune(strings.Join(strings.Fields(timeline.TerminalText(s)), " "))
 	if len(shown) > most {
 		shown = append(shown[:most-1], '…')
 	}

@@ -40,7 +40,7 @@ func pictured(ctx context.Context, events []timeline.Event) []timeline.Event {
 	for i := len(events) - 1; i >= 0 && done < maxImages; i-- {
 		d, ok := events[i].Body.(timeline.Display)
 		svg := d.Data[mimeSVG]
-		if !ok || len(svg) == 0 || len(svg) > maxDrawing || hasPicture(d) || events[i].Unseen() {
+		if !ok || len(svg) == 0 || len(svg) > maxDrawing || hasPicture(d) || events[i].IsUnseen() {
 			continue
 		}
 		if out == nil {

@@ -50,7 +50,7 @@ func TestPictured_ADrawingIsAPictureWhereTheProgramIs(t *testing.T) {
 	got := pictured(t.Context(), given)
 	at := func(i int) (color.Color, bool) {
 		t.Helper()
-		_, data, ok := got[i].Body.(timeline.Display).Picture()
+		_, data, ok := got[i].Body.(timeline.Display).ImageData()
 		if !ok {
 			return nil, false
 		}
@@ -72,7 +72,7 @@ func TestPictured_ADrawingIsAPictureWhereTheProgramIs(t *testing.T) {
 			t.Errorf("drawing %d is a picture", i)
 		}
 	}
-	if _, _, ok := given[0].Body.(timeline.Display).Picture(); ok {
+	if _, _, ok := given[0].Body.(timeline.Display).ImageData(); ok {
 		t.Error("the event itself was changed")
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 // formQuestion returns the question for the user in which a server of tools asks. The client gets
 // its form, or its address, as the server gave it. A client that has no forms gets a page of ours.
-func (a *sessionCall) formQuestion(w *session.Wait) (*personQuestion, error) {
+func (a *sessionCall) formQuestion(w *session.InputRequest) (*personQuestion, error) {
 	message := fmt.Sprintf("In the REPL session %q, %s", a.view.name, w.Form.Question())
 	if w.Form.URL != "" && a.call.sdk.ClientCapabilities().Elicitation.URL != nil {
 		return &personQuestion{
@@ -41,7 +41,7 @@ func (a *sessionCall) formQuestion(w *session.Wait) (*personQuestion, error) {
 }
 
 // applyForm hands over what a person did with a form.
-func (a *sessionCall) applyForm(ctx context.Context, w *session.Wait, answer *mcp.ElicitResult) (bool, *mcp.CallToolResult) {
+func (a *sessionCall) applyForm(ctx context.Context, w *session.InputRequest, answer *mcp.ElicitResult) (bool, *mcp.CallToolResult) {
 	filled := session.FormAnswer{Action: session.FormAction(answer.Action), Content: answer.Content}
 	return a.answerWait(ctx, w, a.user(), filled.Input())
 }

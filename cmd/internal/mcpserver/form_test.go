@@ -27,7 +27,7 @@ func asking(t *testing.T, f session.Form) setup {
 	}
 }
 
-var birds = session.Form{From: "birds", Message: "Which bird?", Schema: []byte(`{"type":"object","required":["name"],"properties":{"name":{"type":"string","title":"Name"},"kind":{"type":"string","enum":["owl","wren"]},"eggs":{"type":"integer","default":3},"tame":{"type":"boolean"},"colours":{"type":"array","items":{"type":"string","enum":["red","blue"]}}}}`)}
+var birds = session.Form{Server: "birds", Message: "Which bird?", Schema: []byte(`{"type":"object","required":["name"],"properties":{"name":{"type":"string","title":"Name"},"kind":{"type":"string","enum":["owl","wren"]},"eggs":{"type":"integer","default":3},"tame":{"type":"boolean"},"colours":{"type":"array","items":{"type":"string","enum":["red","blue"]}}}}`)}
 
 const ask = "from turnstone import ask; print(ask())"
 
@@ -88,7 +88,7 @@ func TestForm_TheUserFillsItInOnAPage(t *testing.T) {
 
 func TestForm_AnAddressOfAServerIsOpenedByTheClient(t *testing.T) {
 	t.Parallel()
-	s := asking(t, session.Form{From: "birds", Message: "Sign in", URL: "https://example.org/sign"})
+	s := asking(t, session.Form{Server: "birds", Message: "Sign in", URL: "https://example.org/sign"})
 	both := map[string]any{"elicitation": map[string]any{"form": map[string]any{}, "url": map[string]any{}}}
 	for _, caps := range []map[string]any{both, formOnly} {
 		persons(t, s, caps, func(t *testing.T, p *person) {

@@ -313,7 +313,7 @@ func (a *sessionCall) fateNow() fate {
 // fateOf returns the fate of a call that gets this reply.
 func fateOf(r session.Reply) fate {
 	switch {
-	case r.Wait != nil:
+	case r.InputRequest != nil:
 		return fateWaits
 	case r.Outcome == timeline.OutcomeOK:
 		return fateDone

@@ -106,7 +106,7 @@ func (c *content) fit(i *timeline.Image, side int) (shown *timeline.Image, how, 
 		return nil, "", fmt.Sprintf("it is %s, and not PNG", i.MIME)
 	}
 	mended := *i
-	mended.Data = timeline.MendPNG(i.Data)
+	mended.Data = timeline.RepairPNG(i.Data)
 	i = &mended
 	begun := time.Now()
 	picture, format, why := readImage(i, min(pictureTime, picturesTime-c.reading))
@@ -137,7 +137,7 @@ func (c *content) fit(i *timeline.Image, side int) (shown *timeline.Image, how, 
 	case err != nil:
 		return nil, "", "it cannot be made smaller: " + err.Error()
 	case c.bytes+len(shown.Data) > maxImageBytes:
-		return nil, "", timeline.ByteCount(int64(len(shown.Data))) + " are too much for this reply"
+		return nil, "", timeline.FormatBytes(int64(len(shown.Data))) + " are too much for this reply"
 	}
 	return shown, how, ""
 }

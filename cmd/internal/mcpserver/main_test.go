@@ -98,7 +98,7 @@ type setup struct {
 	sandbox    *workers.Sandbox // that of specs
 	host       mcpserver.Host   // nil: the sessions are the server's own
 
-	prepare func(context.Context, func(workers.Progress)) (workers.Made, error) // what every session needs
+	prepare func(context.Context, func(workers.Progress)) (workers.PreparationResult, error) // what every session needs
 	with    []string
 }
 
@@ -488,7 +488,7 @@ func (s *setup) needing() map[string]func(string) workers.Spec {
 	for lang, plain := range s.specs {
 		all[lang] = func(dir string) workers.Spec {
 			spec := plain(dir)
-			spec.Prepare = []workers.Preparation{{Key: strconv.FormatInt(made.Add(1), 10), What: strings.Join(s.with, ", "), Make: s.prepare}}
+			spec.Preparations = []workers.Preparation{{Key: strconv.FormatInt(made.Add(1), 10), Name: strings.Join(s.with, ", "), Run: s.prepare}}
 			return spec
 		}
 	}

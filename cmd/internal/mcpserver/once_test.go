@@ -10,10 +10,10 @@ import (
 func TestOnce_AWorkerAfterOneThatDidNotStartHasLostNoState(t *testing.T) {
 	t.Parallel()
 	started := func(n uint64) timeline.Event {
-		return timeline.Event{Generation: n, Body: timeline.GenerationStarted{}}
+		return timeline.Event{Generation: n, Body: timeline.WorkerStarted{}}
 	}
 	ended := func(n uint64, unready bool) timeline.Event {
-		return timeline.Event{Generation: n, Body: timeline.GenerationEnded{Unready: unready}}
+		return timeline.Event{Generation: n, Body: timeline.WorkerExited{NeverReady: unready}}
 	}
 	for name, test := range map[string]struct {
 		events []timeline.Event

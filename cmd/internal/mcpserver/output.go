@@ -128,10 +128,10 @@ func (a *sessionCall) pollUntil(ctx context.Context, pattern string) *mcp.CallTo
 
 // matches waits for a line after a cursor that matches. It returns false when ctx ends.
 func (a *sessionCall) matches(ctx context.Context, after timeline.Seq, re *regexp.Regexp) bool {
-	var lines timeline.Lines
+	var lines timeline.LineSplitter
 	for e := range a.session.Events(ctx, after) {
 		text, ok := e.Body.(timeline.Text)
-		if ok && (slices.ContainsFunc(lines.Add(text), re.MatchString) || lines.Open() != "" && re.MatchString(lines.Open())) {
+		if ok && (slices.ContainsFunc(lines.Add(text), re.MatchString) || lines.OpenLine() != "" && re.MatchString(lines.OpenLine())) {
 			return true
 		}
 	}

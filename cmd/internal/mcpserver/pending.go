@@ -55,7 +55,7 @@ func (s *server) takePending(handle string) (*pendingQuestion, bool) {
 
 // returnQuestion returns the question for w to the client, which gets the news when it calls
 // again.
-func (a *sessionCall) returnQuestion(w *session.Wait) (bool, *mcp.CallToolResult) {
+func (a *sessionCall) returnQuestion(w *session.InputRequest) (bool, *mcp.CallToolResult) {
 	q, err := a.elicitation(w)
 	if err != nil {
 		return false, failure(err)
@@ -85,7 +85,7 @@ func (s *server) resumeCall(ctx context.Context, r *request, deadline time.Time)
 	if answer, ok := r.sdk.Params.InputResponses[answerKey].(*mcp.ElicitResult); ok {
 		a.decision = &personsDecision{p, answer}
 	}
-	if now := opened.info(ctx); !now.State.Active() || now.Turn != p.turn {
+	if now := opened.info(ctx); !now.State.IsActive() || now.Turn != p.turn {
 		return a.replyNow(ctx, a.now)
 	}
 	a.owner = a.view.takeOver(r.Call)

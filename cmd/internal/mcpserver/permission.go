@@ -27,7 +27,7 @@ func allowWider(g *session.Grant) string {
 }
 
 // offered are the answers to a permission.
-func offered(p *session.Permission) []string {
+func offered(p *session.PermissionRequest) []string {
 	if p.Wider == nil {
 		return []string{allowHere, allowAlways, allowNot}
 	}
@@ -35,13 +35,13 @@ func offered(p *session.Permission) []string {
 }
 
 // canAskUser reports whether the client can put the question to its user.
-func (a *sessionCall) canAskUser(w *session.Wait) bool {
+func (a *sessionCall) canAskUser(w *session.InputRequest) bool {
 	return a.call.questionKind(w) != noQuestion
 }
 
 // resolveOfPerson handles a wait that only a person may end: for a permission, or with a form. Its
 // results are those of resolveWait. Where nobody can be asked it is refused at once.
-func (a *sessionCall) resolveOfPerson(ctx context.Context, wait waiter, w *session.Wait, beat *heartbeat) (bool, *mcp.CallToolResult) {
+func (a *sessionCall) resolveOfPerson(ctx context.Context, wait waiter, w *session.InputRequest, beat *heartbeat) (bool, *mcp.CallToolResult) {
 	if p := a.decision; p != nil && p.wait == w.ID {
 		a.decision = nil
 		if !onPage(p.question, p.answer) {
@@ -67,7 +67,7 @@ func (a *sessionCall) resolveOfPerson(ctx context.Context, wait waiter, w *sessi
 }
 
 // refuseForUser ends a wait that only a person may end, because nobody can be asked.
-func (a *sessionCall) refuseForUser(ctx context.Context, w *session.Wait) (bool, *mcp.CallToolResult) {
+func (a *sessionCall) refuseForUser(ctx context.Context, w *session.InputRequest) (bool, *mcp.CallToolResult) {
 	if w.Permission != nil {
 		return a.decidePermission(ctx, w, allowNot)
 	}
@@ -77,7 +77,7 @@ func (a *sessionCall) refuseForUser(ctx context.Context, w *session.Wait) (bool,
 
 // permissionQuestion returns the question for the user. It names the path as it is, quoted where
 // it could pass for something else: code has chosen it.
-func (a *sessionCall) permissionQuestion(w *session.Wait) (*personQuestion, error) {
+func (a *sessionCall) permissionQuestion(w *session.InputRequest) (*personQuestion, error) {
 	about := fmt.Sprintf("In the REPL session %q, %s", a.view.name, w.Permission.Question())
 	choices := offered(w.Permission)
 	if a.call.questionKind(w) == pageQuestion {
@@ -108,7 +108,7 @@ func (a *sessionCall) permissionQuestion(w *session.Wait) (*personQuestion, erro
 
 // applyPermission applies what a person decided about a permission. Only the words that were
 // offered allow anything.
-func (a *sessionCall) applyPermission(ctx context.Context, w *session.Wait, answer *mcp.ElicitResult) (bool, *mcp.CallToolResult) {
+func (a *sessionCall) applyPermission(ctx context.Context, w *session.InputRequest, answer *mcp.ElicitResult) (bool, *mcp.CallToolResult) {
 	if answer.Action != "accept" {
 		return a.decidePermission(ctx, w, allowNot)
 	}
@@ -120,47 +120,47 @@ func (a *sessionCall) applyPermission(ctx context.Context, w *session.Wait, answ
 }
 
 // decidePermission ends the wait.
-func (a *sessionCall) decidePermission(ctx context.Context, w *session.Wait, decision string) (bool, *mcp.CallToolResult) {
+func (a *sessionCall) decidePermission(ctx context.Context, w *session.InputRequest, decision string) (bool, *mcp.CallToolResult) {
 	err := decide(ctx, a.user(), *w.Permission, decision)
 	switch {
 	case err == nil, errors.Is(err, session.ErrStale):
 		return true, nil
 	case ctx.Err() != nil:
 		return false, nil
-	case a.session.info(ctx).Wait == nil: // it was allowed, and not all of it worked
+	case a.session.info(ctx).InputRequest == nil: // it was allowed, and not all of it worked
 		a.note("%s", err)
 		return true, nil
 	}
 	// The question stays, and with it the held call: it must not come up again by itself.
 	a.note("the permission could not be given: %s", err)
-	if e := a.user().Permit(ctx, w.Permission.ID, false); e != nil && !errors.Is(e, session.ErrStale) {
+	if e := a.user().AnswerPermission(ctx, w.Permission.ID, false); e != nil && !errors.Is(e, session.ErrStale) {
 		return false, failure(errors.Join(err, e))
 	}
 	return true, nil
 }
 
 // decide carries out a decision of the user's.
-func decide(ctx context.Context, user session.Session, p session.Permission, decision string) error {
+func decide(ctx context.Context, user session.Session, p session.PermissionRequest, decision string) error {
 	switch g := p.Grant; decision {
 	case allowAlways:
 		g.Always = true
 		return user.Allow(ctx, g)
 	case allowHere, allowNot:
-		return user.Permit(ctx, p.ID, decision == allowHere)
+		return user.AnswerPermission(ctx, p.ID, decision == allowHere)
 	}
 	return user.Allow(ctx, *p.Wider)
 }
 
 // permissionText describes a wait for a permission.
-func permissionText(w *session.Wait) string {
+func permissionText(w *session.InputRequest) string {
 	if w.Permission.Call != "" {
-		return "waiting for a permission: code wants to " + w.Permission.Denial.String()
+		return "waiting for a permission: code wants to " + w.Permission.AccessDenied.String()
 	}
-	return "waiting for a permission: the sandbox holds " + w.Permission.Denial.String()
+	return "waiting for a permission: the sandbox holds " + w.Permission.AccessDenied.String()
 }
 
 // personAdvice says what the model can do about a wait that only a person may end.
-func (a *sessionCall) personAdvice(w *session.Wait) string {
+func (a *sessionCall) personAdvice(w *session.InputRequest) string {
 	const giveUp = "repl_interrupt gives up"
 	switch {
 	case a.view.isAsked():

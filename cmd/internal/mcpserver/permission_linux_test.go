@@ -35,7 +35,7 @@ func confinedSetup(t *testing.T) (s setup, outside string, kept *book) {
 	}
 	kept = &book{}
 	s.dir = work
-	s.sandbox = &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Ask: true}
+	s.sandbox = &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, AskUser: true}
 	s.sup.Grants = kept
 	s.specs = map[string]func(string) workers.Spec{"fake": func(dir string) workers.Spec {
 		spec := fake(nil)(dir)
@@ -62,7 +62,7 @@ func TestPermission_TheUserIsAskedAndTheCallGoesOn(t *testing.T) {
 		file := filepath.Join(outside, p.t.Name()[strings.LastIndexByte(p.t.Name(), '/')+1:])
 		call := p.run(map[string]any{"input": "create " + file + "\nprint after"})
 		q := p.question(call)
-		wantPart(t, q.Message, `session "main"`, "create "+timeline.Unmistakable(file), "write "+timeline.Unmistakable(outside))
+		wantPart(t, q.Message, `session "main"`, "create "+timeline.QuoteName(file), "write "+timeline.QuoteName(outside))
 		if q.Mode != "form" {
 			t.Errorf("got %+v", q)
 		}
@@ -70,7 +70,7 @@ func TestPermission_TheUserIsAskedAndTheCallGoesOn(t *testing.T) {
 			t.Error("it was made before anybody was asked")
 		}
 		call = p.answer(call, q, accept("always allow in this workspace"))
-		wantPart(t, past(p.resultOf(call).text()), "made\nafter", "user allowed: write "+timeline.Unmistakable(outside)+", always")
+		wantPart(t, past(p.resultOf(call).text()), "made\nafter", "user allowed: write "+timeline.QuoteName(outside)+", always")
 		if want := []session.Grant{{Write: outside, Always: true}}; !there(file) || !slices.Equal(kept.kept, want) {
 			t.Errorf("got %v, %v", there(file), kept.kept)
 		}
@@ -95,8 +95,8 @@ func TestPermission_TheUserDecidesOnAPage(t *testing.T) {
 			if q.Mode != "url" {
 				t.Fatalf("got %+v, want a page", q)
 			}
-			wantPart(t, html.UnescapeString(get(t, q.URL)), "create "+timeline.Unmistakable(sub+"/x"),
-				"Allow it to write "+timeline.Unmistakable(sub)+"?", `value="allow in this session"`)
+			wantPart(t, html.UnescapeString(get(t, q.URL)), "create "+timeline.QuoteName(sub+"/x"),
+				"Allow it to write "+timeline.QuoteName(sub)+"?", `value="allow in this session"`)
 			call = p.answer(call, q, map[string]any{"action": "accept"})
 			wantPart(t, post(t, q.URL, url.Values{"answer": {answer}}), "handed over")
 			got := p.resultOf(call).text()
@@ -119,7 +119,7 @@ func TestPermission_ANoIsTheProgramsError(t *testing.T) {
 			file := filepath.Join(outside, "no")
 			call := p.run(map[string]any{"input": "create " + file})
 			call = p.answer(call, p.question(call), result)
-			wantPart(t, p.resultOf(call).text(), "the sandbox refused: create "+timeline.Unmistakable(file), "read-only file system")
+			wantPart(t, p.resultOf(call).text(), "the sandbox refused: create "+timeline.QuoteName(file), "read-only file system")
 			wantPart(t, p.repl("create "+file+"2"), "read-only file system") // and is not asked again
 			if there(file) || there(file+"2") {
 				t.Error("it was written")
@@ -177,7 +177,7 @@ func TestPermission_WithoutAnybodyToAskItIsRefusedAtOnce(t *testing.T) {
 	c.initialize("2025-11-25")
 	file := filepath.Join(outside, "x")
 	got := c.repl("create " + file)
-	wantPart(t, got, "the sandbox refused: create "+timeline.Unmistakable(file), "a person can allow it with: allow main "+outside+" in "+s.dir)
+	wantPart(t, got, "the sandbox refused: create "+timeline.QuoteName(file), "a person can allow it with: allow main "+outside+" in "+s.dir)
 	if there(file) || strings.Contains(got, "waiting") {
 		t.Errorf("got %s", got)
 	}

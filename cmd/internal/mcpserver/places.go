@@ -89,7 +89,7 @@ func (s *sessions) sessionsAt(ctx context.Context, place string) ([]session.Info
 
 // lineAbout says in one line why a place cannot be asked.
 func lineAbout(place string, why error) string {
-	text := strings.Join(strings.Fields(timeline.Plain(why.Error())), " ")
+	text := strings.Join(strings.Fields(timeline.TerminalText(why.Error())), " ")
 	if place != "" && !strings.HasPrefix(text, place) {
 		text = place + ": " + text
 	}

@@ -57,7 +57,7 @@ func (h *farHost) Sessions(ctx context.Context, place string) ([]session.Info, e
 	if place != h.places[0] {
 		name = place + "/main"
 	}
-	return []session.Info{{Name: name, Language: "fake", State: session.StateIdle, Opened: time.Now()}}, nil
+	return []session.Info{{Name: name, Language: "fake", State: session.StateIdle, OpenedAt: time.Now()}}, nil
 }
 
 func (h *farHost) wasAsked(t *testing.T, want ...string) {

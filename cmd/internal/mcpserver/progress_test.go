@@ -148,16 +148,16 @@ func newWorkshop() *workshop {
 	return &workshop{make(chan context.Context, 10), make(chan string), make(chan error)}
 }
 
-func (w *workshop) prepare(ctx context.Context, report func(workers.Progress)) (workers.Made, error) {
+func (w *workshop) prepare(ctx context.Context, report func(workers.Progress)) (workers.PreparationResult, error) {
 	w.ctx <- ctx
 	for {
 		select {
 		case word := <-w.words:
 			report(workers.Progress{Message: word})
 		case err := <-w.end:
-			return workers.Made{}, err
+			return workers.PreparationResult{}, err
 		case <-ctx.Done():
-			return workers.Made{}, ctx.Err()
+			return workers.PreparationResult{}, ctx.Err()
 		}
 	}
 }
@@ -189,11 +189,11 @@ func TestPrepare_CallsWaitAndAreToldHowFarItIs(t *testing.T) {
 func TestPrepare_AFailureIsToldAndTheNextCallTriesAgain(t *testing.T) {
 	t.Parallel()
 	var mended atomic.Bool
-	prepare := func(context.Context, func(workers.Progress)) (workers.Made, error) {
+	prepare := func(context.Context, func(workers.Progress)) (workers.PreparationResult, error) {
 		if mended.Load() {
-			return workers.Made{}, nil
+			return workers.PreparationResult{}, nil
 		}
-		return workers.Made{}, errors.New("a cannot be prepared: it broke\nlast words")
+		return workers.PreparationResult{}, errors.New("a cannot be prepared: it broke\nlast words")
 	}
 	c := greet(t, &setup{prepare: prepare, with: []string{"a"}})
 	r := c.call("repl", map[string]any{"input": "print 1"})

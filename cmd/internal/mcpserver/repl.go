@@ -107,15 +107,15 @@ type sessionCall struct {
 	session  *Opened
 	asked    time.Time // when the call came
 	deadline time.Time
-	limit    time.Time        // when it is answered at the latest: its client waits no longer
-	opening  string           // of the reply; may be ""
-	notes    []string         // for the state line
-	ran      bool             // the call started or fed a turn
-	started  bool             // it started it
-	starting session.Starting // the turn of its input, which is code or an answer; nil if it has none
-	fed      uint64           // the turn with which it goes on after a person's answer
-	decision *personsDecision // nil when no answer of a person came with the call
-	denied   int              // number of reads that got end of file, because answers are not allowed
+	limit    time.Time           // when it is answered at the latest: its client waits no longer
+	opening  string              // of the reply; may be ""
+	notes    []string            // for the state line
+	ran      bool                // the call started or fed a turn
+	started  bool                // it started it
+	starting session.PendingTurn // the turn of its input, which is code or an answer; nil if it has none
+	fed      uint64              // the turn with which it goes on after a person's answer
+	decision *personsDecision    // nil when no answer of a person came with the call
+	denied   int                 // number of reads that got end of file, because answers are not allowed
 
 	restarted  bool // the call has restarted the interpreter
 	found      bool // the line that the call waits for has come
@@ -183,7 +183,7 @@ func (a *sessionCall) submit(ctx context.Context, code string, eof bool) *mcp.Ca
 	owner := a.owner
 	decided := sync.OnceFunc(func() { close(owner.begun) })
 	defer decided()
-	a.starting = session.Begin(a.session.Session, code, func(uint64) {
+	a.starting = session.StartTurn(a.session.Session, code, func(uint64) {
 		decided()
 		a.call.lane.Leave()
 	})
@@ -214,7 +214,7 @@ func isRefusal(err error) bool {
 // asked for again: elsewhere that would be a trip of its own, and no wait changes.
 func (a *sessionCall) answer(ctx context.Context, wait timeline.Seq, text string, eof bool) *mcp.CallToolResult {
 	if w := a.view.known(wait); w == nil || !a.stdin.ofModel(w) {
-		if w := a.session.info(ctx).Wait; w != nil && w.ID == wait && !a.stdin.ofModel(w) && (text != "" || w.OfPerson()) {
+		if w := a.session.info(ctx).InputRequest; w != nil && w.ID == wait && !a.stdin.ofModel(w) && (text != "" || w.NeedsUser()) {
 			a.refuse("")
 			return a.replyNow(ctx, a.now)
 		}
@@ -231,7 +231,7 @@ func (a *sessionCall) answer(ctx context.Context, wait timeline.Seq, text string
 		a.refuse(waitOver)
 		return a.replyNow(ctx, a.now)
 	}
-	a.starting = session.BeginAnswer(a.session.Session, wait, in, func(uint64) {
+	a.starting = session.StartAnswer(a.session.Session, wait, in, func(uint64) {
 		h.taken()
 		a.call.lane.Leave()
 	})
@@ -271,7 +271,7 @@ func (a *sessionCall) interruptIfCancelled(ctx context.Context, turn uint64, res
 		a.interruptCancelled(ctx, turn, time.Since(a.asked))
 		if a.owner != nil {
 			a.owner.end()
-			_, _ = a.session.Wait(context.WithoutCancel(ctx), turn, session.Until(unwindTime))
+			_, _ = a.session.Wait(context.WithoutCancel(ctx), turn, session.WaitAtMost(unwindTime))
 		}
 	}
 	return result
@@ -322,8 +322,8 @@ func (a *sessionCall) now(ctx context.Context, o *session.WaitOptions) (session.
 func (a *sessionCall) await(ctx context.Context, wait waiter) *mcp.CallToolResult {
 	beat := a.call.beat
 	for {
-		o := &session.WaitOptions{Until: time.Until(beat.next(a.deadline))}
-		o.Poll = o.Until <= 0
+		o := &session.WaitOptions{Timeout: time.Until(beat.next(a.deadline))}
+		o.Poll = o.Timeout <= 0
 		o.After, _ = a.view.knows()
 		r, err := wait(ctx, o)
 		switch {
@@ -343,8 +343,8 @@ func (a *sessionCall) await(ctx context.Context, wait waiter) *mcp.CallToolResul
 			return a.replyNow(ctx, a.now)
 		case err != nil:
 			return a.sessionFailure(ctx, err)
-		case r.Wait != nil && !a.stdin.ofModel(r.Wait):
-			if going, result := a.resolveWait(ctx, wait, r.Wait, beat); !going {
+		case r.InputRequest != nil && !a.stdin.ofModel(r.InputRequest):
+			if going, result := a.resolveWait(ctx, wait, r.InputRequest, beat); !going {
 				if result != nil && !beat.hold(ctx) {
 					return nil
 				}
@@ -367,7 +367,7 @@ func (a *sessionCall) await(ctx context.Context, wait waiter) *mcp.CallToolResul
 // end of its worker.
 func (a *sessionCall) isOver(r session.Reply) bool {
 	ending := r.State == session.StateStopping && (a.starting != nil || a.fed != 0)
-	return r.Outcome != "" || r.Wait != nil || !r.State.Active() && !ending
+	return r.Outcome != "" || r.InputRequest != nil || !r.State.IsActive() && !ending
 }
 
 // replyNow replies with the new events, without waiting.

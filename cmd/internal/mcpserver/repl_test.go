@@ -315,7 +315,7 @@ func TestRepl_LateOutputOpensTheNextReplyWithItsLabel(t *testing.T) {
 	c := greet(t, nil)
 	got := c.repl("late boo\nprint now") // it may be late for this one, or just not
 	for event := range c.main().Events(t.Context(), 0) {
-		if event.Between {
+		if event.BetweenTurns {
 			break // now it is there
 		}
 	}
@@ -336,7 +336,7 @@ func TestRepl_TurnsOfOthersAreLabelled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.main().Wait(t.Context(), turn, session.Until(deadline)); err != nil {
+	if _, err := c.main().Wait(t.Context(), turn, session.WaitAtMost(deadline)); err != nil {
 		t.Fatal(err)
 	}
 	wantPart(t, c.repl("print mine"), "turn 2 by ada", "hers", "mine")

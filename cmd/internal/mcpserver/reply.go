@@ -43,8 +43,8 @@ func (a *sessionCall) render(ctx context.Context, r session.Reply) *mcp.CallTool
 		}
 	}
 	c.morePictures(a.view.gallery())
-	if r.Wait != nil {
-		c.trim(timeline.Plain(r.Wait.Prompt)) // the state line has it
+	if r.InputRequest != nil {
+		c.trim(timeline.TerminalText(r.InputRequest.Prompt)) // the state line has it
 	}
 	failure := unseenError(r, rendering)
 	dead := r.State == session.StateEnded && unready(r)
@@ -73,7 +73,7 @@ func (a *sessionCall) render(ctx context.Context, r session.Reply) *mcp.CallTool
 		"turnstone/state":       r.State.String(),
 		"turnstone/duration_ms": r.Elapsed.Milliseconds(),
 		"turnstone/next_seq":    r.Next,
-		"turnstone/elided":      rendering.Elided,
+		"turnstone/elided":      rendering.Omitted,
 	}}
 	if r.Outcome != "" {
 		result.Meta["turnstone/outcome"] = r.Outcome
@@ -81,8 +81,8 @@ func (a *sessionCall) render(ctx context.Context, r session.Reply) *mcp.CallTool
 	if r.Prompt != "" {
 		result.Meta["turnstone/prompt"] = r.Prompt
 	}
-	if r.Wait != nil {
-		result.Meta["turnstone/wait"] = r.Wait.ID
+	if r.InputRequest != nil {
+		result.Meta["turnstone/wait"] = r.InputRequest.ID
 	}
 	return result
 }
@@ -254,15 +254,15 @@ const notRun = "your input was NOT run"
 // state describes the state of the session, and says what the model can do; both may be "".
 func (a *sessionCall) state(r session.Reply) (state, advice string) {
 	switch {
-	case r.Wait != nil:
-		if !a.stdin.ofModel(r.Wait) {
-			advice = a.advice(r.Wait)
+	case r.InputRequest != nil:
+		if !a.stdin.ofModel(r.InputRequest) {
+			advice = a.advice(r.InputRequest)
 		}
-		return waitText(r.Wait, a.fullScreen), advice
+		return waitText(r.InputRequest, a.fullScreen), advice
 	case r.State == session.StateEnded && unready(r):
 		return startAdvice, ""
 	case r.State == session.StateEnded:
-		if !tells[timeline.GenerationEnded](r) {
+		if !tells[timeline.WorkerExited](r) {
 			return "the session ended: input starts a new one", ""
 		}
 	case r.Outcome == timeline.OutcomeInterrupted && (a.ran || tells[timeline.TurnEnded](r)):
@@ -304,19 +304,19 @@ func once(events []timeline.Event, before bool) []timeline.Event {
 	unready := make(map[uint64]bool)
 	for _, e := range events {
 		switch b := e.Body.(type) {
-		case timeline.GenerationStarted:
+		case timeline.WorkerStarted:
 			if _, known := unready[e.Generation-1]; !known && before {
 				unready[e.Generation-1] = true
 			}
-		case timeline.GenerationEnded:
-			unready[e.Generation] = b.Unready
+		case timeline.WorkerExited:
+			unready[e.Generation] = b.NeverReady
 		}
 	}
 	if len(unready) == 0 {
 		return events
 	}
 	return slices.DeleteFunc(slices.Clone(events), func(e timeline.Event) bool {
-		if _, started := e.Body.(timeline.GenerationStarted); started && unready[e.Generation-1] {
+		if _, started := e.Body.(timeline.WorkerStarted); started && unready[e.Generation-1] {
 			return true
 		}
 		return unready[e.Generation] && unready[e.Generation+1]
@@ -326,8 +326,8 @@ func once(events []timeline.Event, before bool) []timeline.Event {
 // unready reports whether the last worker in r ended before it could take an input.
 func unready(r session.Reply) bool {
 	for _, e := range slices.Backward(r.Events) {
-		if end, ok := e.Body.(timeline.GenerationEnded); ok {
-			return end.Unready
+		if end, ok := e.Body.(timeline.WorkerExited); ok {
+			return end.NeverReady
 		}
 	}
 	return false
@@ -342,7 +342,7 @@ func tells[B timeline.Body](r session.Reply) bool {
 }
 
 // waitText describes a wait. The drawing of a full-screen program is not a prompt.
-func waitText(w *session.Wait, fullScreen bool) string {
+func waitText(w *session.InputRequest, fullScreen bool) string {
 	switch {
 	case w.Permission != nil:
 		return permissionText(w)
@@ -360,13 +360,13 @@ func waitText(w *session.Wait, fullScreen bool) string {
 	if w.Terminal && w.Reader != "" {
 		about = append(about, w.Reader)
 	}
-	if w.Kind == timeline.WaitDebugger || w.Kind == timeline.WaitContinue {
+	if w.Kind == timeline.InputKindDebugger || w.Kind == timeline.InputKindContinue {
 		about = append(about, string(w.Kind))
 	}
 	if len(about) > 0 {
 		text += " (" + strings.Join(about, ", ") + ")"
 	}
-	if prompt := timeline.Plain(w.Prompt); prompt != "" {
+	if prompt := timeline.TerminalText(w.Prompt); prompt != "" {
 		text += fmt.Sprintf(": %q", lastRunes(prompt, maxPrompt))
 	}
 	return text
@@ -385,15 +385,15 @@ func lastRunes(s string, most int) string {
 func progressText(r session.Reply) string {
 	sofar := "no output so far"
 	if r.OutputBytes > 0 {
-		sofar = timeline.ByteCount(r.OutputBytes) + " so far"
+		sofar = timeline.FormatBytes(r.OutputBytes) + " so far"
 	}
-	return fmt.Sprintf("%.1f s, %s%s", r.Elapsed.Seconds(), sofar, callingText(r.Calling))
+	return fmt.Sprintf("%.1f s, %s%s", r.Elapsed.Seconds(), sofar, callingText(r.PendingCalls))
 }
 
 // callingText says which functions of the host a turn waits for. One that returns quickly is no news.
-func callingText(list []session.Calling) string {
+func callingText(list []session.PendingCall) string {
 	const slow, most = 500 * time.Millisecond, 3
-	list = slices.DeleteFunc(slices.Clone(list), func(c session.Calling) bool { return time.Since(c.Since) < slow })
+	list = slices.DeleteFunc(slices.Clone(list), func(c session.PendingCall) bool { return time.Since(c.Since) < slow })
 	text := ""
 	for i, c := range list[:min(len(list), most)] {
 		text += ", "
@@ -401,8 +401,8 @@ func callingText(list []session.Calling) string {
 			text += "calling "
 		}
 		text += c.Name
-		if c.Open > 1 {
-			text += fmt.Sprintf(" × %d", c.Open)
+		if c.Running > 1 {
+			text += fmt.Sprintf(" × %d", c.Running)
 		}
 		text += fmt.Sprintf(" since %.1f s", time.Since(c.Since).Seconds())
 	}
@@ -418,7 +418,7 @@ func lastWords(r session.Reply) string {
 	const enough, most = 4 << 10, 120 // bytes that are looked at, and characters that are shown
 	var text []byte
 	for _, e := range slices.Backward(r.Events) {
-		if b, ok := e.Body.(timeline.Text); ok && e.Turn == r.Turn && !e.Between {
+		if b, ok := e.Body.(timeline.Text); ok && e.Turn == r.Turn && !e.BetweenTurns {
 			text = slices.Concat(b.Data[max(0, len(b.Data)-enough):], text)
 		}
 		if len(text) >= enough {
@@ -426,7 +426,7 @@ func lastWords(r session.Reply) string {
 			break
 		}
 	}
-	lines := strings.FieldsFunc(timeline.Plain(string(text)), func(c rune) bool { return c == '\n' })
+	lines := strings.FieldsFunc(timeline.TerminalText(string(text)), func(c rune) bool { return c == '\n' })
 	for _, line := range slices.Backward(lines) {
 		line = strings.TrimSpace(strings.Map(func(c rune) rune {
 			if unicode.Is(unicode.Cf, c) || unicode.IsControl(c) {
@@ -512,6 +512,6 @@ func (s *server) openFailure(err error) *mcp.CallToolResult {
 }
 
 func hasPicture(d timeline.Display) bool {
-	_, _, ok := d.Picture()
+	_, _, ok := d.ImageData()
 	return ok
 }

@@ -38,7 +38,7 @@ func TestScreens_WhatIsDrawnOnOneIsNoOutput(t *testing.T) {
 }
 
 func TestScreens_AWaitInOneHasNoPrompt(t *testing.T) {
-	w := &session.Wait{Terminal: true, Reader: "vi", Kind: "line", Prompt: "~  ~  1,1 All"}
+	w := &session.InputRequest{Terminal: true, Reader: "vi", Kind: "line", Prompt: "~  ~  1,1 All"}
 	if got := waitText(w, true); got != "waiting for input (full-screen program vi): answer with keys, or repl_interrupt" {
 		t.Errorf("got %q", got)
 	}

@@ -27,7 +27,7 @@ func TestTools_OfServersCostAModelLittle(t *testing.T) {
 
 func TestPermission_AToolIsOfferedWithTheOthersOfItsServer(t *testing.T) {
 	t.Parallel()
-	p := &session.Permission{Grant: session.Grant{Call: "a.b"}, Wider: &session.Grant{Call: "a.*"}}
+	p := &session.PermissionRequest{Grant: session.Grant{Call: "a.b"}, Wider: &session.Grant{Call: "a.*"}}
 	if want := []string{allowHere, "allow all of a.* that are not destructive, in this session", allowAlways, allowNot}; !slices.Equal(offered(p), want) {
 		t.Errorf("got %q", offered(p))
 	}

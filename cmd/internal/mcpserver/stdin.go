@@ -22,8 +22,8 @@ func StdinPolicies() []StdinPolicy {
 }
 
 // ofModel reports whether the model may answer w. A permission it may never give, nor a form fill in.
-func (p StdinPolicy) ofModel(w *session.Wait) bool {
-	if w.OfPerson() {
+func (p StdinPolicy) ofModel(w *session.InputRequest) bool {
+	if w.NeedsUser() {
 		return false
 	}
 	return p == StdinModel || p == StdinAuto && !w.Secret
@@ -50,10 +50,10 @@ func (p StdinPolicy) taught() string {
 const maxDenied = 100
 
 // advice says what the model can do about a wait that it may not answer.
-func (a *sessionCall) advice(w *session.Wait) string {
+func (a *sessionCall) advice(w *session.InputRequest) string {
 	const giveUp = "repl_interrupt gives up"
 	switch {
-	case w.OfPerson():
+	case w.NeedsUser():
 		return a.personAdvice(w)
 	case a.stdin == StdinDeny && a.denied >= maxDenied:
 		return fmt.Sprintf(": it has read the end of file %d times; %s", a.denied, giveUp)

@@ -53,15 +53,15 @@ type view struct {
 	answering sync.Mutex
 	answered  timeline.Seq // guarded by answering; the wait that a call answered last
 
-	mu     *sync.Mutex  // that of the caller's sessions
-	cursor timeline.Seq // guarded by mu; the caller knows everything up to it
-	shown  timeline.Seq // guarded by mu; the last wait that the caller has seen; 0 when none
-	wait   session.Wait // guarded by mu; that wait, which stays as it is; of no use while shown is 0
-	before uint64       // guarded by mu; the inputs of calls up to this number are no answers to it
-	reason fate         // guarded by mu; of an earlier call, which is why
-	owner  *owner       // guarded by mu; nil when no call has the turn
-	held   []*holding   // guarded by mu; in order, at most maxHeld; nil when there is no owner
-	noted  string       // guarded by mu; the first sentence of the next reply; may be ""
+	mu     *sync.Mutex          // that of the caller's sessions
+	cursor timeline.Seq         // guarded by mu; the caller knows everything up to it
+	shown  timeline.Seq         // guarded by mu; the last wait that the caller has seen; 0 when none
+	wait   session.InputRequest // guarded by mu; that wait, which stays as it is; of no use while shown is 0
+	before uint64               // guarded by mu; the inputs of calls up to this number are no answers to it
+	reason fate                 // guarded by mu; of an earlier call, which is why
+	owner  *owner               // guarded by mu; nil when no call has the turn
+	held   []*holding           // guarded by mu; in order, at most maxHeld; nil when there is no owner
+	noted  string               // guarded by mu; the first sentence of the next reply; may be ""
 
 	fullScreen bool // guarded by mu; at the cursor, the terminal is on its alternate screen
 	unready    bool // guarded by mu; the last worker before the cursor did not start
@@ -200,7 +200,7 @@ func (v *view) givenUp(c *mcpwire.Call) {
 }
 
 // known is a wait that the caller was told of; nil if it was told of another one since.
-func (v *view) known(wait timeline.Seq) *session.Wait {
+func (v *view) known(wait timeline.Seq) *session.InputRequest {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.shown != wait {
@@ -234,14 +234,14 @@ func (v *view) advance(c *mcpwire.Call, r session.Reply, fullScreen bool) bool {
 	}
 	v.cursor = r.Next
 	v.fullScreen = fullScreen
-	if tells[timeline.GenerationEnded](r) {
+	if tells[timeline.WorkerExited](r) {
 		v.unready = unready(r)
 	}
 	switch {
-	case r.Wait == nil:
+	case r.InputRequest == nil:
 		v.shown = 0
-	case r.Wait.ID != v.shown:
-		v.shown, v.wait, v.before, v.reason = r.Wait.ID, *r.Wait, c.Outlived(), fateWaits
+	case r.InputRequest.ID != v.shown:
+		v.shown, v.wait, v.before, v.reason = r.InputRequest.ID, *r.InputRequest, c.Outlived(), fateWaits
 	}
 	return true
 }

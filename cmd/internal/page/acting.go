@@ -80,10 +80,10 @@ func permit(ctx context.Context, on *client.Session, a action) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if now.Wait == nil || now.Wait.Permission == nil || now.Wait.Permission.ID != a.Permission {
+	if now.InputRequest == nil || now.InputRequest.Permission == nil || now.InputRequest.Permission.ID != a.Permission {
 		return nil, session.ErrStale
 	}
-	return struct{}{}, terminal.Decide(ctx, on, *now.Wait.Permission, choice)
+	return struct{}{}, terminal.Decide(ctx, on, *now.InputRequest.Permission, choice)
 }
 
 func interrupt(ctx context.Context, on *client.Session, a action) (any, error) {

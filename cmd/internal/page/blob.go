@@ -37,13 +37,13 @@ func (s *Server) resultOf(r *http.Request) (kind string, data []byte, err error)
 	if data, ok := d.Data[kind]; ok {
 		return kind, data, nil
 	}
-	data, err = session.Whole(r.Context(), s.o.Link.Session(r.PathValue("session")), d.LeftOut[kind])
+	data, err = session.ReadBlob(r.Context(), s.o.Link.Session(r.PathValue("session")), d.Omitted[kind])
 	return kind, data, err
 }
 
 // display reads a result with its small data.
 func (s *Server) display(ctx context.Context, name string, seq timeline.Seq) (d timeline.Display, err error) {
-	part, err := s.o.Link.Session(name).Read(ctx, session.ReadQuery{After: seq - 1, Before: seq + 1, Limit: 1, Blobs: session.MaxInlineBytes})
+	part, err := s.o.Link.Session(name).Read(ctx, session.ReadQuery{After: seq - 1, Before: seq + 1, Limit: 1, InlineBytes: session.MaxInlineBytes})
 	for _, e := range part.Events {
 		d, _ = e.Body.(timeline.Display)
 	}

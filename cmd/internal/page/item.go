@@ -65,13 +65,13 @@ func itemOf(session string, e timeline.Event) item {
 	}
 	i := item{}
 	for n, kind := range kinds(d) {
-		p := part{MIME: kind, Bytes: d.LeftOut[kind].Bytes + int64(len(d.Data[kind]))}
+		p := part{MIME: kind, Bytes: d.Omitted[kind].Bytes + int64(len(d.Data[kind]))}
 		address := fmt.Sprintf("/%s/%d/%d", url.PathEscape(session), e.Seq, n)
 		p.URL = "/blob" + address
 		p.describe(d, "/frame"+address)
 		i.Parts = append(i.Parts, p)
 	}
-	d.Data, d.LeftOut, d.Meta = nil, nil, nil
+	d.Data, d.Omitted, d.Meta = nil, nil, nil
 	e.Body = d
 	i.Event = e
 	return i
@@ -80,7 +80,7 @@ func itemOf(session string, e timeline.Event) item {
 // kinds returns the types of a result in a fixed order, the one first that is best for a person.
 func kinds(d timeline.Display) []string {
 	all := slices.Collect(maps.Keys(d.Data))
-	for kind := range d.LeftOut {
+	for kind := range d.Omitted {
 		if _, there := d.Data[kind]; !there {
 			all = append(all, kind)
 		}

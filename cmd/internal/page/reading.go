@@ -204,7 +204,7 @@ func (s *Server) tick(ctx context.Context, seen *glance) (string, error) {
 	default:
 		all := slices.Clone(seen.sessions)
 		for i := range all {
-			all[i].Running = 0 // it changes all the time: pages count from Since
+			all[i].TurnElapsed = 0 // it changes all the time: pages count from Since
 			all[i].MemoryBytes = all[i].MemoryBytes >> 20 << 20
 		}
 		said["sessions"] = all
@@ -240,12 +240,12 @@ func (q *query) is(name string) bool { return q.r.URL.Query().Get(name) == "true
 
 func (s *Server) outline(w http.ResponseWriter, r *http.Request) {
 	q := query{r: r}
-	wanted := session.OutlineQuery{After: q.seq("after"), Before: q.seq("before"), Backward: q.is("backward"), Limit: int(q.number("limit", 0, session.MaxOutlineTurns))}
+	wanted := session.TurnSummariesQuery{After: q.seq("after"), Before: q.seq("before"), Backward: q.is("backward"), Limit: int(q.number("limit", 0, session.MaxSummaries))}
 	if q.err != nil {
 		s.fail(w, q.err)
 		return
 	}
-	found, err := s.o.Link.Session(q.session()).Outline(r.Context(), wanted)
+	found, err := s.o.Link.Session(q.session()).TurnSummaries(r.Context(), wanted)
 	if err != nil {
 		s.fail(w, err)
 		return
@@ -254,13 +254,13 @@ func (s *Server) outline(w http.ResponseWriter, r *http.Request) {
 }
 
 // readPart reads a part of a session, with small results.
-func (s *Server) readPart(q *query) (session.Page, error) {
+func (s *Server) readPart(q *query) (session.EventPage, error) {
 	wanted := session.ReadQuery{
-		After: q.seq("after"), Before: q.seq("before"), Backward: q.is("backward"), Blobs: maxInline,
+		After: q.seq("after"), Before: q.seq("before"), Backward: q.is("backward"), InlineBytes: maxInline,
 		Limit: int(q.number("limit", 0, session.MaxReadEvents)), Bytes: int64(q.number("bytes", 0, session.MaxReadBytes)),
 	}
 	if q.err != nil {
-		return session.Page{}, q.err
+		return session.EventPage{}, q.err
 	}
 	return s.o.Link.Session(q.session()).Read(q.r.Context(), wanted)
 }
@@ -286,7 +286,7 @@ func (s *Server) search(w http.ResponseWriter, r *http.Request) {
 	values := r.URL.Query()
 	found, err := s.o.Link.Session(q.session()).Search(r.Context(), session.SearchQuery{
 		Text: values.Get("text"), Regexp: values.Get("regexp"), From: values.Get("from"),
-		Limit: int(q.number("limit", session.DefaultFound, session.MaxFound)),
+		Limit: int(q.number("limit", session.DefaultSearchMatches, session.MaxSearchMatches)),
 	})
 	if err = errors.Join(q.err, err); err != nil {
 		s.fail(w, err)

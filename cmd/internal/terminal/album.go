@@ -20,7 +20,7 @@ type album struct {
 
 // add keeps a picture and returns the text that shows it.
 func (a *album) add(d timeline.Display) string {
-	mime, data, _ := d.Picture()
+	mime, data, _ := d.ImageData()
 	path, err := a.save(d)
 	if err != nil {
 		return fmt.Sprintf("[a picture could not be kept: %v]\n", err)
@@ -30,7 +30,7 @@ func (a *album) add(d timeline.Display) string {
 
 // save writes a picture to a new file, or to the file of the picture that it updates.
 func (a *album) save(d timeline.Display) (string, error) {
-	mime, data, _ := d.Picture()
+	mime, data, _ := d.ImageData()
 	if a.dir == "" {
 		dir, err := os.MkdirTemp("", "turnstone-pictures-") // mode 0700
 		if err != nil {

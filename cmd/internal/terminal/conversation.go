@@ -56,12 +56,12 @@ func (c *conversation) run(ctx context.Context) (status int, err error) {
 			return 0, nil
 		case reply.State != session.StateWaiting:
 			err = c.ask(ctx, reply.Prompt)
-		case reply.Wait.Permission != nil:
-			err = c.decide(ctx, *reply.Wait)
-		case reply.Wait.Form != nil:
-			err = c.fill(ctx, *reply.Wait)
+		case reply.InputRequest.Permission != nil:
+			err = c.decide(ctx, *reply.InputRequest)
+		case reply.InputRequest.Form != nil:
+			err = c.fill(ctx, *reply.InputRequest)
 		default:
-			err = c.answer(ctx, *reply.Wait)
+			err = c.answer(ctx, *reply.InputRequest)
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -90,13 +90,13 @@ func diedInTurn(reply session.Reply) bool {
 }
 
 // LastEnd returns the last end of a runtime in the reply; zero if there is none.
-func LastEnd(reply session.Reply) timeline.GenerationEnded {
+func LastEnd(reply session.Reply) timeline.WorkerExited {
 	for _, e := range slices.Backward(reply.Events) {
-		if end, ok := e.Body.(timeline.GenerationEnded); ok {
+		if end, ok := e.Body.(timeline.WorkerExited); ok {
 			return end
 		}
 	}
-	return timeline.GenerationEnded{}
+	return timeline.WorkerExited{}
 }
 
 // greet prints the greeting.
@@ -114,9 +114,9 @@ func (c *conversation) greet(ctx context.Context) {
 		c.printer.note(i.Notice)
 	}
 	c.editor.freshLine()
-	why := strings.TrimSuffix(i.Why, " "+i.Executable) // "named" by its path, which is there already
+	why := strings.TrimSuffix(i.ExecutableSource, " "+i.Executable) // "named" by its path, which is there already
 	_, _ = fmt.Fprintf(c.editor, "%s, %s (%s)\nTab completes, Ctrl-C interrupts, Ctrl-D %s.\n",
-		strings.TrimSpace(title(i.Language)+" "+i.Runtime), i.Executable, why, end)
+		strings.TrimSpace(title(i.Language)+" "+i.RuntimeVersion), i.Executable, why, end)
 }
 
 // info describes the session. One that cannot be reached counts as ended.
@@ -244,7 +244,7 @@ func hint(description string) string {
 
 // answer reads the answer to a wait, after the question, which is output and already on
 // the screen.
-func (c *conversation) answer(ctx context.Context, w session.Wait) error {
+func (c *conversation) answer(ctx context.Context, w session.InputRequest) error {
 	prompt := w.Prompt
 	if c.editor.screen.shows(prompt) {
 		prompt = ""
@@ -261,7 +261,7 @@ func (c *conversation) answer(ctx context.Context, w session.Wait) error {
 
 // readAnswer reads lines for a wait until take says that one was enough. end means that the person typed
 // the end of input. Ctrl-C interrupts the turn instead.
-func (c *conversation) readAnswer(ctx context.Context, w session.Wait, prompt string, take func(line string, end bool) (enough bool, err error)) error {
+func (c *conversation) readAnswer(ctx context.Context, w session.InputRequest, prompt string, take func(line string, end bool) (enough bool, err error)) error {
 	for {
 		line, err := c.editor.answer(w, prompt)
 		end := errors.Is(err, io.EOF)

@@ -8,7 +8,7 @@
 //
 // The terminal is in raw mode, also while code runs. Text that is typed then appears when
 // something reads it, and Ctrl-C interrupts the code. The worker has a terminal of its
-// own; its programs never touch this one. While one of them takes each key (timeline.Screen), keys
+// own; its programs never touch this one. While one of them takes each key (timeline.FullScreenChanged), keys
 // are passed on as they are, and output is shown as it was written.
 //
 // The package knows no language. Prompts, completion and the check for a complete input

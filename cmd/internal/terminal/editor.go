@@ -249,7 +249,7 @@ func (e *editor) code(o edit.Options) (string, error) {
 
 // answer edits the answer to a wait, after the text that is on the screen already and
 // prompt. An answer never gets into the file of the history; a secret one is not shown either.
-func (e *editor) answer(w session.Wait, prompt string) (string, error) {
+func (e *editor) answer(w session.InputRequest, prompt string) (string, error) {
 	e.mu.Lock()
 	isOver := slices.Contains(e.over, w.ID) // since it was found
 	e.wait, e.dropped = w.ID, false
@@ -263,7 +263,7 @@ func (e *editor) answer(w session.Wait, prompt string) (string, error) {
 		return "", errCancelled
 	}
 	o := edit.Options{Vi: e.options.Vi, Prompt: prompt, Secret: w.Secret}
-	if w.Kind != timeline.WaitDebugger {
+	if w.Kind != timeline.InputKindDebugger {
 		return e.edit(o, nil)
 	}
 	text, err := e.edit(o, e.debugger)

@@ -17,7 +17,7 @@ func TestAnswer(t *testing.T) {
 			for _, wait := range ended {
 				e.cancel(wait)
 			}
-			if _, err := e.answer(session.Wait{ID: 7}, "quick? "); !errors.Is(err, errCancelled) {
+			if _, err := e.answer(session.InputRequest{ID: 7}, "quick? "); !errors.Is(err, errCancelled) {
 				t.Errorf("%v are over: got %v, want %v", ended, err, errCancelled)
 			}
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 // fill asks the person for what a form needs, field by field. The end of input puts it away.
-func (c *conversation) fill(ctx context.Context, w session.Wait) error {
+func (c *conversation) fill(ctx context.Context, w session.InputRequest) error {
 	c.begin(w.Form.Question())
 	fields, err := w.Form.Fields()
 	answer := session.FormAnswer{Action: session.FormCancel}
@@ -27,7 +27,7 @@ func (c *conversation) fill(ctx context.Context, w session.Wait) error {
 }
 
 // fillIn reads an answer. given is false if the wait ended before.
-func (c *conversation) fillIn(ctx context.Context, w session.Wait, fields []session.Field) (answer session.FormAnswer, given bool, err error) {
+func (c *conversation) fillIn(ctx context.Context, w session.InputRequest, fields []session.Field) (answer session.FormAnswer, given bool, err error) {
 	err = c.readAnswer(ctx, w, FormChoices(*w.Form), func(line string, end bool) (bool, error) {
 		answer.Action, given = formAction(line, end)
 		return given, nil
@@ -43,7 +43,7 @@ func (c *conversation) fillIn(ctx context.Context, w session.Wait, fields []sess
 				answer, given = session.FormAnswer{Action: session.FormCancel}, true
 				return true, nil
 			}
-			value, err := f.Read(line)
+			value, err := f.Parse(line)
 			if err != nil {
 				c.printer.note(f.Title + ": " + err.Error())
 				return false, nil
@@ -85,7 +85,7 @@ func formAction(line string, end bool) (a session.FormAction, ok bool) {
 // FieldPrompt asks for a field: "Colour (one of red, blue; default red): ".
 func FieldPrompt(f session.Field) string {
 	var about []string
-	for _, one := range []string{f.About, f.Hint()} {
+	for _, one := range []string{f.Description, f.Hint()} {
 		if one != "" {
 			about = append(about, one)
 		}

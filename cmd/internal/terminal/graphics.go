@@ -54,7 +54,7 @@ func (g Graphics) inline(mime string, data []byte) string {
 	if size, _, err := image.DecodeConfig(bytes.NewReader(data)); err == nil && size.Width > maxInlinePixels/max(1, size.Height) {
 		return ""
 	}
-	data = timeline.MendPNG(data)
+	data = timeline.RepairPNG(data)
 	switch g {
 	case KittyGraphics:
 		return kitty(mime, data)

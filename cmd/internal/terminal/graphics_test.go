@@ -199,14 +199,14 @@ func leadingNumbers(s string) (numbers []int, rest string) {
 func TestAlbum_UpdateReplacesThePictureItUpdates(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	a := &album{}
-	first := timeline.NewPicture("image/png", []byte("one"), "figure 1", "")
-	second := timeline.NewPicture("image/jpeg", []byte("two"), "", "")
-	update := timeline.NewPicture("image/png", []byte("three"), "figure 1", "")
+	first := timeline.NewImageDisplay("image/png", []byte("one"), "figure 1", "")
+	second := timeline.NewImageDisplay("image/jpeg", []byte("two"), "", "")
+	update := timeline.NewImageDisplay("image/png", []byte("three"), "figure 1", "")
 	update.Update = true
 	var paths []string
 	for _, i := range []timeline.Display{first, second, update} {
 		path, err := a.save(i)
-		_, want, _ := i.Picture()
+		_, want, _ := i.ImageData()
 		if err != nil {
 			t.Fatal(err)
 		}

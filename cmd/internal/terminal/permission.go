@@ -19,7 +19,7 @@ const (
 )
 
 // Choices is the prompt for a decision.
-func Choices(p session.Permission) string {
+func Choices(p session.PermissionRequest) string {
 	if p.Wider == nil {
 		return "y (in this session), a (always in this workspace) or n: "
 	}
@@ -27,7 +27,7 @@ func Choices(p session.Permission) string {
 }
 
 // Decision reads a decision. ok is false if the line is none.
-func Decision(p session.Permission, line string) (c Choice, ok bool) {
+func Decision(p session.PermissionRequest, line string) (c Choice, ok bool) {
 	switch strings.ToLower(strings.TrimSpace(line)) {
 	case "y", "yes":
 		return AllowHere, true
@@ -44,7 +44,7 @@ func Decision(p session.Permission, line string) (c Choice, ok bool) {
 }
 
 // Decide carries out a person's decision about a permission.
-func Decide(ctx context.Context, s session.Session, p session.Permission, c Choice) error {
+func Decide(ctx context.Context, s session.Session, p session.PermissionRequest, c Choice) error {
 	if c == AllowAlways {
 		g := p.Grant
 		g.Always = true
@@ -53,7 +53,7 @@ func Decide(ctx context.Context, s session.Session, p session.Permission, c Choi
 	if c == AllowWider && p.Wider != nil {
 		return s.Allow(ctx, *p.Wider)
 	}
-	return s.Permit(ctx, p.ID, c == AllowHere)
+	return s.AnswerPermission(ctx, p.ID, c == AllowHere)
 }
 
 // plainAgain ends colours that code may have left, with which a question could not be read.
@@ -70,7 +70,7 @@ func (c *conversation) begin(question string) {
 }
 
 // decide asks the person for a permission.
-func (c *conversation) decide(ctx context.Context, w session.Wait) error {
+func (c *conversation) decide(ctx context.Context, w session.InputRequest) error {
 	c.begin(w.Permission.Question())
 	return c.readAnswer(ctx, w, Choices(*w.Permission), func(line string, end bool) (bool, error) {
 		decision, ok := Decision(*w.Permission, line)

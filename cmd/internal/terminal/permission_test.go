@@ -22,13 +22,13 @@ func (s *decided) Allow(_ context.Context, g session.Grant) error {
 	return s.err
 }
 
-func (s *decided) Permit(_ context.Context, id uint64, ok bool) error {
+func (s *decided) AnswerPermission(_ context.Context, id uint64, ok bool) error {
 	s.got = append(s.got, id, ok)
 	return s.err
 }
 
 func TestDecision_OnlyAWordIsOne(t *testing.T) {
-	plain, wider := session.Permission{}, session.Permission{Wider: &session.Grant{Call: "github.*"}}
+	plain, wider := session.PermissionRequest{}, session.PermissionRequest{Wider: &session.Grant{Call: "github.*"}}
 	if got, ok := Decision(wider, "s\n"); !ok || got != AllowWider {
 		t.Errorf("s: got %v, %t", got, ok)
 	}
@@ -45,7 +45,7 @@ func TestDecision_OnlyAWordIsOne(t *testing.T) {
 }
 
 func TestDecide_CarriesOutWhatWasChosen(t *testing.T) {
-	p := session.Permission{ID: 7, Grant: session.Grant{Write: "/data"}}
+	p := session.PermissionRequest{ID: 7, Grant: session.Grant{Write: "/data"}}
 	for choice, want := range map[Choice][]any{
 		Refuse:      {uint64(7), false},
 		AllowHere:   {uint64(7), true},

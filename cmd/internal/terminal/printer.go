@@ -45,7 +45,7 @@ func (p *printer) run(ctx context.Context, s session.Session) error {
 }
 
 func (p *printer) show(e timeline.Event) {
-	if e.Unseen() {
+	if e.IsUnseen() {
 		return
 	}
 	switch b := e.Body.(type) {
@@ -69,12 +69,12 @@ func (p *printer) show(e timeline.Event) {
 		if b.Author != "" && !p.isOwn(b.Author, e.Seq) {
 			p.note("interrupted by " + b.Author)
 		}
-	case timeline.Screen:
+	case timeline.FullScreenChanged:
 		p.screen(b.On)
-	case timeline.Wait:
+	case timeline.InputRequested:
 		p.asked(e.Seq)
-	case timeline.WaitEnded:
-		p.over(b.Wait)
+	case timeline.InputRequestEnded:
+		p.over(b.Request)
 	case timeline.TurnEnded:
 		p.asked(0)
 		p.turnDied = b.Outcome == timeline.OutcomeEnded
@@ -82,13 +82,13 @@ func (p *printer) show(e timeline.Event) {
 		p.note(b.Message)
 	case timeline.Limit:
 		p.note(b.String())
-	case timeline.Denied:
+	case timeline.AccessDenied:
 		p.note("the sandbox refused: " + b.String())
-	case timeline.Granted:
+	case timeline.AccessGranted:
 		p.note("allowed: " + b.String())
 	case timeline.Gap:
 		p.note(fmt.Sprintf("%d bytes of output came too fast and are not shown", b.Bytes))
-	case timeline.GenerationEnded:
+	case timeline.WorkerExited:
 		p.asked(0)
 		if p.isNews(b) {
 			p.note(obituary(b, p.ending.Load()))
@@ -99,7 +99,7 @@ func (p *printer) show(e timeline.Event) {
 
 // display shows a picture, or else the text that stands for it.
 func (p *printer) display(d timeline.Display) {
-	if _, _, ok := d.Picture(); ok {
+	if _, _, ok := d.ImageData(); ok {
 		p.freshLine()
 		_, _ = io.WriteString(p.out, p.pictures.add(d))
 	} else if text := d.Text(); text != "" {
@@ -133,13 +133,13 @@ func (p *printer) note(message string) {
 // isNews reports whether the person must be told of the end of a runtime. The end of one that never
 // was ready ends Run, and so does an orderly end in a turn, which the code has asked for. A session
 // that is closed has no next input.
-func (p *printer) isNews(end timeline.GenerationEnded) bool {
+func (p *printer) isNews(end timeline.WorkerExited) bool {
 	cut := p.ending.Load() && end.Signal == "SIGINT" // by the person, who sees ^C
-	return !end.Unready && !cut && end.Reason != "closed" && !(end.Clean && p.turnDied)
+	return !end.NeverReady && !cut && end.Reason != "closed" && !(end.Clean && p.turnDied)
 }
 
 // obituary says why a worker ended, and what follows from that. last means that no input follows.
-func obituary(b timeline.GenerationEnded, last bool) string {
+func obituary(b timeline.WorkerExited, last bool) string {
 	var s strings.Builder
 	s.WriteString(b.Reason)
 	if b.Message != "" && b.Message != b.Reason {
@@ -151,8 +151,8 @@ func obituary(b timeline.GenerationEnded, last bool) string {
 	if b.LastLine != "" {
 		fmt.Fprintf(&s, "; its last line was: %s", b.LastLine)
 	}
-	if b.PeakRSS > 0 {
-		fmt.Fprintf(&s, "; it used up to %d MB", b.PeakRSS>>20)
+	if b.PeakRSSBytes > 0 {
+		fmt.Fprintf(&s, "; it used up to %d MB", b.PeakRSSBytes>>20)
 	}
 	s.WriteString("; its state is lost, and the next input starts anew")
 	return s.String()

@@ -19,16 +19,16 @@ func TestPrinter_ShowsWhatAPersonMustKnow(t *testing.T) {
 		{"errors", timeline.Text{Stream: timeline.Stderr, Data: []byte("e\n")}, "", "e\n"},
 		{"a notice", timeline.Notice{Message: "so it is"}, "", "[so it is]\n"},
 		{"a gap", timeline.Gap{From: 1, To: 2, Bytes: 5}, "", "[5 bytes of output came too fast and are not shown]\n"},
-		{"a death", timeline.GenerationEnded{Reason: "killed by SIGKILL (out of memory)", LastLine: "x = [0] * n", PeakRSS: 3 << 30}, "",
+		{"a death", timeline.WorkerExited{Reason: "killed by SIGKILL (out of memory)", LastLine: "x = [0] * n", PeakRSSBytes: 3 << 30}, "",
 			"[killed by SIGKILL (out of memory); its last line was: x = [0] * n; it used up to 3072 MB; its state is lost, and the next input starts anew]\n"},
-		{"an orderly end between turns", timeline.GenerationEnded{Reason: "exit status 3", Code: 3, Clean: true}, "",
+		{"an orderly end between turns", timeline.WorkerExited{Reason: "exit status 3", ExitCode: 3, Clean: true}, "",
 			"[exit status 3; its state is lost, and the next input starts anew]\n"},
-		{"an end that somebody else wanted", timeline.GenerationEnded{Reason: "reset", Clean: true}, "",
+		{"an end that somebody else wanted", timeline.WorkerExited{Reason: "reset", Clean: true}, "",
 			"[reset; its state is lost, and the next input starts anew]\n"},
-		{"the end of the session", timeline.GenerationEnded{Reason: "closed", Clean: true}, "", ""},
-		{"a start that failed", timeline.GenerationEnded{Reason: "exit status 1", Code: 1, Unready: true}, "", ""},
+		{"the end of the session", timeline.WorkerExited{Reason: "closed", Clean: true}, "", ""},
+		{"a start that failed", timeline.WorkerExited{Reason: "exit status 1", ExitCode: 1, NeverReady: true}, "", ""},
 		{"what was typed", timeline.InputLine{Prompt: "? ", Text: "typed"}, "", ""},
-		{"a question, which is output already", timeline.Wait{Prompt: "? "}, "", ""},
+		{"a question, which is output already", timeline.InputRequested{Prompt: "? "}, "", ""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestPrinter(t *testing.T) {
 	t.Run("tells no orderly end that a turn has asked for", func(t *testing.T) {
 		var err strings.Builder
 		p := &printer{err: &err, freshLine: func() {}, asked: func(timeline.Seq) {}}
-		for _, body := range []timeline.Body{timeline.TurnEnded{Outcome: timeline.OutcomeEnded}, timeline.GenerationEnded{Reason: "exit status 3", Clean: true}} {
+		for _, body := range []timeline.Body{timeline.TurnEnded{Outcome: timeline.OutcomeEnded}, timeline.WorkerExited{Reason: "exit status 3", Clean: true}} {
 			p.show(timeline.Event{Turn: 1, Body: body})
 		}
 		if err.String() != "" {
@@ -58,7 +58,7 @@ func TestPrinter(t *testing.T) {
 func TestPrinter_TellsWhenAWaitIsOver(t *testing.T) {
 	var over timeline.Seq
 	p := &printer{over: func(wait timeline.Seq) { over = wait }}
-	p.show(timeline.Event{Seq: 9, Body: timeline.WaitEnded{Wait: 7}})
+	p.show(timeline.Event{Seq: 9, Body: timeline.InputRequestEnded{Request: 7}})
 	if over != 7 {
 		t.Errorf("got wait %d, want 7", over)
 	}

@@ -70,12 +70,12 @@ type Options struct {
 
 	// ExitStatus turns a worker's end into an exit status for Run to return. nil
 	// means 0 for all.
-	ExitStatus func(timeline.GenerationEnded) int
+	ExitStatus func(timeline.WorkerExited) int
 }
 
 // Programs are those that a person uses through the terminal of a session.
 type Programs interface {
-	// Keys types for the program that has taken the keys, see timeline.Screen. An error of
+	// Keys types for the program that has taken the keys, see timeline.FullScreenChanged. An error of
 	// session.KindStale means that there is none.
 	Keys(b []byte) error
 
@@ -95,7 +95,7 @@ func Run(ctx context.Context, s session.Session, opts *Options) (status int, err
 		o.Continuation = "... "
 	}
 	if o.ExitStatus == nil {
-		o.ExitStatus = func(timeline.GenerationEnded) int { return 0 }
+		o.ExitStatus = func(timeline.WorkerExited) int { return 0 }
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

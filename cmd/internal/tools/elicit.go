@@ -49,7 +49,7 @@ func (s *server) asking(ctx context.Context) *openCall {
 
 // ask asks a person. The error says why nobody can be asked that.
 func (s *server) ask(ctx context.Context, caller supervisor.Caller, p *mcp.ElicitParams) (session.FormAnswer, error) {
-	form := session.Form{From: s.Name, Message: p.Message, URL: p.URL}
+	form := session.Form{Server: s.Name, Message: p.Message, URL: p.URL}
 	if p.URL != "" {
 		if to, err := url.Parse(p.URL); err != nil || to.Host == "" || to.Scheme != "https" && to.Scheme != "http" {
 			return session.FormAnswer{}, fmt.Errorf("%q is no address for a browser", p.URL)

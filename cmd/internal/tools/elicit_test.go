@@ -17,19 +17,19 @@ import (
 )
 
 // asks waits until a server asks a person.
-func asks(t *testing.T, r *drive.REPL, turn uint64) session.Wait {
+func asks(t *testing.T, r *drive.REPL, turn uint64) session.InputRequest {
 	t.Helper()
 	reply, err := r.Wait(t.Context(), turn, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if reply.Wait == nil || reply.Wait.Form == nil {
-		t.Fatalf("nobody is asked: %s, %+v", reply.Text(), reply.Wait)
+	if reply.InputRequest == nil || reply.InputRequest.Form == nil {
+		t.Fatalf("nobody is asked: %s, %+v", reply.Text(), reply.InputRequest)
 	}
-	return *reply.Wait
+	return *reply.InputRequest
 }
 
-func answers(t *testing.T, r *drive.REPL, w session.Wait, a session.FormAnswer) {
+func answers(t *testing.T, r *drive.REPL, w session.InputRequest, a session.FormAnswer) {
 	t.Helper()
 	if _, err := r.As("user").Answer(t.Context(), w.ID, a.Input()); err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func TestElicit_APersonsAnswerReachesTheServer(t *testing.T) {
 		} {
 			turn := submit(t, r, "print(bird.ask())")
 			w := asks(t, r, turn)
-			if w.Kind != timeline.WaitForm || !strings.Contains(w.Form.Question(), "asks: Which bird?") || len(w.Form.Schema) == 0 {
+			if w.Kind != timeline.InputKindForm || !strings.Contains(w.Form.Question(), "asks: Which bird?") || len(w.Form.Schema) == 0 {
 				t.Errorf("got %+v, %+v", w, w.Form)
 			}
 			if at := strings.Index(string(w.Form.Schema), `"tame"`); at < 0 || at > strings.Index(string(w.Form.Schema), `"eggs"`) {
@@ -137,7 +137,7 @@ func TestElicit_AQuestionThatIsOverIsWithdrawn(t *testing.T) {
 	if res := r.Ended(t, turn); !strings.Contains(res.Text(), "KeyboardInterrupt") {
 		t.Errorf("after an interrupt: %s", res.Text())
 	}
-	over := func(w session.Wait) {
+	over := func(w session.InputRequest) {
 		t.Helper()
 		if _, err := r.Answer(t.Context(), w.ID, session.FormAnswer{Action: session.FormDecline}.Input()); err == nil {
 			t.Error("what is withdrawn can be answered")
@@ -168,7 +168,7 @@ func TestElicit_WithNobodyToAskIsDeclinedAndSaid(t *testing.T) {
 		n, ok := e.Body.(timeline.Notice)
 		return ok && strings.Contains(n.Message, "the server polite asks, and nobody can be asked now, so it was declined: Which bird?")
 	})
-	if e.Turn == 0 && !e.Between {
+	if e.Turn == 0 && !e.BetweenTurns {
 		t.Errorf("got %+v", e)
 	}
 	says(t, r, "t.join(); print(open("+said+").read())", `"decline"`)

@@ -318,7 +318,7 @@ func (s *Set) permit(ctx context.Context, caller supervisor.Caller, args map[str
 		return ctx.Err()
 	}
 	return &supervisor.CallError{Name: "PermissionError", Message: fmt.Sprintf(
-		"%s is not allowed: a person refused it, or nobody could be asked. Only a person can allow it, such as with --allow %s at the start of repl", timeline.Unmistakable(caller.Function), shellword.Quote(caller.Function))}
+		"%s is not allowed: a person refused it, or nobody could be asked. Only a person can allow it, such as with --allow %s at the start of repl", timeline.QuoteName(caller.Function), shellword.Quote(caller.Function))}
 }
 
 // denied reports whether --deny names a tool.
@@ -338,7 +338,7 @@ func inShort(args map[string]any) string {
 		if len(text) > most {
 			text = append([]byte(strings.ToValidUTF8(string(text[:most]), "")), "…"...)
 		}
-		all = append(all, timeline.Unmistakable(name)+"="+timeline.Escape(string(text)))
+		all = append(all, timeline.QuoteName(name)+"="+timeline.EscapeInvisible(string(text)))
 	}
 	return strings.Join(all, ", ")
 }

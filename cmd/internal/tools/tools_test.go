@@ -183,16 +183,16 @@ func submit(t *testing.T, r *drive.REPL, code string) uint64 {
 }
 
 // asked waits until the session asks for a permission.
-func asked(t *testing.T, r *drive.REPL, turn uint64) session.Permission {
+func asked(t *testing.T, r *drive.REPL, turn uint64) session.PermissionRequest {
 	t.Helper()
 	reply, err := r.Wait(t.Context(), turn, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if reply.Wait == nil || reply.Wait.Permission == nil {
+	if reply.InputRequest == nil || reply.InputRequest.Permission == nil {
 		t.Fatalf("it asks for no permission: %s", reply.Text())
 	}
-	return *reply.Wait.Permission
+	return *reply.InputRequest.Permission
 }
 
 func TestPermission_IsAskedOfAPersonOnce(t *testing.T) {
@@ -221,7 +221,7 @@ func TestPermission_IsAskedOfAPersonOnce(t *testing.T) {
 	if !p.Destructive || p.Wider != nil || !strings.Contains(p.Question(), "marks as destructive") {
 		t.Errorf("a destructive tool is asked for as %+v", p)
 	}
-	if err := r.Permit(t.Context(), p.ID, false); err != nil {
+	if err := r.AnswerPermission(t.Context(), p.ID, false); err != nil {
 		t.Fatal(err)
 	}
 	res := r.Ended(t, turn)
@@ -241,7 +241,7 @@ func TestPermission_ThreadsShareAQuestionAndAnInterruptEndsIt(t *testing.T) {
 	r.Ended(t, turn)
 	turn = submit(t, r, "ts = [Thread(target=shy.echo, args=('',)) for _ in range(30)]\n[t.start() for t in ts]; [t.join() for t in ts]; 'all'")
 	p := asked(t, r, turn)
-	if err := r.Permit(t.Context(), p.ID, true); err != nil {
+	if err := r.AnswerPermission(t.Context(), p.ID, true); err != nil {
 		t.Fatal(err)
 	}
 	res := r.Ended(t, turn)

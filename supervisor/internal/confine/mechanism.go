@@ -11,11 +11,11 @@ import (
 )
 
 // A Mechanism is one of workers, or "" for namespaces.
-type Mechanism = workers.Mechanism
+type Mechanism = workers.SandboxMechanism
 
 // HeldBy turns a plan for namespaces into one for a mechanism that the user accepts. The notices
 // say what that does not hold.
-func (p *Plan) HeldBy(by workers.Mechanism, s *workers.Sandbox) (notices []string, err error) {
+func (p *Plan) HeldBy(by workers.SandboxMechanism, s *workers.Sandbox) (notices []string, err error) {
 	if by != "" && p.Disk > 0 {
 		return nil, fmt.Errorf("a limit of disk needs namespaces, and this sandbox is held by %s: leave the limit out", by)
 	}

@@ -26,7 +26,7 @@ type Plan struct {
 	Objects int64
 
 	// By is what confines the worker; "" for namespaces. Landlock has Rules in place of mounts.
-	By    workers.Mechanism
+	By    workers.SandboxMechanism
 	Rules []Rule
 
 	Absent []Path // names that are not there, and must not be made

@@ -12,15 +12,15 @@ import (
 )
 
 // Ways are the mechanisms that are tried for a user who accepts this one, in order.
-func Ways(accepted workers.Mechanism) []workers.Mechanism {
+func Ways(accepted workers.SandboxMechanism) []workers.SandboxMechanism {
 	if accepted == workers.Landlock {
-		return []workers.Mechanism{"", workers.Landlock}
+		return []workers.SandboxMechanism{"", workers.Landlock}
 	}
-	return []workers.Mechanism{""}
+	return []workers.SandboxMechanism{""}
 }
 
 // Supported says why no worker can be confined in this way here. nil does not promise success.
-func Supported(workers.Mechanism) error {
+func Supported(workers.SandboxMechanism) error {
 	return supportedFilter()
 }
 

@@ -25,10 +25,10 @@ func stampOf(name string) stamp {
 func sameFilesystem(a, b string) bool { return false }
 
 // Ways are the mechanisms that are tried for a user who accepts this one, in order.
-func Ways(workers.Mechanism) []workers.Mechanism { return []workers.Mechanism{""} }
+func Ways(workers.SandboxMechanism) []workers.SandboxMechanism { return []workers.SandboxMechanism{""} }
 
 // Supported says why no worker can be confined in this way here.
-func Supported(workers.Mechanism) error {
+func Supported(workers.SandboxMechanism) error {
 	return errors.New("sandboxing is not supported on this system: use the sandbox level full (--sandbox full)")
 }
 

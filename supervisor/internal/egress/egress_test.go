@@ -230,7 +230,7 @@ func TestReached_IsBounded(t *testing.T) {
 		p.note(place{name: fmt.Sprintf("h%d", i), port: 1}, func(r *Reached) { r.Connections++ })
 	}
 	list := p.Reached()
-	i := slices.IndexFunc(list, func(r Reached) bool { return r.Place == "others" })
+	i := slices.IndexFunc(list, func(r Reached) bool { return r.Address == "others" })
 	if len(list) != maxListed+1 || i < 0 || list[i].Connections != 50 {
 		t.Errorf("got %d places", len(list))
 	}
@@ -242,7 +242,7 @@ func TestExpand_FindsTheRegistriesOfTheUser(t *testing.T) {
 	public := []string{"pypi.org:443", "files.pythonhosted.org:443", "registry.npmjs.org:443", "cloud.r-project.org:443", "cran.r-project.org:443", "cran.rstudio.com:443"}
 	read := func(path string) []byte { text, _ := os.ReadFile(path); return text }
 	system := System{Root: root, Env: []string{"HOME=" + home}, Read: read}
-	if got := Expand([]string{"a.org", workers.HostsOfPackages}, system); !slices.Equal(got, append([]string{"a.org"}, public...)) {
+	if got := Expand([]string{"a.org", workers.PackageHosts}, system); !slices.Equal(got, append([]string{"a.org"}, public...)) {
 		t.Errorf("without configuration: got %q", got)
 	}
 	for path, text := range map[string]string{
@@ -261,7 +261,7 @@ func TestExpand_FindsTheRegistriesOfTheUser(t *testing.T) {
 		}
 	}
 	system.Env = append(system.Env, "PIP_CONFIG_FILE="+home+"/elsewhere.conf", "UV_DEFAULT_INDEX=mine=https://uv.example/simple", "NPM_CONFIG_USERCONFIG=project/.npmrc")
-	got := Expand([]string{workers.HostsOfPackages}, system)
+	got := Expand([]string{workers.PackageHosts}, system)
 	slices.Sort(got)
 	want := []string{"[2001:db8::1]:443", "cran.corp.example:443", "npm.corp.example:443", "one.example:443", "pypi.corp.example:8443", "test-files.pythonhosted.org:443", "test.pypi.org:443", "us.example:80", "uv.example:443"}
 	if !slices.Equal(got, want) {

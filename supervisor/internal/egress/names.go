@@ -65,8 +65,8 @@ func (n *names) name(a netip.Addr) string {
 
 // isName reports whether a text could be the name of a host.
 func isName(text string) bool {
-	h, err := workers.ParseHost(text)
-	return err == nil && h.Name == text && !h.Below && h.Port == 0
+	h, err := workers.ParseHostPattern(text)
+	return err == nil && h.Name == text && !h.Subdomains && h.Port == 0
 }
 
 // isLocal reports whether a name means the session itself.

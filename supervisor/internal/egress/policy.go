@@ -30,7 +30,7 @@ type Policy struct {
 	o     Options
 
 	mu      sync.Mutex
-	hosts   []workers.Host
+	hosts   []workers.HostPattern
 	reached map[string]*Reached
 	told    map[string]bool
 }
@@ -62,7 +62,7 @@ func New(o Options) (*Policy, error) {
 
 // Allow adds a pattern. Connections from now on may use it.
 func (p *Policy) Allow(pattern string) error {
-	h, err := workers.ParseHost(pattern)
+	h, err := workers.ParseHostPattern(pattern)
 	if err != nil {
 		return err
 	}
@@ -98,11 +98,11 @@ func (l place) String() string {
 func (p *Policy) mayAsk(l place) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.ContainsFunc(p.hosts, func(h workers.Host) bool {
+	return slices.ContainsFunc(p.hosts, func(h workers.HostPattern) bool {
 		if l.name == "" {
-			return h.CoversAddr(netip.AddrPortFrom(l.addr, l.port))
+			return h.MatchesAddr(netip.AddrPortFrom(l.addr, l.port))
 		}
-		return h.Covers(l.name, l.port)
+		return h.Matches(l.name, l.port)
 	})
 }
 
@@ -120,7 +120,7 @@ func (r *refusal) Error() string {
 // somewhere else in the next moment.
 func (p *Policy) mayDial(to netip.AddrPort) error {
 	p.mu.Lock()
-	named := slices.ContainsFunc(p.hosts, func(h workers.Host) bool { return h.CoversAddr(to) })
+	named := slices.ContainsFunc(p.hosts, func(h workers.HostPattern) bool { return h.MatchesAddr(to) })
 	p.mu.Unlock()
 	if named {
 		return nil
@@ -178,7 +178,7 @@ func errnoOf(err error) syscall.Errno {
 
 // Reached is what a session has had to do with one place.
 type Reached struct {
-	Place          string // "example.org:443"
+	Address        string // "example.org:443"
 	Connections    int
 	Sent, Received int64 // bytes, by the session
 	Refused        int   // how often it was not let through
@@ -194,7 +194,7 @@ func (p *Policy) Reached() []Reached {
 		list = append(list, *r)
 	}
 	slices.SortFunc(list, func(a, b Reached) int {
-		return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Place, b.Place))
+		return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Address, b.Address))
 	})
 	return list
 }
@@ -209,7 +209,7 @@ func (p *Policy) note(l place, change func(*Reached)) {
 	}
 	r := p.reached[at]
 	if r == nil {
-		r = &Reached{Place: at}
+		r = &Reached{Address: at}
 		p.reached[at] = r
 	}
 	r.Last = time.Now()

@@ -68,11 +68,11 @@ var registries = []registry{
 
 var address = regexp.MustCompile(`https?://(\[[0-9a-fA-F:.]+\])?[^\s"',;)\]}<>]+`)
 
-// Expand replaces workers.HostsOfPackages in a list by the registries' hosts.
+// Expand replaces workers.PackageHosts in a list by the registries' hosts.
 func Expand(hosts []string, s System) []string {
 	var all []string
 	for _, h := range hosts {
-		if h != workers.HostsOfPackages {
+		if h != workers.PackageHosts {
 			all = append(all, h)
 			continue
 		}
@@ -124,7 +124,7 @@ func hostOf(address string) (string, bool) {
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
-	h, err := workers.ParseHost(net.JoinHostPort(strings.TrimSuffix(u.Hostname(), "."), port))
+	h, err := workers.ParseHostPattern(net.JoinHostPort(strings.TrimSuffix(u.Hostname(), "."), port))
 	return h.String(), err == nil
 }
 

@@ -16,17 +16,17 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// Surroundings are the input of a search.
-type Surroundings struct {
+// SearchContext are the input of a search.
+type SearchContext struct {
 	Dir  string            // absolute
 	Home string            // absolute; the root when the environment does not say
 	Env  map[string]string // by [EnvName]
 }
 
-// NewSurroundings takes a directory, "" for the working directory, and a complete
+// NewSearchContext takes a directory, "" for the working directory, and a complete
 // environment ("K=V"), in which the last of two equal names counts; nil means that of
 // this process.
-func NewSurroundings(dir string, environ []string) (Surroundings, error) {
+func NewSearchContext(dir string, environ []string) (SearchContext, error) {
 	if environ == nil {
 		environ = os.Environ()
 	}
@@ -35,9 +35,9 @@ func NewSurroundings(dir string, environ []string) (Surroundings, error) {
 		dir, err = filepath.Abs(string(filepath.Separator))
 	}
 	if err != nil {
-		return Surroundings{}, fmt.Errorf("the working directory is gone or closed to you: %w (go to another one)", err)
+		return SearchContext{}, fmt.Errorf("the working directory is gone or closed to you: %w (go to another one)", err)
 	}
-	s := Surroundings{Dir: dir, Env: make(map[string]string, len(environ))}
+	s := SearchContext{Dir: dir, Env: make(map[string]string, len(environ))}
 	for _, kv := range environ {
 		if name, value, ok := strings.Cut(kv, "="); ok {
 			s.Env[EnvName(name)] = value
@@ -50,9 +50,9 @@ func NewSurroundings(dir string, environ []string) (Surroundings, error) {
 	return s, nil
 }
 
-// Absolute resolves a path that a user wrote: a relative one is relative to Dir, and "~/"
+// AbsPath resolves a path that a user wrote: a relative one is relative to Dir, and "~/"
 // is Home. No shell has expanded it if it comes from a client's configuration.
-func (s Surroundings) Absolute(path string) string {
+func (s SearchContext) AbsPath(path string) string {
 	if len(path) > 1 && path[0] == '~' && IsPath(path[:2]) {
 		path = filepath.Join(s.Home, path[2:])
 	}
@@ -62,30 +62,30 @@ func (s Surroundings) Absolute(path string) string {
 	return path
 }
 
-// Commands lists the executables called name on PATH, in its order. Relative directories
+// FindCommands lists the executables called name on PATH, in its order. Relative directories
 // are skipped, because a file in the working directory is not an installed program.
-func (s Surroundings) Commands(name string) []string {
+func (s SearchContext) FindCommands(name string) []string {
 	var found []string
 	for _, dir := range filepath.SplitList(s.Env["PATH"]) {
 		path := filepath.Join(dir, strings.TrimSuffix(name, ExeSuffix)+ExeSuffix)
-		if filepath.IsAbs(dir) && Objection(path) == "" {
+		if filepath.IsAbs(dir) && ExecutableProblem(path) == "" {
 			found = append(found, path)
 		}
 	}
 	return found
 }
 
-// NotOnPath says that PATH has none of the commands.
-func (s Surroundings) NotOnPath(names ...string) string {
+// DescribeMissing says that PATH has none of the commands.
+func (s SearchContext) DescribeMissing(names ...string) string {
 	if s.Env["PATH"] == "" {
 		return "not set"
 	}
 	return "has no " + strings.Join(names, " and no ")
 }
 
-// Environ returns this process's environment with changes applied in order, as in
+// ApplyEnv returns this process's environment with changes applied in order, as in
 // workers.Spec. Without changes it returns nil, which has the same meaning.
-func Environ(changes []string) []string {
+func ApplyEnv(changes []string) []string {
 	if len(changes) == 0 {
 		return nil
 	}
@@ -103,10 +103,10 @@ func Environ(changes []string) []string {
 	return env
 }
 
-// ToolEnvironment says for which program the virtual environment of an interpreter was made;
+// ToolEnvOwner says for which program the virtual environment of an interpreter was made;
 // "" if it is none, or one for a person's own use. uvx puts such an environment first on PATH
 // for the program that it runs.
-func ToolEnvironment(interpreter string) string {
+func ToolEnvOwner(interpreter string) string {
 	root := filepath.Dir(filepath.Dir(interpreter))
 	maker := toolenv.Maker(root)
 	if _, err := os.Stat(filepath.Join(root, "pyvenv.cfg")); err != nil || maker == "" {
@@ -120,10 +120,10 @@ func IsPath(name string) bool {
 	return strings.ContainsAny(name, pathSeparators) || strings.HasPrefix(name, ".")
 }
 
-// Choose tries the candidates of each look, in order, until it finds one that can be used:
+// ChooseCandidate tries the candidates of each look, in order, until it finds one that can be used:
 // inspect returns no note for it. It returns the candidates that it tried; the last is the
 // choice if ok. It does not inspect a candidate that has a note already.
-func Choose(looks []func() []workers.Candidate, inspect func(path string) (version, note string)) (seen []workers.Candidate, ok bool) {
+func ChooseCandidate(looks []func() []workers.Candidate, inspect func(path string) (version, note string)) (seen []workers.Candidate, ok bool) {
 	for _, look := range looks {
 		for _, c := range look() {
 			if c.Note == "" {
@@ -132,8 +132,8 @@ func Choose(looks []func() []workers.Candidate, inspect func(path string) (versi
 					c.Version = version // otherwise the version that the look knew stays
 				}
 			}
-			c.Taken = c.Note == ""
-			if seen = append(seen, c); c.Taken {
+			c.Chosen = c.Note == ""
+			if seen = append(seen, c); c.Chosen {
 				return seen, true
 			}
 		}
@@ -141,34 +141,34 @@ func Choose(looks []func() []workers.Candidate, inspect func(path string) (versi
 	return seen, false
 }
 
-// Why says how the last candidate was chosen, and which existing ones were passed over.
+// ChoiceReason says how the last candidate was chosen, and which existing ones were passed over.
 // Missed names those that were asked for.
-func Why(seen []workers.Candidate) string {
+func ChoiceReason(seen []workers.Candidate) string {
 	last := len(seen) - 1
 	text := seen[last].Source
 	for _, c := range seen[:last] {
-		if c.Path != "" && !c.Asked {
+		if c.Path != "" && !c.Requested {
 			text += fmt.Sprintf("; not %s: %s", c.Source, c.Note)
 		}
 	}
 	return text
 }
 
-// maxMissed bounds the places that Missed names, because a file may ask for any number of
+// maxNamedCandidates bounds the places that Missed names, because a file may ask for any number of
 // versions.
-const maxMissed = 3
+const maxNamedCandidates = 3
 
-// Missed names the candidates that were asked for and not chosen, with the reasons; ""
+// DescribeMissed names the candidates that were asked for and not chosen, with the reasons; ""
 // when there are none. The last candidate is the choice.
-func Missed(seen []workers.Candidate) string {
+func DescribeMissed(seen []workers.Candidate) string {
 	var missed []string
 	for _, c := range seen[:len(seen)-1] {
-		if c.Asked {
+		if c.Requested {
 			missed = append(missed, fmt.Sprintf("not %s: %s", c.Source, c.Note))
 		}
 	}
-	if more := len(missed) - maxMissed; more > 0 {
-		missed = append(missed[:maxMissed], fmt.Sprintf("and %d more", more))
+	if more := len(missed) - maxNamedCandidates; more > 0 {
+		missed = append(missed[:maxNamedCandidates], fmt.Sprintf("and %d more", more))
 	}
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -178,8 +178,8 @@ func Missed(seen []workers.Candidate) string {
 	}, strings.Join(missed, "; "))
 }
 
-// Looked lists the candidates that were passed over, with the reasons.
-func Looked(seen []workers.Candidate) string {
+// DescribeRejected lists the candidates that were passed over, with the reasons.
+func DescribeRejected(seen []workers.Candidate) string {
 	var looked []string
 	for _, c := range seen {
 		looked = append(looked, c.Source+": "+c.Note)
@@ -187,12 +187,12 @@ func Looked(seen []workers.Candidate) string {
 	return strings.Join(looked, "; ")
 }
 
-// Objection says why path cannot be executed; "" means it can.
-func Objection(path string) string {
+// ExecutableProblem says why path cannot be executed; "" means it can.
+func ExecutableProblem(path string) string {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if target := brokenLink(path); target != "" {
+		if target := brokenLinkTarget(path); target != "" {
 			return fmt.Sprintf("%s is a broken link to %s: make it again", path, target)
 		}
 		return path + " does not exist"
@@ -200,15 +200,15 @@ func Objection(path string) string {
 		return err.Error()
 	case info.IsDir():
 		return path + " is a directory"
-	case !executable(info):
+	case !isExecutable(info):
 		return path + " is not executable"
 	}
 	return ""
 }
 
-// brokenLink follows the links from path and returns what the last one names; ""
+// brokenLinkTarget follows the links from path and returns what the last one names; ""
 // when path is no link.
-func brokenLink(path string) string {
+func brokenLinkTarget(path string) string {
 	var last string
 	for range 40 { // the kernel's own limit
 		target, err := os.Readlink(path)

@@ -18,4 +18,4 @@ func EnvName(name string) string { return name }
 // SamePath reports whether two clean paths are equal for this system.
 func SamePath(a, b string) bool { return a == b }
 
-func executable(info fs.FileInfo) bool { return info.Mode()&0o111 != 0 }
+func isExecutable(info fs.FileInfo) bool { return info.Mode()&0o111 != 0 }

@@ -20,4 +20,4 @@ func EnvName(name string) string { return strings.ToUpper(name) }
 // SamePath reports whether two clean paths are equal for this system.
 func SamePath(a, b string) bool { return strings.EqualFold(a, b) }
 
-func executable(fs.FileInfo) bool { return true }
+func isExecutable(fs.FileInfo) bool { return true }

@@ -29,10 +29,10 @@ func bundle(d timeline.Display) map[string]any {
 			data[mime] = base64.StdEncoding.EncodeToString(bytes)
 		}
 	}
-	if _, ok := data["text/plain"]; !ok && len(d.LeftOut) > 0 {
+	if _, ok := data["text/plain"]; !ok && len(d.Omitted) > 0 {
 		var left []string
-		for _, mime := range slices.Sorted(maps.Keys(d.LeftOut)) {
-			left = append(left, fmt.Sprintf("%s of %d bytes", mime, d.LeftOut[mime].Bytes))
+		for _, mime := range slices.Sorted(maps.Keys(d.Omitted)) {
+			left = append(left, fmt.Sprintf("%s of %d bytes", mime, d.Omitted[mime].Bytes))
 		}
 		data["text/plain"] = "[left out: " + strings.Join(left, ", ") + "]"
 	}
@@ -62,7 +62,7 @@ func (l *life) complete(ctx context.Context, d timeline.Display) timeline.Displa
 	room := int64(maxBlob)
 	left := make(map[string]timeline.Blob)
 	data := maps.Clone(d.Data)
-	for mime, b := range d.LeftOut {
+	for mime, b := range d.Omitted {
 		whole, err := l.fetch(ctx, b, room)
 		if err != nil {
 			left[mime] = b
@@ -74,7 +74,7 @@ func (l *life) complete(ctx context.Context, d timeline.Display) timeline.Displa
 		}
 		data[mime] = whole
 	}
-	d.Data, d.LeftOut = data, left
+	d.Data, d.Omitted = data, left
 	return d
 }
 
@@ -83,5 +83,5 @@ func (l *life) fetch(ctx context.Context, b timeline.Blob, room int64) ([]byte, 
 	if b.Digest == "" || b.Bytes > room {
 		return nil, session.Errorf(session.KindTooLarge, "%d bytes are too many for a message", b.Bytes)
 	}
-	return session.Whole(ctx, l.s, b)
+	return session.ReadBlob(ctx, l.s, b)
 }

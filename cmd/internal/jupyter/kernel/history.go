@@ -73,7 +73,7 @@ func (p *past) since(ctx context.Context, l *life) []input {
 	if p.of != l {
 		p.of, p.from, p.inputs = l, 1, nil
 	}
-	outline, err := l.s.Outline(ctx, session.OutlineQuery{From: p.from, Backward: true, Limit: session.MaxOutlineTurns}) // all are counted
+	outline, err := l.s.TurnSummaries(ctx, session.TurnSummariesQuery{From: p.from, Backward: true, Limit: session.MaxSummaries}) // all are counted
 	if err != nil {
 		return slices.Clone(p.inputs)
 	}

@@ -98,7 +98,7 @@ func TestBundle_HasEachTypeAsMessagesHaveIt(t *testing.T) {
 			"image/svg+xml": []byte("<svg/>"), "image/png": {1, 2}, "text/latex": {0xff},
 			"application/x-own": []byte("ü"), "application/x-bytes": {0xff}, "audio/wav": []byte("RIFF"),
 		},
-		LeftOut: map[string]timeline.Blob{"image/gif": {Bytes: 7}},
+		Omitted: map[string]timeline.Blob{"image/gif": {Bytes: 7}},
 	})
 	want := map[string]any{
 		"text/html": "<b>", "application/json": json.RawMessage(`{"a":1}`), "application/vnd.x+json": "not json",
@@ -111,10 +111,10 @@ func TestBundle_HasEachTypeAsMessagesHaveIt(t *testing.T) {
 
 func TestFailure_SaysHowATurnEnded(t *testing.T) {
 	t.Parallel()
-	died := &timeline.GenerationEnded{Reason: "killed by SIGKILL"}
+	died := &timeline.WorkerExited{Reason: "killed by SIGKILL"}
 	for _, c := range []struct {
 		end  timeline.TurnEnded
-		died *timeline.GenerationEnded
+		died *timeline.WorkerExited
 		name string // "" when it did not fail
 	}{
 		{timeline.TurnEnded{Outcome: timeline.OutcomeOK}, nil, ""},
@@ -122,8 +122,8 @@ func TestFailure_SaysHowATurnEnded(t *testing.T) {
 		{timeline.TurnEnded{Outcome: timeline.OutcomeError}, nil, "Error"},
 		{timeline.TurnEnded{Outcome: timeline.OutcomeInterrupted}, nil, "KeyboardInterrupt"},
 		{timeline.TurnEnded{Outcome: timeline.OutcomeEnded}, died, "WorkerEnded"},
-		{timeline.TurnEnded{Outcome: timeline.OutcomeEnded}, &timeline.GenerationEnded{Reason: "exit status 0", Clean: true}, "WorkerEnded"},
-		{timeline.TurnEnded{Outcome: timeline.OutcomeEnded}, &timeline.GenerationEnded{Reason: "reset", Clean: true}, "WorkerEnded"},
+		{timeline.TurnEnded{Outcome: timeline.OutcomeEnded}, &timeline.WorkerExited{Reason: "exit status 0", Clean: true}, "WorkerEnded"},
+		{timeline.TurnEnded{Outcome: timeline.OutcomeEnded}, &timeline.WorkerExited{Reason: "reset", Clean: true}, "WorkerEnded"},
 	} {
 		f := failureOf(c.end, nil, c.died)
 		if f == nil && c.name != "" || f != nil && (f.Name != c.name || len(f.Traceback) == 0) {

@@ -111,9 +111,9 @@ func (k *kernel) describe() (Language, string) {
 		_, _, changed, _ := l.state(0)
 		info, err := l.s.Info(ctx)
 		language := k.o.Language(info.Language)
-		language.Version = info.Runtime
-		if err != nil || info.Runtime != "" || info.State != session.StateStarting || ctx.Err() != nil {
-			return language, strings.TrimSpace(language.Name+" "+info.Runtime) + " in the session " + l.s.Name() + ", repl " + k.o.Version
+		language.Version = info.RuntimeVersion
+		if err != nil || info.RuntimeVersion != "" || info.State != session.StateStarting || ctx.Err() != nil {
+			return language, strings.TrimSpace(language.Name+" "+info.RuntimeVersion) + " in the session " + l.s.Name() + ", repl " + k.o.Version
 		}
 		select {
 		case <-changed:

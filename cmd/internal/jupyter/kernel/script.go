@@ -34,7 +34,7 @@ type script struct {
 	trace    []byte // of all reports of errors, for the one that ends the turn
 	untold   []byte // the last reports, until the turn ends with them or goes on, with what was written to stderr since
 	behind   []byte // of untold, what was written since
-	died     *timeline.GenerationEnded
+	died     *timeline.WorkerExited
 	held     *timeline.TurnEnded // until it is known how the worker died
 	flusher  *time.Timer
 	armed    bool // the timer runs
@@ -81,13 +81,13 @@ func (s *script) event(ctx context.Context, e timeline.Event) error {
 	if text, ok := e.Body.(timeline.Text); ok {
 		return s.write(text)
 	}
-	if d, ok := e.Body.(timeline.Display); ok && len(d.LeftOut) > 0 {
+	if d, ok := e.Body.(timeline.Display); ok && len(d.Omitted) > 0 {
 		e.Body = s.life.complete(ctx, d)
 	}
 	if d, ok := e.Body.(timeline.Display); ok && d.Result && !d.Update {
 		return s.result(d)
 	}
-	if w, ok := e.Body.(timeline.Wait); ok {
+	if w, ok := e.Body.(timeline.InputRequested); ok {
 		s.ask(w)
 	}
 	if _, ends := e.Body.(timeline.TurnEnded); !ends {
@@ -112,11 +112,11 @@ func (s *script) tell() error {
 }
 
 // ask takes the prompt of a question out of the text: the front end that is asked shows it.
-func (s *script) ask(w timeline.Wait) {
+func (s *script) ask(w timeline.InputRequested) {
 	shown := w.Prompt != "" && bytes.HasSuffix(s.text, []byte(w.Prompt))
 	if s.prompted = shown && s.turn.request == nil; shown && !s.prompted {
 		s.text = s.text[:len(s.text)-len(w.Prompt)]
-		s.lineEnds = w.Kind == timeline.WaitSecret
+		s.lineEnds = w.Kind == timeline.InputKindSecret
 	}
 }
 
@@ -143,18 +143,18 @@ func (s *script) other(ctx context.Context, e timeline.Event) error {
 		return s.end(ctx, b)
 	case timeline.Display:
 		return s.display(b)
-	case timeline.Clear:
+	case timeline.OutputCleared:
 		return s.send("clear_output", map[string]bool{"wait": b.Wait})
 	case timeline.InputLine:
 		return s.input(b)
-	case timeline.GenerationEnded:
+	case timeline.WorkerExited:
 		s.died = &b
 		if held := s.held; held != nil {
 			s.held = nil
 			return s.end(ctx, *held)
 		}
 		return nil
-	case timeline.Notice, timeline.Denied, timeline.Granted, timeline.Limit, timeline.Gap, timeline.Elided:
+	case timeline.Notice, timeline.AccessDenied, timeline.AccessGranted, timeline.Limit, timeline.Gap, timeline.Omitted:
 		text := strings.TrimRight(timeline.Render([]timeline.Event{e}, nil).Text(), "\n")
 		if text == "" {
 			return nil
@@ -368,7 +368,7 @@ type failure struct {
 }
 
 // failureOf says how a turn failed; nil if it did not.
-func failureOf(b timeline.TurnEnded, trace []byte, died *timeline.GenerationEnded) *failure {
+func failureOf(b timeline.TurnEnded, trace []byte, died *timeline.WorkerExited) *failure {
 	f := &failure{Name: b.Name, Value: b.Message}
 	switch {
 	case b.Outcome == timeline.OutcomeOK:
@@ -392,7 +392,7 @@ func failureOf(b timeline.TurnEnded, trace []byte, died *timeline.GenerationEnde
 }
 
 // ending says that a worker has ended.
-func ending(died *timeline.GenerationEnded) string {
+func ending(died *timeline.WorkerExited) string {
 	text := "the worker ended: " + died.Reason
 	if died.Message != "" {
 		text += ": " + died.Message

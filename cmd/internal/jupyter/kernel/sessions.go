@@ -87,7 +87,7 @@ func (s *sessions) get(ctx context.Context) (*life, error) {
 	}
 	s.lives++
 	l := &life{
-		k: s.k, number: s.lives, s: there, opened: info.Opened, start: info.LastSeq, seen: info.LastSeq,
+		k: s.k, number: s.lives, s: there, opened: info.OpenedAt, start: info.LastSeq, seen: info.LastSeq,
 		generation: info.Generation, count: countOf(ctx, there, info),
 		turns: make(map[uint64]*turn), mine: make(map[uint64]*job), changed: make(chan struct{}),
 	}
@@ -105,7 +105,7 @@ func countOf(ctx context.Context, there session.Session, info session.Info) (cou
 	if info.Turn == 0 {
 		return 0
 	}
-	outline, err := there.Outline(ctx, session.OutlineQuery{Backward: true, Limit: session.MaxOutlineTurns})
+	outline, err := there.TurnSummaries(ctx, session.TurnSummariesQuery{Backward: true, Limit: session.MaxSummaries})
 	if err != nil {
 		return info.Turn
 	}
@@ -149,10 +149,10 @@ type turn struct {
 	hidden  bool // it is no part of the history, and has no number of its own
 	code    string
 
-	wait      timeline.Wait // what it asks now
-	waitID    timeline.Seq  // 0: nothing
+	wait      timeline.InputRequested // what it asks now
+	waitID    timeline.Seq            // 0: nothing
 	traceback []byte
-	death     *timeline.GenerationEnded
+	death     *timeline.WorkerExited
 	ended     *timeline.TurnEnded
 }
 
@@ -234,7 +234,7 @@ func (l *life) found(why error) bool {
 		return false
 	}
 	info, err := l.s.Info(l.k.ctx)
-	return err == nil && info.Opened.Equal(l.opened)
+	return err == nil && info.OpenedAt.Equal(l.opened)
 }
 
 func (l *life) cursor() timeline.Seq {
@@ -273,7 +273,7 @@ func (l *life) note(e timeline.Event) {
 	l.seen = max(l.seen, last(e))
 	if isStart {
 		l.beginLocked(e, started)
-	} else if t := l.turns[e.Turn]; t != nil && (!e.Between || t.dying()) {
+	} else if t := l.turns[e.Turn]; t != nil && (!e.BetweenTurns || t.dying()) {
 		t.note(e)
 		l.loseLocked(e, t.request != nil)
 	} else {
@@ -307,16 +307,16 @@ func (l *life) beginLocked(e timeline.Event, started timeline.TurnStarted) {
 
 // loseLocked notes the end of a worker, which a cell tells that it ended.
 func (l *life) loseLocked(e timeline.Event, told bool) {
-	if died, ok := e.Body.(timeline.GenerationEnded); ok && !died.Unready {
+	if died, ok := e.Body.(timeline.WorkerExited); ok && !died.NeverReady {
 		l.k.sessions.lose(&lossError{died}, told)
 	}
 }
 
 // A lossError tells that a worker has ended.
-type lossError struct{ died timeline.GenerationEnded }
+type lossError struct{ died timeline.WorkerExited }
 
 func (e *lossError) Error() string {
-	return "the worker has ended, and its variables are gone: " + e.died.Why()
+	return "the worker has ended, and its variables are gone: " + e.died.FullReason()
 }
 
 // onPurpose reports whether somebody has asked for the loss.
@@ -358,17 +358,17 @@ func (t *turn) over() bool { return t.ended != nil && !t.dying() }
 
 func (t *turn) note(e timeline.Event) {
 	switch b := e.Body.(type) {
-	case timeline.Wait:
+	case timeline.InputRequested:
 		t.wait, t.waitID = b, e.Seq
-	case timeline.WaitEnded:
-		if b.Wait == t.waitID {
+	case timeline.InputRequestEnded:
+		if b.Request == t.waitID {
 			t.waitID = 0
 		}
 	case timeline.Text:
 		if b.Kind == timeline.TextTraceback && len(t.traceback) < maxTraceback {
 			t.traceback = append(t.traceback, b.Data...)
 		}
-	case timeline.GenerationEnded:
+	case timeline.WorkerExited:
 		t.death = &b
 	case timeline.TurnEnded:
 		t.ended, t.waitID = &b, 0

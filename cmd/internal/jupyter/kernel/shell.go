@@ -461,7 +461,7 @@ func (k *kernel) attend(j *job, l *life, n uint64) (turn, error) {
 // ask asks the front end of a request for the input that its turn waits for. ends counts how
 // often the turn was told that there is none.
 func (k *kernel) ask(j *job, l *life, t *turn, ends int) int {
-	if t.wait.Kind == timeline.WaitPermission {
+	if t.wait.Kind == timeline.InputKindPermission {
 		text := "[held until a person decides: " + t.wait.Prompt + "]"
 		if k.o.ByHand != "" {
 			text += " " + k.o.ByHand
@@ -508,7 +508,7 @@ func (k *kernel) expression(ctx context.Context, l *life, j *job, code string) m
 	j.turn = n
 	k.shell.mu.Unlock()
 	reply, err := l.s.Wait(ctx, n, nil)
-	if err == nil && reply.Wait != nil { // An expression has nobody to ask.
+	if err == nil && reply.InputRequest != nil { // An expression has nobody to ask.
 		_, _ = l.s.Interrupt(k.ctx, n)
 		reply, err = l.s.Wait(ctx, n, nil)
 	}

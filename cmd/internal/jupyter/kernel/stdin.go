@@ -56,7 +56,7 @@ func (s *inputs) ask(j *job, l *life, t *turn) bool {
 	if conn == nil {
 		return false
 	}
-	content, _ := json.Marshal(map[string]any{"prompt": t.wait.Prompt, "password": t.wait.Kind == timeline.WaitSecret})
+	content, _ := json.Marshal(map[string]any{"prompt": t.wait.Prompt, "password": t.wait.Kind == timeline.InputKindSecret})
 	m := wire.Message{
 		Identities: j.Identities, Parent: j.Header, Content: content,
 		Header: wire.NewHeader(s.k.id, j.Header.Username, "input_request"),

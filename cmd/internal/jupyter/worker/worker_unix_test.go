@@ -109,8 +109,8 @@ func script(events []timeline.Event) string {
 			b.Write(body.Data)
 		case timeline.Display:
 			fmt.Fprintf(&b, "[display %v %v %s]", body.Update, body.Result, body.Data["text/html"])
-		case timeline.GenerationEnded:
-			fmt.Fprintf(&b, "[ended %d %s: %s]", body.Code, body.Reason, body.Message)
+		case timeline.WorkerExited:
+			fmt.Fprintf(&b, "[ended %d %s: %s]", body.ExitCode, body.Reason, body.Message)
 		}
 	}
 	return b.String()
@@ -129,14 +129,14 @@ func (r repl) wants(code, text string, outcome timeline.Outcome) session.Reply {
 // or after it, and the text of its start is in the reply to that input only in the latter case.
 func (r repl) startsAnew() {
 	r.Helper()
-	before := r.Log().Last()
+	before := r.Log().LastSeq()
 	if err := r.Reset(r.Context()); err != nil {
 		r.Fatal(err)
 	}
 	if _, err := r.Wait(r.Context(), 0, nil); err != nil {
 		r.Fatal(err)
 	}
-	if got := script(r.Log().Since(before)); !strings.HasSuffix(got, "noise of the start\n") {
+	if got := script(r.Log().EventsSince(before)); !strings.HasSuffix(got, "noise of the start\n") {
 		r.Errorf("the start of the new kernel: %q", got)
 	}
 	r.wants("print=new", "new\n", timeline.OutcomeOK)
@@ -158,12 +158,12 @@ func TestTurn_IsOverWithReplyAndIdleInEitherOrder(t *testing.T) {
 func TestStartUp_NoiseBelongsToTurnZero(t *testing.T) {
 	t.Parallel()
 	r := open(t)
-	if got := script(r.Log().Since(0)); !strings.Contains(got, "noise of the start\n") {
+	if got := script(r.Log().EventsSince(0)); !strings.Contains(got, "noise of the start\n") {
 		t.Errorf("got %q", got)
 	}
 	r.wants("print=one", "one\n", timeline.OutcomeOK)
 	info, err := r.Info(t.Context())
-	if err != nil || info.Runtime != "Fake 1.2" && info.Runtime != "1.2" {
+	if err != nil || info.RuntimeVersion != "Fake 1.2" && info.RuntimeVersion != "1.2" {
 		t.Errorf("%+v, %v", info, err)
 	}
 }
@@ -178,7 +178,7 @@ func TestUpdates_AllArrive(t *testing.T) {
 	r := open(t)
 	_, reply := r.run("updates=10000 print=done")
 	updates := 0
-	for _, e := range r.Log().Since(0) {
+	for _, e := range r.Log().EventsSince(0) {
 		if d, ok := e.Body.(timeline.Display); ok && d.Update {
 			updates++
 		}
@@ -192,20 +192,20 @@ func TestQuestion_IsAWait(t *testing.T) {
 	t.Parallel()
 	r := open(t)
 	_, reply := r.run("ask=name")
-	if reply.Wait == nil || reply.Wait.Prompt != "name?" || reply.Wait.Kind == timeline.WaitSecret {
+	if reply.InputRequest == nil || reply.InputRequest.Prompt != "name?" || reply.InputRequest.Kind == timeline.InputKindSecret {
 		t.Fatalf("%+v", reply)
 	}
-	turn, err := r.Answer(t.Context(), reply.Wait.ID, session.Input{Data: []byte("Ada é\n")})
+	turn, err := r.Answer(t.Context(), reply.InputRequest.ID, session.Input{Data: []byte("Ada é\n")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got, reply := r.rest(turn, reply.Next); got != "got \"Ada é\"\n" || reply.Outcome != timeline.OutcomeOK {
 		t.Errorf("%q, %s", got, reply.Outcome)
 	}
-	if _, reply = r.run("secret=pass"); reply.Wait == nil || reply.Wait.Kind != timeline.WaitSecret {
-		t.Fatalf("%+v", reply.Wait)
+	if _, reply = r.run("secret=pass"); reply.InputRequest == nil || reply.InputRequest.Kind != timeline.InputKindSecret {
+		t.Fatalf("%+v", reply.InputRequest)
 	}
-	if turn, err = r.Answer(t.Context(), reply.Wait.ID, session.Input{EOF: true}); err != nil {
+	if turn, err = r.Answer(t.Context(), reply.InputRequest.ID, session.Input{EOF: true}); err != nil {
 		t.Fatal(err)
 	}
 	if got, _ := r.rest(turn, reply.Next); got != "got \"\\x04\"\n" {
@@ -270,14 +270,14 @@ func TestDeath_IsToldAndTheNextInputStartsAnew(t *testing.T) {
 				t.Fatal(err)
 			}
 			reply, err := r.Wait(t.Context(), turn, nil)
-			if err == nil && reply.Wait != nil { // one that asks may be seen to wait before it dies
-				_, _ = r.Answer(t.Context(), reply.Wait.ID, session.Input{Data: []byte("x\n")})
+			if err == nil && reply.InputRequest != nil { // one that asks may be seen to wait before it dies
+				_, _ = r.Answer(t.Context(), reply.InputRequest.ID, session.Input{Data: []byte("x\n")})
 				_, err = r.Wait(t.Context(), turn, nil)
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := script(r.Log().Since(0))
+			got := script(r.Log().EventsSince(0))
 			for _, part := range want {
 				if !strings.Contains(got, part) {
 					t.Errorf("got %q, want %q in it", got, part)
@@ -317,7 +317,7 @@ func TestExit(t *testing.T) {
 func TestDeath_InTheStartUpSaysWhatTheKernelSaid(t *testing.T) {
 	t.Parallel()
 	r := open(t, "dies")
-	got := script(r.Log().Since(0))
+	got := script(r.Log().EventsSince(0))
 	for _, part := range []string{"no language today\n", "ended while it started (exit status 7)", "[ended 7"} {
 		if !strings.Contains(got, part) {
 			t.Errorf("got %q, want %q in it", got, part)
