@@ -7,8 +7,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// authored is a session for one author.
-type authored struct {
+// authoredSession is a session for one author.
+type authoredSession struct {
 	*Session
 	author string
 }
@@ -18,39 +18,39 @@ func (s *Session) As(author string) session.Session {
 	if author == "" {
 		return s
 	}
-	return authored{s, author}
+	return authoredSession{s, author}
 }
 
 // Author implements session.Session. It is "": see [Session.As].
 func (s *Session) Author() string { return "" }
 
-func (a authored) Author() string { return a.author }
+func (a authoredSession) Author() string { return a.author }
 
-func (a authored) Submit(ctx context.Context, code string) (uint64, error) {
-	return a.logged("submit", a.author)(a.submitAs(ctx, code, turn{author: a.author}))
+func (a authoredSession) Submit(ctx context.Context, code string) (uint64, error) {
+	return a.logCall("submit", a.author)(a.submitAs(ctx, code, turn{author: a.author}))
 }
 
-func (a authored) SubmitSilent(ctx context.Context, code string) (uint64, error) {
-	return a.logged("submit", a.author)(a.submitAs(ctx, code, turn{author: a.author, silent: true}))
+func (a authoredSession) SubmitSilent(ctx context.Context, code string) (uint64, error) {
+	return a.logCall("submit", a.author)(a.submitAs(ctx, code, turn{author: a.author, silent: true}))
 }
 
-func (a authored) SubmitMayExit(ctx context.Context, code string) (uint64, error) {
-	return a.logged("submit", a.author)(a.submitAs(ctx, code, turn{author: a.author, mayExit: true}))
+func (a authoredSession) SubmitMayExit(ctx context.Context, code string) (uint64, error) {
+	return a.logCall("submit", a.author)(a.submitAs(ctx, code, turn{author: a.author, mayExit: true}))
 }
 
-func (a authored) Answer(ctx context.Context, wait timeline.Seq, in session.Input) (uint64, error) {
-	return a.logged("answer", a.author)(a.answerAs(ctx, a.author, wait, in))
+func (a authoredSession) Answer(ctx context.Context, wait timeline.Seq, in session.Input) (uint64, error) {
+	return a.logCall("answer", a.author)(a.answerAs(ctx, a.author, wait, in))
 }
 
-func (a authored) Interrupt(ctx context.Context, turn uint64) (session.InterruptResult, error) {
-	return a.loggedInterrupt(turn, a.author)(a.interruptAs(ctx, a.author, turn))
+func (a authoredSession) Interrupt(ctx context.Context, turn uint64) (session.InterruptResult, error) {
+	return a.logInterrupt(turn, a.author)(a.interruptAs(ctx, a.author, turn))
 }
 
-func (a authored) Allow(ctx context.Context, g session.Grant) error {
+func (a authoredSession) Allow(ctx context.Context, g session.Grant) error {
 	return a.allowAs(ctx, a.author, g)
 }
 
-func (a authored) AnswerPermission(ctx context.Context, id uint64, ok bool) error {
+func (a authoredSession) AnswerPermission(ctx context.Context, id uint64, ok bool) error {
 	return a.permitAs(ctx, a.author, id, ok)
 }
 

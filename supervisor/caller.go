@@ -10,8 +10,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// maxWith bounds the arguments that a question shows.
-const maxWith = 300
+// maxDetailBytes bounds the arguments that a question shows.
+const maxDetailBytes = 300
 
 // A Caller is the code that calls a Function.
 type Caller struct {
@@ -29,47 +29,47 @@ func CallerOf(ctx context.Context) Caller {
 	return c
 }
 
-// MayCall asks whether a person allows this call: by a right that the session has, or now. Then
+// AskPermission asks whether a person allows this call: by a right that the session has, or now. Then
 // the turn waits for a permission, which no model can give. with are the arguments in short. A
-// right for all functions of a group does not cover one that is destructive. MayCall is false
+// right for all functions of a group does not cover one that is destructive. AskPermission is false
 // where nobody can be asked, such as between turns, and when ctx ends.
-func (c Caller) MayCall(ctx context.Context, with string, destructive bool) bool {
+func (c Caller) AskPermission(ctx context.Context, with string, destructive bool) bool {
 	s := c.Session
-	what := timeline.AccessDenied{Op: "call", Call: c.Function, Destructive: destructive, Detail: briefly(s.log.Redact(with), maxWith)}
-	return s.hold(ctx, c.Generation, func(id uint64) { s.m.refusedOrHeld(id, what, session.Grant{Call: what.Call}) }).ok
+	what := timeline.AccessDenied{Op: "call", Call: c.Function, Destructive: destructive, Detail: briefly(s.log.Redact(with), maxDetailBytes)}
+	return s.awaitDecision(ctx, c.Generation, func(id uint64) { s.m.handleDeniedCall(id, what, session.Grant{Call: what.Call}) }).allowed
 }
 
-// Progress tells how far a call is, as the progress of its turn. total is 0 when it is not known.
-func (c Caller) Progress(progress, total float64, message string) {
+// ReportProgress tells how far a call is, as the progress of its turn. total is 0 when it is not known.
+func (c Caller) ReportProgress(progress, total float64, message string) {
 	s := c.Session
 	s.mu.Lock()
 	defer s.unlock()
 	if s.m.generation == c.Generation && s.m.turn != nil && s.m.turn.id == c.Turn && c.Turn > 0 {
-		s.m.record(timeline.Progress{Progress: progress, Total: total, Message: briefly(s.log.Redact(message), maxWith)})
+		s.m.recordEvent(timeline.Progress{Progress: progress, Total: total, Message: briefly(s.log.Redact(message), maxDetailBytes)})
 	}
 }
 
-// A verdict is what a person decided. The zero value is a no, and the cancel of a form.
-type verdict struct {
-	ok   bool
-	form session.FormAnswer
+// A userDecision is what a person decided. The zero value is a no, and the cancel of a form.
+type userDecision struct {
+	allowed bool
+	form    session.FormAnswer
 }
 
-// hold has a call of a generation wait for a verdict, under a number that ask is told; s.mu is
+// awaitDecision has a call of a generation wait for a verdict, under a number that ask is told; s.mu is
 // held then.
-func (s *Session) hold(ctx context.Context, generation uint64, ask func(id uint64)) verdict {
-	answer := make(chan verdict, 1)
+func (s *Session) awaitDecision(ctx context.Context, generation uint64, ask func(id uint64)) userDecision {
+	answer := make(chan userDecision, 1)
 	s.mu.Lock()
 	if s.worker == nil || s.m.generation != generation {
 		s.unlock()
-		return verdict{}
+		return userDecision{}
 	}
-	s.lastHeld++
-	id := hostCall + s.lastHeld
-	if s.held == nil {
-		s.held = make(map[uint64]chan verdict)
+	s.lastPendingCall++
+	id := hostCallBit + s.lastPendingCall
+	if s.pendingDecisions == nil {
+		s.pendingDecisions = make(map[uint64]chan userDecision)
 	}
-	s.held[id] = answer
+	s.pendingDecisions[id] = answer
 	ask(id)
 	s.unlock()
 	select {
@@ -77,21 +77,21 @@ func (s *Session) hold(ctx context.Context, generation uint64, ask func(id uint6
 		return v
 	case <-ctx.Done():
 	}
-	s.letGo(id)
-	return verdict{}
+	s.releaseCall(id)
+	return userDecision{}
 }
 
-// letGo ends the wait of a held call that is over.
-func (s *Session) letGo(id uint64) {
+// releaseCall ends the wait of a held call that is over.
+func (s *Session) releaseCall(id uint64) {
 	s.mu.Lock()
 	defer s.unlock()
-	delete(s.held, id)
-	s.m.denied(host.Denial{ID: id, Over: true}, session.Grant{})
+	delete(s.pendingDecisions, id)
+	s.m.handleDenial(host.Denial{ID: id, Resolved: true}, session.Grant{})
 }
 
-// Covers reports whether a pattern names a function, as [session.Grant].Call does: "github.*"
+// MatchFunction reports whether a pattern names a function, as [session.Grant].Call does: "github.*"
 // names all of a group, but for those that are destructive.
-func Covers(pattern, function string, destructive bool) bool {
+func MatchFunction(pattern, function string, destructive bool) bool {
 	if pattern == function {
 		return true
 	}
@@ -99,13 +99,13 @@ func Covers(pattern, function string, destructive bool) bool {
 	return ok && err == nil && !destructive
 }
 
-func coversCall(pattern string, d timeline.AccessDenied) bool {
-	return pattern != "" && d.Call != "" && Covers(pattern, d.Call, d.Destructive)
+func callGrantCovers(pattern string, d timeline.AccessDenied) bool {
+	return pattern != "" && d.Call != "" && MatchFunction(pattern, d.Call, d.Destructive)
 }
 
-// widerThan returns the right for all functions of a group; nil if that is not enough for the
+// widerGrant returns the right for all functions of a group; nil if that is not enough for the
 // call.
-func widerThan(d timeline.AccessDenied) *session.Grant {
+func widerGrant(d timeline.AccessDenied) *session.Grant {
 	group, _, found := strings.Cut(d.Call, ".")
 	if !found || d.Destructive {
 		return nil
@@ -113,8 +113,8 @@ func widerThan(d timeline.AccessDenied) *session.Grant {
 	return &session.Grant{Call: group + ".*"}
 }
 
-// namesOne reports whether a grant names one right.
-func namesOne(g session.Grant) bool {
+// hasOneTarget reports whether a grant names one right.
+func hasOneTarget(g session.Grant) bool {
 	n := 0
 	for _, name := range []string{g.Read, g.Write, g.Host, g.Call} {
 		if name != "" {
@@ -124,8 +124,8 @@ func namesOne(g session.Grant) bool {
 	return n == 1
 }
 
-// checkCall refuses a grant for functions that cannot be meant.
-func (s *Session) checkCall(g session.Grant) (session.Grant, error) {
+// checkCallGrant refuses a grant for functions that cannot be meant.
+func (s *Session) checkCallGrant(g session.Grant) (session.Grant, error) {
 	if _, err := path.Match(g.Call, ""); err != nil {
 		return g, session.Errorf(session.KindInvalid, "%q is no pattern for functions: write github.search_issues or github.*", g.Call)
 	}

@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// compileTime bounds the program that compiles a worker's code, which takes 0.1 s.
-	compileTime = 30 * time.Second
-	// maxCompiled bounds the code, in bytes.
-	maxCompiled = 4 << 20
+	// compileTimeout bounds the program that compiles a worker's code, which takes 0.1 s.
+	compileTimeout = 30 * time.Second
+	// maxCompiledBytes bounds the code, in bytes.
+	maxCompiledBytes = 4 << 20
 )
 
-// keepCompiled has the code of a worker in a sandbox compiled for later ones, once it is ready and
+// cacheCompiledCode has the code of a worker in a sandbox compiled for later ones, once it is ready and
 // unless that has been done. The end of the worker ends it.
-func (s *Session) keepCompiled(w *worker, spec *workers.Spec) {
+func (s *Session) cacheCompiledCode(w *worker, spec *workers.Spec) {
 	c := spec.Compilation
-	if c == nil || !spec.Sandbox.Confines() || w.heldBy != "" || c.HasResult() {
+	if c == nil || !spec.Sandbox.Confines() || w.mechanism != "" || c.HasResult() {
 		return
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -38,26 +38,26 @@ func (s *Session) keepCompiled(w *worker, spec *workers.Spec) {
 		}
 		stop()
 	}()
-	if !s.isReady(ctx, w) {
+	if !s.waitUntilReady(ctx, w) {
 		return
 	}
-	_, _, err := s.preparations.join(ctx, workers.Preparation{
+	_, _, err := s.preparations.awaitPreparation(ctx, workers.Preparation{
 		Key:     "compile\x00" + c.Key,
-		Timeout: compileTime,
+		Timeout: compileTimeout,
 		Run: func(ctx context.Context, _ func(workers.Progress)) (workers.PreparationResult, error) {
 			if c.HasResult() {
 				return workers.PreparationResult{}, nil
 			}
-			return workers.PreparationResult{}, s.compile(ctx, spec)
+			return workers.PreparationResult{}, s.runCompiler(ctx, spec)
 		},
-	}, compileTime, func(workers.Progress) {})
+	}, compileTimeout, func(workers.Progress) {})
 	if err != nil && ctx.Err() == nil {
 		w.log.Info("the worker's code cannot be kept for later ones", "err", err)
 	}
 }
 
-// isReady waits until a worker is ready, and reports whether it will be.
-func (s *Session) isReady(ctx context.Context, w *worker) bool {
+// waitUntilReady waits until a worker is ready, and reports whether it will be.
+func (s *Session) waitUntilReady(ctx context.Context, w *worker) bool {
 	for {
 		s.mu.Lock()
 		ready := s.worker == w && slices.Contains([]phase{phaseIdle, phaseSending, phaseRunning}, s.m.phase)
@@ -74,8 +74,8 @@ func (s *Session) isReady(ctx context.Context, w *worker) bool {
 	}
 }
 
-// compile runs the program in a sandbox that has nothing of a session, in a directory of its own.
-func (s *Session) compile(ctx context.Context, spec *workers.Spec) error {
+// runCompiler runs the program in a sandbox that has nothing of a session, in a directory of its own.
+func (s *Session) runCompiler(ctx context.Context, spec *workers.Spec) error {
 	state := filepath.Join(s.dir, "compile") // another session that waits for this one tries again later
 	defer func() { _ = removeTree(state) }()
 	files := filepath.Join(state, "files")
@@ -83,11 +83,11 @@ func (s *Session) compile(ctx context.Context, spec *workers.Spec) error {
 		return err
 	}
 	c := spec.Compilation
-	box, err := confinementOf(&workers.Spec{Path: c.Path, Dir: files, Sandbox: &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, NoNotice: true}}, &s.o, "", state, files)
+	box, err := newConfinement(&workers.Spec{Path: c.Path, Dir: files, Sandbox: &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, NoNotice: true}}, &s.o, "", state, files)
 	if err != nil {
 		return err
 	}
-	defer box.ended()
+	defer box.release()
 	args := make([]string, len(c.Args))
 	for i, a := range c.Args {
 		args[i] = strings.ReplaceAll(a, workers.FilesDir, files)
@@ -102,15 +102,15 @@ func (s *Session) compile(ctx context.Context, spec *workers.Spec) error {
 	if err := p.Close(); err != nil || ctx.Err() != nil {
 		return errors.Join(ctx.Err(), err)
 	}
-	name, code, err := newFile(files, spec.Files)
+	name, code, err := findNewFile(files, spec.Files)
 	if err != nil {
 		return err
 	}
 	return c.SaveResult(name, code)
 }
 
-// newFile returns the one file of a directory that is not among those.
-func newFile(dir string, known map[string][]byte) (name string, content []byte, err error) {
+// findNewFile returns the one file of a directory that is not among those.
+func findNewFile(dir string, known map[string][]byte) (name string, content []byte, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return "", nil, err
@@ -134,9 +134,9 @@ func newFile(dir string, known map[string][]byte) (name string, content []byte, 
 		return "", nil, err
 	}
 	defer f.Close()
-	content, err = io.ReadAll(io.LimitReader(f, maxCompiled+1))
-	if err == nil && len(content) > maxCompiled {
-		err = fmt.Errorf("%s has more than %s", name, workers.FormatBytes(maxCompiled))
+	content, err = io.ReadAll(io.LimitReader(f, maxCompiledBytes+1))
+	if err == nil && len(content) > maxCompiledBytes {
+		err = fmt.Errorf("%s has more than %s", name, workers.FormatBytes(maxCompiledBytes))
 	}
 	return name, content, err
 }

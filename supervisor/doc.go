@@ -2,7 +2,7 @@
 // other workers, drives them turn by turn, and knows that they are done because they say so.
 //
 //	func main() {
-//		supervisor.StageMain() // may never return: see its doc
+//		supervisor.MonitorMain() // may never return: see its doc
 //		sup, _ := supervisor.New(nil)
 //		defer sup.Close()
 //		s, _ := sup.Open(ctx, "main", python.Spec(python.Options{}))

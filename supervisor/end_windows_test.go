@@ -14,13 +14,13 @@ import (
 func TestSession_ItsEndEndsWhatItsWorkerStarted(t *testing.T) {
 	for _, how := range []string{"reset", "closed", "the worker ends"} {
 		t.Run(how, func(t *testing.T) {
-			s := open(t, nil, fake(nil))
-			_, r := submit(t, s, "fork\nfork\npid")
+			s := openSession(t, nil, fakeSpec(nil))
+			_, r := runTurn(t, s, "fork\nfork\npid")
 			var alive []windows.Handle
-			for line := range strings.Lines(text(r.Events)) {
+			for line := range strings.Lines(outputText(r.Events)) {
 				pid, err := strconv.Atoi(strings.TrimSpace(line))
 				if err != nil {
-					t.Fatalf("got %q, want process ids", text(r.Events))
+					t.Fatalf("got %q, want process ids", outputText(r.Events))
 				}
 				h, err := windows.OpenProcess(windows.SYNCHRONIZE, false, uint32(pid))
 				if err != nil {
@@ -34,7 +34,7 @@ func TestSession_ItsEndEndsWhatItsWorkerStarted(t *testing.T) {
 			}
 			switch how {
 			case "reset":
-				if err := s.Reset(limited(t)); err != nil {
+				if err := s.Reset(deadlineContext(t)); err != nil {
 					t.Fatal(err)
 				}
 			case "closed":
@@ -42,7 +42,7 @@ func TestSession_ItsEndEndsWhatItsWorkerStarted(t *testing.T) {
 					t.Fatal(err)
 				}
 			default:
-				submit(t, s, "die 3")
+				runTurn(t, s, "die 3")
 			}
 			for i, h := range alive {
 				if got, err := windows.WaitForSingleObject(h, 0); got != windows.WAIT_OBJECT_0 {

@@ -63,17 +63,17 @@ func workerEnv(base, scrub, changes []string, fold bool) []string {
 	return kept
 }
 
-// bufferBytes is what OpenBLAS reserves for each of its threads, with the stack, as Debian builds it
+// openBLASBufferBytes is what OpenBLAS reserves for each of its threads, with the stack, as Debian builds it
 // (0.3.21). The wheels of NumPy reserve 40 MB.
-const bufferBytes = 136 << 20
+const openBLASBufferBytes = 136 << 20
 
-// fewerBuffers returns a variable for a worker with a limit of memory; 0 means none. OpenBLAS
+// openBLASEnv returns a variable for a worker with a limit of memory; 0 means none. OpenBLAS
 // reserves a buffer for each processor when it is loaded, and hardly uses them. The limit counts
 // what may be used: with many processors nothing would be left of it, and OpenBLAS ends its process,
 // or asks again for ever, when it gets none. So they may take a quarter, beside the first, unless
 // the user has chosen.
-func fewerBuffers(env []string, memory int64, processors int) []string {
-	threads := 1 + memory/4/bufferBytes
+func openBLASEnv(env []string, memory int64, processors int) []string {
+	threads := 1 + memory/4/openBLASBufferBytes
 	if memory == 0 || threads >= int64(processors) {
 		return nil
 	}

@@ -45,7 +45,7 @@ func TestWorkerEnv(t *testing.T) {
 // none.
 func TestVariable_TheLastOfARepeatedNameCounts(t *testing.T) {
 	env := []string{"HOME=/first", "HOME=/last"}
-	if got := variable(env, "HOME"); got != "/last" || !slices.Contains(workerEnv(env, nil, nil, false), "HOME="+got) {
+	if got := envValue(env, "HOME"); got != "/last" || !slices.Contains(workerEnv(env, nil, nil, false), "HOME="+got) {
 		t.Errorf("got %q", got)
 	}
 }
@@ -69,7 +69,7 @@ func TestFewerBuffers(t *testing.T) {
 		{"the user has chosen for OpenMP, too", []string{"OMP_NUM_THREADS=8"}, 512 << 20, 32, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := fewerBuffers(c.env, c.memory, c.processors); !slices.Equal(got, c.want) {
+			if got := openBLASEnv(c.env, c.memory, c.processors); !slices.Equal(got, c.want) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})

@@ -9,8 +9,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// errClosed refuses to open a session in a supervisor that is closed.
-func errClosed() error {
+// closedError refuses to open a session in a supervisor that is closed.
+func closedError() error {
 	return &session.Error{Kind: session.KindClosed, Message: "the supervisor is closed"}
 }
 
@@ -35,14 +35,14 @@ func checkSpec(name string, spec *workers.Spec) error {
 	if _, missing := errors.AsType[*workers.MissingError](err); missing {
 		kind = session.KindStart
 	}
-	return &session.Error{Kind: kind, Message: startText(name, err), Cause: err}
+	return &session.Error{Kind: kind, Message: startErrorText(name, err), Cause: err}
 }
 
 // startError says why a session's worker could not be started.
 func startError(name string, cause error) error {
-	return &session.Error{Kind: session.KindStart, Message: startText(name, cause), Cause: cause}
+	return &session.Error{Kind: session.KindStart, Message: startErrorText(name, cause), Cause: cause}
 }
 
-func startText(name string, cause error) string {
+func startErrorText(name string, cause error) string {
 	return fmt.Sprintf("session %q did not start: %v", name, cause)
 }

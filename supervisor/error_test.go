@@ -49,7 +49,7 @@ func TestOpenErrors(t *testing.T) {
 			if name == "no Python on this machine" && nowhere.Err == nil {
 				continue // one in a directory of the system is always found
 			}
-			spec := fake(nil)
+			spec := fakeSpec(nil)
 			c.change(&spec)
 			_, err := sup.Open(t.Context(), "main", spec)
 			if session.KindOf(err) != c.want {
@@ -69,7 +69,7 @@ func TestOpenErrors(t *testing.T) {
 		if err := sup.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := sup.Open(t.Context(), "main", fake(nil)); !errors.Is(err, session.ErrClosed) || err.Error() != "the supervisor is closed" {
+		if _, err := sup.Open(t.Context(), "main", fakeSpec(nil)); !errors.Is(err, session.ErrClosed) || err.Error() != "the supervisor is closed" {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -82,7 +82,7 @@ func TestOpenErrors(t *testing.T) {
 		if err := supervisor.FunctionOf("none", "", none).Check(); err == nil {
 			t.Error("a function without a Call passes")
 		}
-		spec := fake(nil)
+		spec := fakeSpec(nil)
 		spec.Preparations = []workers.Preparation{{Key: "x", Run: func(_ context.Context, report func(workers.Progress)) (workers.PreparationResult, error) {
 			report(workers.Progress{Done: 1})
 			return workers.PreparationResult{}, nil
@@ -97,21 +97,21 @@ func TestFirstReply(t *testing.T) {
 	t.Parallel()
 	t.Run("begins with all notices of the start, and without its text", func(t *testing.T) {
 		t.Parallel()
-		s := open(t, nil, fake(&fakeworker.Options{Start: "prompt"}))
-		r, err := s.Wait(limited(t), 0, nil)
+		s := openSession(t, nil, fakeSpec(&fakeworker.Options{Start: "prompt"}))
+		r, err := s.Wait(deadlineContext(t), 0, nil)
 		if err != nil || r.InputRequest == nil {
 			t.Fatalf("got %+v, %v", r, err)
 		}
 		s.Notify("the first")
 		s.Notify("the second")
-		if _, err := s.Answer(limited(t), r.InputRequest.ID, session.Input{Data: []byte("yes\n")}); err != nil {
+		if _, err := s.Answer(deadlineContext(t), r.InputRequest.ID, session.Input{Data: []byte("yes\n")}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Wait(limited(t), 0, nil); err != nil {
+		if _, err := s.Wait(deadlineContext(t), 0, nil); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range []string{"[the first]\n[the second]\nhi\n", "hi\n"} {
-			_, r := submit(t, s, "print hi")
+			_, r := runTurn(t, s, "print hi")
 			if r.Text() != want {
 				t.Errorf("got %q, want %q", r.Text(), want)
 			}

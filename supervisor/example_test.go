@@ -14,9 +14,9 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// start returns what the examples have in common. A program's main begins with
-// supervisor.StageMain().
-func start() (*supervisor.Supervisor, *supervisor.Session) {
+// openExampleSession returns what the examples have in common. A program's main begins with
+// supervisor.MonitorMain().
+func openExampleSession() (*supervisor.Supervisor, *supervisor.Session) {
 	dir, err := os.MkdirTemp("", "example")
 	if err != nil {
 		log.Fatal(err)
@@ -33,7 +33,7 @@ func start() (*supervisor.Supervisor, *supervisor.Session) {
 }
 
 func Example() {
-	sup, s := start()
+	sup, s := openExampleSession()
 	defer sup.Close()
 	ctx := context.Background()
 
@@ -52,7 +52,7 @@ func Example() {
 // A turn that asks for input is not over: Wait returns at once with the wait,
 // and Answer lets the turn go on.
 func ExampleSession_Answer() {
-	sup, s := start()
+	sup, s := openExampleSession()
 	defer sup.Close()
 	ctx := context.Background()
 
@@ -81,7 +81,7 @@ func ExampleSession_Answer() {
 // A second input is refused while a turn is active; an interrupt names the turn
 // that it is meant for.
 func ExampleSession_Interrupt() {
-	sup, s := start()
+	sup, s := openExampleSession()
 	defer sup.Close()
 	ctx := context.Background()
 
@@ -109,7 +109,7 @@ func ExampleSession_Interrupt() {
 
 // Events yields every event after a cursor: first the old ones, then new ones as they come.
 func ExampleSession_Events() {
-	sup, s := start()
+	sup, s := openExampleSession()
 	defer sup.Close()
 	ctx := context.Background()
 

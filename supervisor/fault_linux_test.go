@@ -25,11 +25,11 @@ func TestSession_AWorkerThatMayNotAskEarlyIsEnded(t *testing.T) {
 	if _, err := os.ReadFile("/proc/self/syscall"); err != nil {
 		t.Skipf("this system does not show who reads the terminal: %v", err)
 	}
-	spec := fake(&fakeworker.Options{Start: "early"})
+	spec := fakeSpec(&fakeworker.Options{Start: "early"})
 	spec.EarlyInputError = "it was kept out"
-	s := open(t, nil, spec)
+	s := openSession(t, nil, spec)
 	r := waitUntilReady(t, s)
-	if ended := find[timeline.WorkerExited](t, r.Events); ended.Reason != "worker failed: it was kept out" || r.InputRequest != nil {
+	if ended := findBody[timeline.WorkerExited](t, r.Events); ended.Reason != "worker failed: it was kept out" || r.InputRequest != nil {
 		t.Errorf("got %+v, wait %v", ended, r.InputRequest)
 	}
 }
@@ -50,22 +50,22 @@ func TestSession_WorkerThatFailsIsReportedAndReplaced(t *testing.T) {
 		"print x\nexit 0": "exit status 0",
 	} {
 		t.Run(strings.ReplaceAll(code, "\n", ","), func(t *testing.T) {
-			s := open(t, nil, fake(nil))
+			s := openSession(t, nil, fakeSpec(nil))
 			waitUntilReady(t, s)
-			_, r := submit(t, s, code)
+			_, r := runTurn(t, s, code)
 			if r.Outcome != "ended" || r.State != session.StateEnded {
 				t.Fatalf("got %q, %v: %q", r.Outcome, r.State, r.Text())
 			}
-			report := find[timeline.WorkerExited](t, r.Events)
+			report := findBody[timeline.WorkerExited](t, r.Events)
 			if !strings.Contains(report.Reason, want) {
 				t.Errorf("got %q, want %q in it", report.Reason, want)
 			}
 			if end, _ := r.End(); end.Code != report.ExitCode || end.Signal != report.Signal || strings.HasPrefix(code, "crash") && end.Signal == "" {
 				t.Errorf("the turn ended with %+v, the worker with %+v", end, report)
 			}
-			turn, r := submit(t, s, "print again")
-			if r.Outcome != "ok" || r.Generation != 2 || turn != 2 || !strings.HasSuffix(text(r.Events), "again\n") {
-				t.Errorf("got generation %d, turn %d, %q %q", r.Generation, turn, r.Outcome, text(r.Events))
+			turn, r := runTurn(t, s, "print again")
+			if r.Outcome != "ok" || r.Generation != 2 || turn != 2 || !strings.HasSuffix(outputText(r.Events), "again\n") {
+				t.Errorf("got generation %d, turn %d, %q %q", r.Generation, turn, r.Outcome, outputText(r.Events))
 			}
 		})
 	}
@@ -73,13 +73,13 @@ func TestSession_WorkerThatFailsIsReportedAndReplaced(t *testing.T) {
 
 func TestSession_WaitSeesHowAWorkerEndedByItself(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(nil))
+	s := openSession(t, nil, fakeSpec(nil))
 	waitUntilReady(t, s)
 	if _, err := s.Submit(t.Context(), "exit 3"); err != nil {
 		t.Fatal(err)
 	}
 	r := waitUntilReady(t, s)
-	if r.State != session.StateEnded || find[timeline.WorkerExited](t, r.Events).ExitCode != 3 {
+	if r.State != session.StateEnded || findBody[timeline.WorkerExited](t, r.Events).ExitCode != 3 {
 		t.Errorf("got %v, %q", r.State, r.Text())
 	}
 }
@@ -94,18 +94,18 @@ func TestSession_WorkerThatNeverStartsProperlyIsReported(t *testing.T) {
 		"exit 5":       "exit status 5",
 	} {
 		t.Run(start, func(t *testing.T) {
-			limit := deadline
+			limit := testTimeout
 			if start == "silent" {
 				limit = time.Second
 			}
-			s := open(t, &supervisor.Options{StartTimeout: limit}, fake(&fakeworker.Options{Start: start}))
-			_, r := submit(t, s, "print x")
+			s := openSession(t, &supervisor.Options{StartTimeout: limit}, fakeSpec(&fakeworker.Options{Start: start}))
+			_, r := runTurn(t, s, "print x")
 			if r.Outcome != "ended" || r.State != session.StateEnded {
 				t.Fatalf("got %q, %v", r.Outcome, r.State)
 			}
 			// The held input never ran, so its own reply begins before the report.
 			all := s.Log().EventsSince(0)
-			if report := find[timeline.WorkerExited](t, all); !strings.Contains(report.Reason, want) {
+			if report := findBody[timeline.WorkerExited](t, all); !strings.Contains(report.Reason, want) {
 				t.Errorf("got %q, want %q in it", report.Reason, want)
 			}
 		})
@@ -114,12 +114,12 @@ func TestSession_WorkerThatNeverStartsProperlyIsReported(t *testing.T) {
 
 func TestSession_StartUpThatPrintsIsHarmless(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(&fakeworker.Options{Start: "print"}))
-	_, r := submit(t, s, "print x")
-	if r.Outcome != "ok" || !strings.HasSuffix(text(r.Events), "x\n") {
-		t.Errorf("got %q, %q", r.Outcome, text(r.Events))
+	s := openSession(t, nil, fakeSpec(&fakeworker.Options{Start: "print"}))
+	_, r := runTurn(t, s, "print x")
+	if r.Outcome != "ok" || !strings.HasSuffix(outputText(r.Events), "x\n") {
+		t.Errorf("got %q, %q", r.Outcome, outputText(r.Events))
 	}
-	if all := text(s.Log().EventsSince(0)); all != "profile\nx\n" {
+	if all := outputText(s.Log().EventsSince(0)); all != "profile\nx\n" {
 		t.Errorf("got %q", all)
 	}
 }
@@ -128,24 +128,24 @@ func TestSession_KilledWorkerIsReportedInEveryState(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"", "sleep", "wait name? ", "readtty", "flood 100000000"} {
 		t.Run(code, func(t *testing.T) {
-			s := open(t, nil, fake(nil))
+			s := openSession(t, nil, fakeSpec(nil))
 			waitUntilReady(t, s)
-			pid := infoOf(s).PID
+			pid := sessionInfo(s).PID
 			if code != "" {
 				if _, err := s.Submit(t.Context(), code); err != nil {
 					t.Fatal(err)
 				}
 			}
-			kill(t, pid)
-			e := until(t, s, 0, func(e timeline.Event) bool { _, ok := e.Body.(timeline.WorkerExited); return ok })
+			killProcess(t, pid)
+			e := waitForEvent(t, s, 0, func(e timeline.Event) bool { _, ok := e.Body.(timeline.WorkerExited); return ok })
 			if report := e.Body.(timeline.WorkerExited); report.Reason != "killed by SIGKILL" || report.Clean {
 				t.Errorf("got %+v", report)
 			}
-			gone(t, pid)
-			for infoOf(s).State != session.StateEnded { // the event precedes it by a moment
+			waitUntilGone(t, pid)
+			for sessionInfo(s).State != session.StateEnded { // the event precedes it by a moment
 				<-time.After(time.Millisecond)
 			}
-			if _, r := submit(t, s, "print again"); r.Outcome != "ok" || r.Generation != 2 {
+			if _, r := runTurn(t, s, "print again"); r.Outcome != "ok" || r.Generation != 2 {
 				t.Errorf("got %q, generation %d", r.Outcome, r.Generation)
 			}
 		})
@@ -156,9 +156,9 @@ func TestSession_ResetGivesAFreshGenerationWhateverTheWorkerDoes(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"", "sleep", "wait name? ", "ignore", "flood 100000000"} {
 		t.Run(code, func(t *testing.T) {
-			s := open(t, nil, fake(nil))
+			s := openSession(t, nil, fakeSpec(nil))
 			waitUntilReady(t, s)
-			pid := infoOf(s).PID
+			pid := sessionInfo(s).PID
 			if code != "" {
 				if _, err := s.Submit(t.Context(), code); err != nil {
 					t.Fatal(err)
@@ -175,9 +175,9 @@ func TestSession_ResetGivesAFreshGenerationWhateverTheWorkerDoes(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Logf("reset took %v", time.Since(start))
-			gone(t, pid)
-			if _, r := submit(t, s, "print fresh"); r.Outcome != "ok" || r.Generation != 2 || !strings.HasSuffix(text(r.Events), "fresh\n") {
-				t.Errorf("got %q, generation %d, %q", r.Outcome, r.Generation, text(r.Events))
+			waitUntilGone(t, pid)
+			if _, r := runTurn(t, s, "print fresh"); r.Outcome != "ok" || r.Generation != 2 || !strings.HasSuffix(outputText(r.Events), "fresh\n") {
+				t.Errorf("got %q, generation %d, %q", r.Outcome, r.Generation, outputText(r.Events))
 			}
 			if err := s.Close(t.Context()); err != nil {
 				t.Fatal(err)
@@ -190,13 +190,13 @@ func TestSession_CloseNamesTheRungThatWorked(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]string{"": "shutdown", "ignore": "SIGKILL"} {
 		t.Run(want, func(t *testing.T) {
-			s := open(t, nil, fake(nil))
+			s := openSession(t, nil, fakeSpec(nil))
 			waitUntilReady(t, s)
 			if code != "" {
 				if _, err := s.Submit(t.Context(), code); err != nil {
 					t.Fatal(err)
 				}
-				waitUntilIgnored(t, infoOf(s).PID)
+				waitUntilIgnored(t, sessionInfo(s).PID)
 			}
 			if err := s.Close(t.Context()); err != nil {
 				t.Fatal(err)
@@ -216,20 +216,20 @@ func TestSession_ChildrenDieWithTheSession(t *testing.T) {
 	end := map[string]func(*testing.T, *supervisor.Session){
 		"close": func(t *testing.T, s *supervisor.Session) { _ = s.Close(t.Context()) },
 		"reset": func(t *testing.T, s *supervisor.Session) { _ = s.Reset(t.Context()) },
-		"exit":  func(t *testing.T, s *supervisor.Session) { submit(t, s, "exit 0") },
-		"kill":  func(t *testing.T, s *supervisor.Session) { kill(t, infoOf(s).PID) },
+		"exit":  func(t *testing.T, s *supervisor.Session) { runTurn(t, s, "exit 0") },
+		"kill":  func(t *testing.T, s *supervisor.Session) { killProcess(t, sessionInfo(s).PID) },
 	}
 	for name, end := range end {
 		t.Run(name, func(t *testing.T) {
-			s := open(t, nil, fake(nil))
-			submit(t, s, "fork\nfork")
-			pids := append(tree(infoOf(s).PID), infoOf(s).PID)
+			s := openSession(t, nil, fakeSpec(nil))
+			runTurn(t, s, "fork\nfork")
+			pids := append(descendantsOf(sessionInfo(s).PID), sessionInfo(s).PID)
 			if len(pids) < 3 {
 				t.Fatalf("got %v, want the worker and two children", pids)
 			}
 			start := time.Now()
 			end(t, s)
-			gone(t, pids...)
+			waitUntilGone(t, pids...)
 			t.Logf("%d processes were gone after %v", len(pids), time.Since(start))
 		})
 	}
@@ -241,9 +241,9 @@ func TestSupervisor_NothingOutlivesIt(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"killed", "ended"} {
 		t.Run(how, func(t *testing.T) {
-			cmd := exec.Command(self())
+			cmd := exec.Command(executablePath())
 			dir := t.TempDir()
-			cmd.Env = append(os.Environ(), hostRole+"="+dir)
+			cmd.Env = append(os.Environ(), hostEnv+"="+dir)
 			cmd.Stderr = os.Stderr
 			stdin, err := cmd.StdinPipe()
 			if err != nil {
@@ -261,7 +261,7 @@ func TestSupervisor_NothingOutlivesIt(t *testing.T) {
 			if err != nil {
 				t.Fatalf("the program said %q", line)
 			}
-			pids := append(tree(cmd.Process.Pid), worker)
+			pids := append(descendantsOf(cmd.Process.Pid), worker)
 			if len(pids) < 4 {
 				t.Fatalf("got %v, want stage, worker and two children", pids)
 			}
@@ -272,7 +272,7 @@ func TestSupervisor_NothingOutlivesIt(t *testing.T) {
 				_ = stdin.Close()
 			}
 			_ = cmd.Wait()
-			gone(t, pids...)
+			waitUntilGone(t, pids...)
 			t.Logf("%d processes were gone after %v", len(pids), time.Since(start))
 
 			// The next supervisor removes what it left on the disk, and only that.
@@ -281,7 +281,7 @@ func TestSupervisor_NothingOutlivesIt(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer next.Close()
-			if _, err := next.Open(t.Context(), "mine", fake(nil)); err != nil {
+			if _, err := next.Open(t.Context(), "mine", fakeSpec(nil)); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := supervisor.New(&supervisor.Options{Dir: dir}); err != nil {
@@ -294,8 +294,8 @@ func TestSupervisor_NothingOutlivesIt(t *testing.T) {
 	}
 }
 
-// kill refuses what would hit this very test.
-func kill(t *testing.T, pid int) {
+// killProcess refuses what would hit this very test.
+func killProcess(t *testing.T, pid int) {
 	t.Helper()
 	if pid <= 1 {
 		t.Fatalf("there is no worker to kill: %d", pid)
@@ -315,14 +315,14 @@ func waitUntilIgnored(t *testing.T, pid int) {
 		if bits, err := strconv.ParseUint(mask, 16, 64); err == nil && bits&(1<<(syscall.SIGTERM-1)) != 0 {
 			return
 		}
-		if time.Since(start) > deadline {
+		if time.Since(start) > testTimeout {
 			t.Fatal("the worker does not ignore SIGTERM")
 		}
 	}
 }
 
-// tree returns every descendant of pid.
-func tree(pid int) []int {
+// descendantsOf returns every descendant of pid.
+func descendantsOf(pid int) []int {
 	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/task/" + strconv.Itoa(pid) + "/children")
 	threads, _ := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
 	for _, th := range threads {
@@ -335,18 +335,18 @@ func tree(pid int) []int {
 	for _, f := range strings.Fields(string(b)) {
 		child, _ := strconv.Atoi(f)
 		pids = append(pids, child)
-		pids = append(pids, tree(child)...)
+		pids = append(pids, descendantsOf(child)...)
 	}
 	return pids
 }
 
-// gone waits until none of the processes is left.
-func gone(t *testing.T, pids ...int) {
+// waitUntilGone waits until none of the processes is left.
+func waitUntilGone(t *testing.T, pids ...int) {
 	t.Helper()
 	start := time.Now()
 	for _, pid := range pids {
 		for programs.Alive(pid) {
-			if time.Since(start) > deadline {
+			if time.Since(start) > testTimeout {
 				t.Fatalf("process %d is still there", pid)
 			}
 			<-time.After(time.Millisecond)
@@ -358,7 +358,7 @@ func gone(t *testing.T, pids ...int) {
 // stage that does not send holds it back.
 func TestInterrupt_ATurnWaitsForTheSignalsOfTheOneBefore(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(nil))
+	s := openSession(t, nil, fakeSpec(nil))
 	waitUntilReady(t, s)
 	stat := func(pid int) (state string, parent int) {
 		b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
@@ -369,7 +369,7 @@ func TestInterrupt_ATurnWaitsForTheSignalsOfTheOneBefore(t *testing.T) {
 		parent, _ = strconv.Atoi(f[1])
 		return f[0], parent
 	}
-	_, stage := stat(infoOf(s).PID)
+	_, stage := stat(sessionInfo(s).PID)
 	first, err := s.Submit(t.Context(), "sleep")
 	if err != nil {
 		t.Fatal(err)
@@ -382,7 +382,7 @@ func TestInterrupt_ATurnWaitsForTheSignalsOfTheOneBefore(t *testing.T) {
 	for state := ""; state != "T"; state, _ = stat(stage) {
 		runtime.Gosched()
 	}
-	interrupt(t, s, first) // by its frame: the signal is not sent
+	interruptTurn(t, s, first) // by its frame: the signal is not sent
 
 	held, err := s.Submit(t.Context(), "print held")
 	if err != nil {
@@ -391,9 +391,9 @@ func TestInterrupt_ATurnWaitsForTheSignalsOfTheOneBefore(t *testing.T) {
 	if got, err := s.Parse(t.Context(), "x"); err == nil {
 		t.Errorf("a query is answered before the turn: %v", got)
 	}
-	interrupt(t, s, held)
-	if r := await(t, s, held); r.Outcome != "interrupted" || text(r.Events) != "" || r.State != session.StateIdle {
-		t.Errorf("got %q, %q, %v: it was sent", r.Outcome, text(r.Events), r.State)
+	interruptTurn(t, s, held)
+	if r := waitReply(t, s, held); r.Outcome != "interrupted" || outputText(r.Events) != "" || r.State != session.StateIdle {
+		t.Errorf("got %q, %q, %v: it was sent", r.Outcome, outputText(r.Events), r.State)
 	}
 	if got, err := s.Parse(t.Context(), "x"); got != session.ParseUnknown || err != nil {
 		t.Errorf("a query was sent: %v, %v", got, err)
@@ -403,7 +403,7 @@ func TestInterrupt_ATurnWaitsForTheSignalsOfTheOneBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	goOn()
-	if r := await(t, s, next); r.Outcome != "ok" || text(r.Events) != "next\n" {
-		t.Errorf("got %q, %q", r.Outcome, text(r.Events))
+	if r := waitReply(t, s, next); r.Outcome != "ok" || outputText(r.Events) != "next\n" {
+		t.Errorf("got %q, %q", r.Outcome, outputText(r.Events))
 	}
 }

@@ -11,25 +11,25 @@ import (
 )
 
 const (
-	// maxUnplaced bounds, in bytes, the terminal output that is held back because the
+	// maxPendingBytes bounds, in bytes, the terminal output that is held back because the
 	// frame of a marker in it has not arrived. When it is reached, the terminal is not
 	// read, so its writer blocks.
-	maxUnplaced = 1 << 20
+	maxPendingBytes = 1 << 20
 
-	// readBytes bounds one read of the terminal. The kernel rarely has more than 4 KiB.
-	readBytes = 8 << 10
+	// readBufferBytes bounds one read of the terminal. The kernel rarely has more than 4 KiB.
+	readBufferBytes = 8 << 10
 
-	// drainBytes bounds the read of the terminal when a worker without a fence goes idle
+	// maxDrainBytes bounds the read of the terminal when a worker without a fence goes idle
 	// or asks for input.
-	drainBytes = 256 << 10
+	maxDrainBytes = 256 << 10
 
-	// maxMarker bounds a marker's body, in bytes.
-	maxMarker = 24
+	// maxMarkerBytes bounds a marker's body, in bytes.
+	maxMarkerBytes = 24
 )
 
-var markerEnd = []byte("\x1b\\")
+var markerTerminator = []byte("\x1b\\")
 
-// A fence merges the two channels of a worker into one true order. Only the terminal sees
+// A streamMerger merges the two channels of a worker into one true order. Only the terminal sees
 // the output of the runtime, its children and C code in order. So the worker leaves a marker
 // there for each frame that must be placed. A frame is delivered when its marker is reached,
 // and the text after a marker when its frame is delivered.
@@ -41,69 +41,69 @@ var markerEnd = []byte("\x1b\\")
 // after the present output.
 //
 // Two goroutines call it, the reader of frames and the reader of the terminal.
-type fence struct {
-	prefix  []byte                    // ESC _ nonce ;
-	read    func([]byte) (int, error) // of the terminal; does not wait: 0, nil is nothing now
-	sync    func()                    // waits until all output so far can be read
-	onText  func(timeline.Stream, timeline.TextKind, []byte)
-	onFrame func(ipc.Message)
+type streamMerger struct {
+	prefix       []byte                    // ESC _ nonce ;
+	readTerminal func([]byte) (int, error) // of the terminal; does not wait: 0, nil is nothing now
+	syncTerminal func()                    // waits until all output so far can be read
+	onText       func(timeline.Stream, timeline.TextKind, []byte)
+	onFrame      func(ipc.Message)
 
-	// screen reports whether a program has taken the terminal's keys; onScreen is told of each
+	// screen reports whether a program has taken the terminal's keys; onScreenChange is told of each
 	// change, in its place among the text. nil: it is no person's terminal.
-	screen   func() bool
-	onScreen func(on bool)
+	isScreenOn     func() bool
+	onScreenChange func(on bool)
 
 	// order serialises reading the terminal and delivery, so it is held while the
 	// callbacks run. Only the worker's two readers ever wait for it.
-	order  sync.Mutex
-	buf    []byte
-	stream timeline.Stream
-	kind   timeline.TextKind
-	tail   []byte        // terminal bytes that are not placed yet
-	placed uint64        // the highest mark that was delivered
-	taken  bool          // what onScreen was told last
-	room   chan struct{} // closed when tail shrinks; nil when nobody waits
+	mu        sync.Mutex
+	buf       []byte
+	stream    timeline.Stream
+	kind      timeline.TextKind
+	pending   []byte        // terminal bytes that are not placed yet
+	lastMark  uint64        // the highest mark that was delivered
+	screenOn  bool          // what onScreenChange was told last
+	roomFreed chan struct{} // closed when tail shrinks; nil when nobody waits
 }
 
-func newFence(nonce string, read func([]byte) (int, error), onText func(timeline.Stream, timeline.TextKind, []byte), onFrame func(ipc.Message)) *fence {
-	return &fence{
-		prefix:  []byte("\x1b_" + nonce + ";"),
-		read:    read,
-		sync:    func() {},
-		onText:  onText,
-		onFrame: onFrame,
-		buf:     make([]byte, readBytes),
+func newStreamMerger(nonce string, read func([]byte) (int, error), onText func(timeline.Stream, timeline.TextKind, []byte), onFrame func(ipc.Message)) *streamMerger {
+	return &streamMerger{
+		prefix:       []byte("\x1b_" + nonce + ";"),
+		readTerminal: read,
+		syncTerminal: func() {},
+		onText:       onText,
+		onFrame:      onFrame,
+		buf:          make([]byte, readBufferBytes),
 	}
 }
 
-// frame places one frame.
-func (f *fence) frame(m ipc.Message) {
-	f.order.Lock()
-	defer f.order.Unlock()
+// mergeFrame places one frame.
+func (f *streamMerger) mergeFrame(m ipc.Message) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	mark := ipc.MarkOf(m)
 	switch {
 	case mark > 0:
-		for looked := 0; !f.place(mark) && looked < maxUnplaced; {
-			n, _ := f.pull()
+		for looked := 0; !f.deliverUpTo(mark) && looked < maxPendingBytes; {
+			n, _ := f.readOnce()
 			if n == 0 {
 				break
 			}
 			looked += n // the marker may be lost while a program writes without end
 		}
-		f.placed = max(f.placed, mark)
-	case endsText(m): // a worker without a fence: only what one look finds
-		f.sync()
-		for drained, n := 0, 1; n > 0 && drained < drainBytes; drained += n {
-			n, _ = f.pull()
-			f.place(0)
+		f.lastMark = max(f.lastMark, mark)
+	case isOutputBarrier(m): // a worker without a fence: only what one look finds
+		f.syncTerminal()
+		for drained, n := 0, 1; n > 0 && drained < maxDrainBytes; drained += n {
+			n, _ = f.readOnce()
+			f.deliverUpTo(0)
 		}
 	}
 	f.onFrame(m)
-	f.place(0)
+	f.deliverUpTo(0)
 }
 
-// endsText reports whether output of the worker before m must be placed before it.
-func endsText(m ipc.Message) bool {
+// isOutputBarrier reports whether output of the worker before m must be placed before it.
+func isOutputBarrier(m ipc.Message) bool {
 	switch m.(type) {
 	case ipc.Idle, ipc.StdinWait:
 		return true
@@ -111,64 +111,64 @@ func endsText(m ipc.Message) bool {
 	return false
 }
 
-// text places one read of the terminal's output. It reports whether there was any, and the
+// readText places one read of the terminal's output. It reports whether there was any, and the
 // terminal's end. While too much is unplaced, it blocks until stop is closed.
-func (f *fence) text(stop <-chan struct{}) (any bool, err error) {
-	f.order.Lock()
-	n, err := f.pull()
-	f.place(0)
-	for len(f.tail) > maxUnplaced {
-		if f.room == nil {
-			f.room = make(chan struct{})
+func (f *streamMerger) readText(stop <-chan struct{}) (any bool, err error) {
+	f.mu.Lock()
+	n, err := f.readOnce()
+	f.deliverUpTo(0)
+	for len(f.pending) > maxPendingBytes {
+		if f.roomFreed == nil {
+			f.roomFreed = make(chan struct{})
 		}
-		room := f.room
-		f.order.Unlock()
+		room := f.roomFreed
+		f.mu.Unlock()
 		select {
 		case <-room:
 		case <-stop:
 			return n > 0, err
 		}
-		f.order.Lock()
+		f.mu.Lock()
 	}
-	f.order.Unlock()
+	f.mu.Unlock()
 	return n > 0, err
 }
 
 // catchUp places the terminal's present output, as far as one look finds it.
-func (f *fence) catchUp(stop <-chan struct{}) {
-	for looks, any := 0, true; any && looks < drainBytes/readBytes; looks++ {
-		any, _ = f.text(stop)
+func (f *streamMerger) catchUp(stop <-chan struct{}) {
+	for looks, any := 0, true; any && looks < maxDrainBytes/readBufferBytes; looks++ {
+		any, _ = f.readText(stop)
 	}
 }
 
-// awaits reports whether the terminal has the marker of a frame that has not arrived.
-func (f *fence) awaits() bool {
-	f.order.Lock()
-	defer f.order.Unlock()
-	return bytes.HasPrefix(f.tail, f.prefix)
+// isAwaitingFrame reports whether the terminal has the marker of a frame that has not arrived.
+func (f *streamMerger) isAwaitingFrame() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return bytes.HasPrefix(f.pending, f.prefix)
 }
 
-// pull reads the terminal once; order is held.
-func (f *fence) pull() (int, error) {
-	n, err := f.read(f.buf)
-	if f.screen != nil {
+// readOnce reads the terminal once; order is held.
+func (f *streamMerger) readOnce() (int, error) {
+	n, err := f.readTerminal(f.buf)
+	if f.isScreenOn != nil {
 		// Text from before a program gave the keys back may still draw.
-		if on := f.screen(); on != f.taken && (on || n == 0) {
-			f.taken = on
-			f.onScreen(on)
+		if on := f.isScreenOn(); on != f.screenOn && (on || n == 0) {
+			f.screenOn = on
+			f.onScreenChange(on)
 		}
 	}
 	if n > 0 {
-		f.tail = append(f.tail, f.written(f.buf[:n])...)
+		f.pending = append(f.pending, f.restoreNewlines(f.buf[:n])...)
 	}
 	return n, err
 }
 
-// written returns text as programs wrote it. At a person's terminal the system has made each
+// restoreNewlines returns text as programs wrote it. At a person's terminal the system has made each
 // newline two characters; while a program draws, that is its own choice. A pair that two reads
 // share stays a pair, which looks the same.
-func (f *fence) written(b []byte) []byte {
-	if f.screen == nil || f.taken {
+func (f *streamMerger) restoreNewlines(b []byte) []byte {
+	if f.isScreenOn == nil || f.screenOn {
 		return b
 	}
 	return bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))
@@ -176,37 +176,37 @@ func (f *fence) written(b []byte) []byte {
 
 // flush delivers the rest, once nothing more can arrive: the text after markers whose frames
 // never came.
-func (f *fence) flush() {
-	f.order.Lock()
-	defer f.order.Unlock()
-	for len(f.tail) > 0 {
-		f.place(0)
-		if end := bytes.Index(f.tail, markerEnd); bytes.HasPrefix(f.tail, f.prefix) && end >= 0 {
-			f.tail = f.tail[end+len(markerEnd):]
+func (f *streamMerger) flush() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for len(f.pending) > 0 {
+		f.deliverUpTo(0)
+		if end := bytes.Index(f.pending, markerTerminator); bytes.HasPrefix(f.pending, f.prefix) && end >= 0 {
+			f.pending = f.pending[end+len(markerTerminator):]
 			continue
 		}
-		f.emit(f.tail)
-		f.tail = nil
+		f.emitText(f.pending)
+		f.pending = nil
 	}
 }
 
-// place delivers text up to the marker of mark, and reports whether it was reached; 0 means
+// deliverUpTo delivers text up to the marker of mark, and reports whether it was reached; 0 means
 // up to the first marker whose frame has not come. order is held.
-func (f *fence) place(mark uint64) (reached bool) {
-	rest := f.tail
+func (f *streamMerger) deliverUpTo(mark uint64) (reached bool) {
+	rest := f.pending
 	for len(rest) > 0 && !reached {
 		i := bytes.Index(rest, f.prefix)
 		if i < 0 {
 			keep := partialSuffix(rest, f.prefix)
-			f.emit(rest[:len(rest)-keep])
+			f.emitText(rest[:len(rest)-keep])
 			rest = rest[len(rest)-keep:]
 			break
 		}
-		f.emit(rest[:i])
+		f.emitText(rest[:i])
 		rest = rest[i:]
 		body := rest[len(f.prefix):]
-		end := bytes.Index(body[:min(len(body), maxMarker)], markerEnd)
-		if end < 0 && len(body) < maxMarker {
+		end := bytes.Index(body[:min(len(body), maxMarkerBytes)], markerTerminator)
+		if end < 0 && len(body) < maxMarkerBytes {
 			break // the marker itself is incomplete
 		}
 		kind, number := parseMarker(body[:max(end, 0)])
@@ -221,30 +221,30 @@ func (f *fence) place(mark uint64) (reached bool) {
 			f.stream, f.kind = timeline.Stderr, timeline.TextTraceback
 		case kind == '#' && number == mark && mark > 0:
 			reached = true
-		case kind == '#' && number > f.placed && mark == 0:
-			f.keep(rest) // its frame will come
+		case kind == '#' && number > f.lastMark && mark == 0:
+			f.holdBack(rest) // its frame will come
 			return false
-		case kind == '#' && number > f.placed && number > mark:
-			f.keep(rest) // frames come in order: the marker of this one was lost
+		case kind == '#' && number > f.lastMark && number > mark:
+			f.holdBack(rest) // frames come in order: the marker of this one was lost
 			return true
 		case kind == '#': // its frame was delivered without it
 		default: // not a marker: ordinary text
-			f.emit(f.prefix)
+			f.emitText(f.prefix)
 			rest = body
 			continue
 		}
-		rest = body[end+len(markerEnd):]
+		rest = body[end+len(markerTerminator):]
 	}
-	f.keep(rest)
+	f.holdBack(rest)
 	return reached
 }
 
-// keep keeps rest, the end of tail, for later.
-func (f *fence) keep(rest []byte) {
-	f.tail = f.tail[:copy(f.tail, rest)]
-	if f.room != nil && len(f.tail) <= maxUnplaced {
-		close(f.room)
-		f.room = nil
+// holdBack keeps rest, the end of tail, for later.
+func (f *streamMerger) holdBack(rest []byte) {
+	f.pending = f.pending[:copy(f.pending, rest)]
+	if f.roomFreed != nil && len(f.pending) <= maxPendingBytes {
+		close(f.roomFreed)
+		f.roomFreed = nil
 	}
 }
 
@@ -261,7 +261,7 @@ func parseMarker(body []byte) (kind byte, number uint64) {
 	return 0, 0
 }
 
-func (f *fence) emit(b []byte) {
+func (f *streamMerger) emitText(b []byte) {
 	if len(b) > 0 {
 		f.onText(f.stream, f.kind, bytes.Clone(b))
 	}

@@ -10,29 +10,29 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// placed is a terminal, and what a fence delivered, one word each.
-type placed struct {
+// mergeRecorder is a terminal, and what a fence delivered, one word each.
+type mergeRecorder struct {
 	b        strings.Builder
 	terminal []byte // written and not read yet
 }
 
-func (p *placed) read(b []byte) (int, error) {
+func (p *mergeRecorder) read(b []byte) (int, error) {
 	n := copy(b, p.terminal)
 	p.terminal = p.terminal[n:]
 	return n, nil
 }
 
 // write has the worker write to the terminal, and the terminal's reader read it.
-func (p *placed) write(f *fence, s string, stop chan struct{}) {
+func (p *mergeRecorder) write(f *streamMerger, s string, stop chan struct{}) {
 	p.terminal = append(p.terminal, s...)
 	for any := true; any; {
-		any, _ = f.text(stop)
+		any, _ = f.readText(stop)
 	}
 }
 
-func (p *placed) fence() *fence {
+func (p *mergeRecorder) newMerger() *streamMerger {
 	var last timeline.TextKind
-	return newFence("n0", p.read, func(s timeline.Stream, kind timeline.TextKind, b []byte) {
+	return newStreamMerger("n0", p.read, func(s timeline.Stream, kind timeline.TextKind, b []byte) {
 		if kind != last { // a text may come in parts, and is one text for its reader
 			last = kind
 			fmt.Fprintf(&p.b, "<%s>", kind)
@@ -52,37 +52,37 @@ func (p *placed) fence() *fence {
 	})
 }
 
-const marker = "\x1b_n0;#%d\x1b\\"
+const markerFormat = "\x1b_n0;#%d\x1b\\"
 
-func mark(n int) string { return fmt.Sprintf(marker, n) }
+func markerFor(n int) string { return fmt.Sprintf(markerFormat, n) }
 
 func TestFence_FrameIsPlacedAtItsMarkerWhoeverReadsIt(t *testing.T) {
 	const before, between, behind = "a", "b", "late"
-	for name, play := range map[string]func(*placed, *fence){
-		"the terminal's reader": func(p *placed, f *fence) {
-			p.write(f, before+mark(1)+between+mark(2)+behind, nil)
-			f.frame(ipc.Output{Mark: 1})
-			f.frame(ipc.Idle{Mark: 2})
+	for name, play := range map[string]func(*mergeRecorder, *streamMerger){
+		"the terminal's reader": func(p *mergeRecorder, f *streamMerger) {
+			p.write(f, before+markerFor(1)+between+markerFor(2)+behind, nil)
+			f.mergeFrame(ipc.Output{Mark: 1})
+			f.mergeFrame(ipc.Idle{Mark: 2})
 		},
-		"the frames' reader": func(p *placed, f *fence) {
-			p.terminal = []byte(before + mark(1) + between + mark(2) + behind)
-			f.frame(ipc.Output{Mark: 1})
-			f.frame(ipc.Idle{Mark: 2})
+		"the frames' reader": func(p *mergeRecorder, f *streamMerger) {
+			p.terminal = []byte(before + markerFor(1) + between + markerFor(2) + behind)
+			f.mergeFrame(ipc.Output{Mark: 1})
+			f.mergeFrame(ipc.Idle{Mark: 2})
 		},
-		"both, byte by byte": func(p *placed, f *fence) {
-			for _, c := range before + mark(1) {
+		"both, byte by byte": func(p *mergeRecorder, f *streamMerger) {
+			for _, c := range before + markerFor(1) {
 				p.write(f, string(c), nil)
 			}
-			f.frame(ipc.Output{Mark: 1})
-			for _, c := range between + mark(2) + behind {
+			f.mergeFrame(ipc.Output{Mark: 1})
+			for _, c := range between + markerFor(2) + behind {
 				p.write(f, string(c), nil)
 			}
-			f.frame(ipc.Idle{Mark: 2})
+			f.mergeFrame(ipc.Idle{Mark: 2})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var p placed
-			play(&p, p.fence())
+			var p mergeRecorder
+			play(&p, p.newMerger())
 			if got, want := p.b.String(), "a<output 1>b<idle 2>late"; got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
@@ -91,10 +91,10 @@ func TestFence_FrameIsPlacedAtItsMarkerWhoeverReadsIt(t *testing.T) {
 }
 
 func TestFence_WithoutMarksWhatWasWrittenBeforeIdleComesBeforeIt(t *testing.T) {
-	var p placed
-	f := p.fence()
+	var p mergeRecorder
+	f := p.newMerger()
 	p.terminal = []byte("before")
-	f.frame(ipc.Idle{})
+	f.mergeFrame(ipc.Idle{})
 	if got, want := p.b.String(), "before<idle 0>"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -104,8 +104,8 @@ func TestFence_AnyInterleavingGivesTheSameOrder(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		var want strings.Builder
-		var p placed
-		f := p.fence()
+		var p mergeRecorder
+		f := p.newMerger()
 		var frames []ipc.Message // written and not read yet
 		read := func() {         // each reader may be at any point behind the writer
 			for random.IntN(2) == 0 {
@@ -113,10 +113,10 @@ func TestFence_AnyInterleavingGivesTheSameOrder(t *testing.T) {
 					kernel := p.terminal
 					p.terminal = kernel[:random.IntN(len(kernel)+1)]
 					rest := kernel[len(p.terminal):]
-					_, _ = f.text(nil)
+					_, _ = f.readText(nil)
 					p.terminal = append(p.terminal, rest...)
 				} else if len(frames) > 0 {
-					f.frame(frames[0])
+					f.mergeFrame(frames[0])
 					frames = frames[1:]
 				}
 			}
@@ -129,14 +129,14 @@ func TestFence_AnyInterleavingGivesTheSameOrder(t *testing.T) {
 				p.terminal = append(p.terminal, "\x1b_n0;E\x1b\\err\x1b_n0;O\x1b\\"...)
 				want.WriteString("ERR")
 			}
-			p.terminal = append(p.terminal, mark(n)...)
+			p.terminal = append(p.terminal, markerFor(n)...)
 			read()
 			frames = append(frames, ipc.Output{Mark: uint64(n)})
 			fmt.Fprintf(&want, "<output %d>", n)
 			read()
 		}
 		for len(frames) > 0 {
-			f.frame(frames[0])
+			f.mergeFrame(frames[0])
 			frames = frames[1:]
 		}
 		p.write(f, "", nil)
@@ -147,8 +147,8 @@ func TestFence_AnyInterleavingGivesTheSameOrder(t *testing.T) {
 }
 
 func TestFence_TextThatResemblesAMarkerIsText(t *testing.T) {
-	var p placed
-	f := p.fence()
+	var p mergeRecorder
+	f := p.newMerger()
 	in := "x\x1b_n0;what is this, it never ends\x1b\\y\x1b_other;#1\x1b\\z\x1b"
 	p.write(f, in, nil)
 	f.flush()
@@ -158,42 +158,42 @@ func TestFence_TextThatResemblesAMarkerIsText(t *testing.T) {
 }
 
 func TestFence_LostMarkerHoldsNothingUp(t *testing.T) {
-	var p placed
-	f := p.fence()
+	var p mergeRecorder
+	f := p.newMerger()
 	p.terminal = []byte("a") // somebody has discarded the marker
-	f.frame(ipc.Idle{Mark: 1})
-	p.terminal = []byte("b" + mark(3) + "c") // and that of the next frame
-	f.frame(ipc.InterruptAck{})
-	f.frame(ipc.StdinWait{Mark: 2})
-	f.frame(ipc.Idle{Mark: 3})
+	f.mergeFrame(ipc.Idle{Mark: 1})
+	p.terminal = []byte("b" + markerFor(3) + "c") // and that of the next frame
+	f.mergeFrame(ipc.InterruptAck{})
+	f.mergeFrame(ipc.StdinWait{Mark: 2})
+	f.mergeFrame(ipc.Idle{Mark: 3})
 	if got, want := p.b.String(), "a<idle 1>"+"<interrupt_ack 0>b<stdin_wait 2><idle 3>c"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
 func TestFence_MarkerBehindItsFrameIsPassedOver(t *testing.T) {
-	var p placed
-	f := p.fence()
-	f.frame(ipc.Idle{Mark: 1}) // a worker that writes the frame first
-	p.write(f, mark(1)+"next", nil)
+	var p mergeRecorder
+	f := p.newMerger()
+	f.mergeFrame(ipc.Idle{Mark: 1}) // a worker that writes the frame first
+	p.write(f, markerFor(1)+"next", nil)
 	if got, want := p.b.String(), "<idle 1>next"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
 func TestFence_LostMarkerInAFloodHoldsNothingUp(t *testing.T) {
-	var p placed
-	f := newFence("n0", func(b []byte) (int, error) { return copy(b, "for ever"), nil }, func(timeline.Stream, timeline.TextKind, []byte) {}, func(m ipc.Message) { p.b.WriteString(m.Type()) })
-	f.frame(ipc.Idle{Mark: 1})
+	var p mergeRecorder
+	f := newStreamMerger("n0", func(b []byte) (int, error) { return copy(b, "for ever"), nil }, func(timeline.Stream, timeline.TextKind, []byte) {}, func(m ipc.Message) { p.b.WriteString(m.Type()) })
+	f.mergeFrame(ipc.Idle{Mark: 1})
 	if got, want := p.b.String(), "idle"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
 func TestFence_FlushDeliversWhatIsLeft(t *testing.T) {
-	var p placed
-	f := p.fence()
-	p.write(f, "a"+mark(7)+"b\x1b_n", nil)
+	var p mergeRecorder
+	f := p.newMerger()
+	p.write(f, "a"+markerFor(7)+"b\x1b_n", nil)
 	f.flush()
 	if got, want := p.b.String(), "ab\x1b_n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -201,22 +201,22 @@ func TestFence_FlushDeliversWhatIsLeft(t *testing.T) {
 }
 
 func TestFence_TooMuchUnplacedTextBlocksItsReader(t *testing.T) {
-	var p placed
-	f := p.fence()
-	p.terminal = []byte(mark(1) + strings.Repeat("x", 2*maxUnplaced))
+	var p mergeRecorder
+	f := p.newMerger()
+	p.terminal = []byte(markerFor(1) + strings.Repeat("x", 2*maxPendingBytes))
 	blocked := make(chan struct{})
 	go func() {
 		for any := true; any; {
-			any, _ = f.text(nil)
+			any, _ = f.readText(nil)
 		}
 		close(blocked)
 	}()
-	f.frame(ipc.Output{Mark: 1}) // whenever it comes, it frees the reader
+	f.mergeFrame(ipc.Output{Mark: 1}) // whenever it comes, it frees the reader
 	<-blocked
-	if got := len(p.b.String()); got != 2*maxUnplaced+len("<output 1>") {
+	if got := len(p.b.String()); got != 2*maxPendingBytes+len("<output 1>") {
 		t.Errorf("got %d bytes", got)
 	}
-	p.write(f, mark(2)+strings.Repeat("x", 2*maxUnplaced), closedChan) // returns: nothing matters any more
+	p.write(f, markerFor(2)+strings.Repeat("x", 2*maxPendingBytes), closedChan) // returns: nothing matters any more
 }
 
 func FuzzFence(f *testing.F) {
@@ -228,8 +228,8 @@ func FuzzFence(f *testing.F) {
 		cut = max(0, min(cut, len(terminal)))
 		views := [2]string{}
 		for i, chunks := range [][]string{{terminal}, {terminal[:cut], terminal[cut:]}} {
-			var p placed
-			fence := p.fence()
+			var p mergeRecorder
+			fence := p.newMerger()
 			for _, c := range chunks {
 				p.write(fence, c, closedChan)
 			}

@@ -16,7 +16,7 @@ import (
 // Files implements session.Session.
 func (s *Session) Files(context.Context) ([]session.File, error) {
 	s.log.Sync()
-	return filesIn(s.dir)
+	return listFiles(s.dir)
 }
 
 // File implements session.Session.
@@ -24,29 +24,29 @@ func (s *Session) File(_ context.Context, path string, offset int64, limit int) 
 	if offset == 0 { // those who go on read what was there
 		s.log.Sync()
 	}
-	return pieceIn(s.dir, path, offset, limit)
+	return readPiece(s.dir, path, offset, limit)
 }
 
 // Files lists the plain files that are kept of the session, by name.
-func (l LostSession) Files() ([]session.File, error) { return filesIn(l.dir) }
+func (l CrashedSession) Files() ([]session.File, error) { return listFiles(l.dir) }
 
 // File reads a part of a file that is kept of the session, as session.Session has it.
-func (l LostSession) File(path string, offset int64, limit int) (session.FilePart, error) {
-	return pieceIn(l.dir, path, offset, limit)
+func (l CrashedSession) File(path string, offset int64, limit int) (session.FilePart, error) {
+	return readPiece(l.dir, path, offset, limit)
 }
 
-// LostSessions returns the lost sessions in the supervisor's directory, newest first.
-func (v *Supervisor) LostSessions() []LostSession { return lostIn(v.o.Dir) }
+// CrashedSessions returns the lost sessions in the supervisor's directory, newest first.
+func (v *Supervisor) CrashedSessions() []CrashedSession { return listCrashedSessions(v.o.Dir) }
 
-// filesIn lists the plain files of a session's directory that are for its readers.
-func filesIn(dir string) ([]session.File, error) {
+// listFiles lists the plain files of a session's directory that are for its readers.
+func listFiles(dir string) ([]session.File, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, noFile(err, "the directory %s of the session is gone: %v", dir, errors.Unwrap(err))
+		return nil, noFileError(err, "the directory %s of the session is gone: %v", dir, errors.Unwrap(err))
 	}
 	files := []session.File{}
 	for _, e := range entries {
-		if !e.Type().IsRegular() || e.Name() == lockName {
+		if !e.Type().IsRegular() || e.Name() == lockFileName {
 			continue
 		}
 		if i, err := e.Info(); err == nil { // else it went meanwhile
@@ -56,18 +56,18 @@ func filesIn(dir string) ([]session.File, error) {
 	return files, nil
 }
 
-// pieceIn reads a part of a file of a session's directory. Code of the session may have put
+// readPiece reads a part of a file of a session's directory. Code of the session may have put
 // anything there, so a link is not followed and a pipe not waited for.
-func pieceIn(dir, path string, offset int64, limit int) (session.FilePart, error) {
+func readPiece(dir, path string, offset int64, limit int) (session.FilePart, error) {
 	var none session.FilePart
-	limit, err := bounded("limit", limit, session.MaxPartBytes, session.MaxPartBytes)
+	limit, err := limitOrDefault("limit", limit, session.MaxPartBytes, session.MaxPartBytes)
 	if err != nil {
 		return none, err
 	}
 	if offset < 0 {
 		return none, session.Errorf(session.KindInvalid, "offset is %d: use 0 or more", offset)
 	}
-	f, size, err := openIn(dir, path)
+	f, size, err := openSessionFile(dir, path)
 	if err != nil {
 		return none, err
 	}
@@ -75,25 +75,25 @@ func pieceIn(dir, path string, offset int64, limit int) (session.FilePart, error
 	data := make([]byte, max(0, min(int64(limit), size-offset)))
 	n, err := f.ReadAt(data, offset)
 	if err != nil && !errors.Is(err, io.EOF) { // it became shorter
-		return none, noFile(err, "%s cannot be read: %v", path, errors.Unwrap(err))
+		return none, noFileError(err, "%s cannot be read: %v", path, errors.Unwrap(err))
 	}
 	return session.FilePart{BlobPart: session.BlobPart{Data: data[:n], Offset: offset, Bytes: size}, ID: fileID(f)}, nil
 }
 
-// openIn opens a plain file of a session's directory.
-func openIn(dir, path string) (f *os.File, size int64, err error) {
+// openSessionFile opens a plain file of a session's directory.
+func openSessionFile(dir, path string) (f *os.File, size int64, err error) {
 	name := path
 	if filepath.IsAbs(path) {
 		if rel, err := filepath.Rel(dir, path); err == nil {
 			name = rel
 		}
 	}
-	if !filepath.IsLocal(name) || filepath.Base(name) != name || name == lockName {
-		return nil, 0, noFile(nil, "%.200q is not in %s: only the files of the session's own directory can be read, by name", path, dir)
+	if !filepath.IsLocal(name) || filepath.Base(name) != name || name == lockFileName {
+		return nil, 0, noFileError(nil, "%.200q is not in %s: only the files of the session's own directory can be read, by name", path, dir)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, 0, noFile(err, "the directory %s of the session is gone: %v", dir, errors.Unwrap(err))
+		return nil, 0, noFileError(err, "the directory %s of the session is gone: %v", dir, errors.Unwrap(err))
 	}
 	defer root.Close()
 	i, err := root.Lstat(name)
@@ -101,29 +101,29 @@ func openIn(dir, path string) (f *os.File, size int64, err error) {
 	case errors.Is(err, fs.ErrNotExist) && name == timeline.OutputName:
 		return nil, 0, &session.Error{Kind: session.KindNoOutput, Cause: err, Message: session.ErrNoOutput.Error()}
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, 0, noFile(err, "there is no file %.200q in %s", name, dir)
+		return nil, 0, noFileError(err, "there is no file %.200q in %s", name, dir)
 	case err != nil:
-		return nil, 0, noFile(err, "%.200q cannot be read: %v", name, errors.Unwrap(err))
+		return nil, 0, noFileError(err, "%.200q cannot be read: %v", name, errors.Unwrap(err))
 	case !i.Mode().IsRegular():
-		return nil, 0, noFile(nil, "%.200q is %s: only regular files can be read", name, kindOf(i.Mode()))
+		return nil, 0, noFileError(nil, "%.200q is %s: only regular files can be read", name, describeMode(i.Mode()))
 	}
-	if f, err = root.OpenFile(name, os.O_RDONLY|openAtOnce, 0); err != nil {
-		return nil, 0, noFile(err, "%.200q cannot be read: %v", name, errors.Unwrap(err))
+	if f, err = root.OpenFile(name, os.O_RDONLY|nonblockFlag, 0); err != nil {
+		return nil, 0, noFileError(err, "%.200q cannot be read: %v", name, errors.Unwrap(err))
 	}
 	if now, err := f.Stat(); err != nil || !os.SameFile(i, now) { // it was replaced, perhaps by a link or a pipe
 		_ = f.Close()
-		return nil, 0, noFile(err, "%.200q was replaced while it was opened: read it again", name)
+		return nil, 0, noFileError(err, "%.200q was replaced while it was opened: read it again", name)
 	} else {
 		return f, now.Size(), nil
 	}
 }
 
-func noFile(cause error, format string, args ...any) error {
+func noFileError(cause error, format string, args ...any) error {
 	return &session.Error{Kind: session.KindNoFile, Cause: cause, Message: fmt.Sprintf(format, args...)}
 }
 
-// kindOf says what is not a regular file.
-func kindOf(m fs.FileMode) string {
+// describeMode says what is not a regular file.
+func describeMode(m fs.FileMode) string {
 	switch {
 	case m.IsDir():
 		return "a directory"

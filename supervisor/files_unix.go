@@ -4,8 +4,8 @@ package supervisor
 
 import "syscall"
 
-// openAtOnce opens a pipe without waiting for its other end.
-const openAtOnce = syscall.O_NONBLOCK
+// nonblockFlag opens a pipe without waiting for its other end.
+const nonblockFlag = syscall.O_NONBLOCK
 
 // isInUse reports whether a file was not removed because a program has it open, which is no reason
 // here.

@@ -14,8 +14,8 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// filled returns a directory with a file of that size, and its path.
-func filled(t *testing.T, size int) (dir, path string) {
+// newFilledFile returns a directory with a file of that size, and its path.
+func newFilledFile(t *testing.T, size int) (dir, path string) {
 	t.Helper()
 	dir = t.TempDir()
 	path = filepath.Join(dir, "file")
@@ -25,22 +25,22 @@ func filled(t *testing.T, size int) (dir, path string) {
 	return dir, path
 }
 
-// copied copies the file, and calls between before each piece but the first.
-func copied(dir string, between func()) (string, error) {
+// copyInPieces copies the file, and calls between before each piece but the first.
+func copyInPieces(dir string, between func()) (string, error) {
 	var b strings.Builder
 	err := session.CopyFile(&b, func(offset int64) (session.FilePart, error) {
 		if offset > 0 {
 			between()
 		}
-		return pieceIn(dir, "file", offset, 1000)
+		return readPiece(dir, "file", offset, 1000)
 	})
 	return b.String(), err
 }
 
 func TestFiles_OneThatGrowsIsReadAsItWas(t *testing.T) {
 	t.Parallel()
-	dir, path := filled(t, 3500)
-	got, err := copied(dir, func() {
+	dir, path := newFilledFile(t, 3500)
+	got, err := copyInPieces(dir, func() {
 		f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 		if err != nil {
 			t.Error(err)
@@ -68,8 +68,8 @@ func TestFiles_OneThatShrinksOrBeginsAnewIsAnError(t *testing.T) {
 			return errors.Join(os.RemoveAll(path), os.Symlink("/etc/passwd", path))
 		},
 	} {
-		dir, path := filled(t, 3500)
-		got, err := copied(dir, func() {
+		dir, path := newFilledFile(t, 3500)
+		got, err := copyInPieces(dir, func() {
 			if err := change(path); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -82,21 +82,21 @@ func TestFiles_OneThatShrinksOrBeginsAnewIsAnError(t *testing.T) {
 
 func TestFiles_APieceIsBounded(t *testing.T) {
 	t.Parallel()
-	dir, path := filled(t, 0)
+	dir, path := newFilledFile(t, 0)
 	if err := os.Truncate(path, 100<<20); err != nil {
 		t.Fatal(err)
 	}
-	p, err := pieceIn(dir, path, 1<<20, 0)
+	p, err := readPiece(dir, path, 1<<20, 0)
 	if err != nil || len(p.Data) != session.MaxPartBytes || p.Offset != 1<<20 || p.Bytes != 100<<20 {
 		t.Errorf("got %d bytes at %d of %d, %v", len(p.Data), p.Offset, p.Bytes, err)
 	}
-	if p, err := pieceIn(dir, "file", 200<<20, 0); err != nil || len(p.Data) != 0 || p.Bytes != 100<<20 {
+	if p, err := readPiece(dir, "file", 200<<20, 0); err != nil || len(p.Data) != 0 || p.Bytes != 100<<20 {
 		t.Errorf("behind the end: got %d of %d, %v", len(p.Data), p.Bytes, err)
 	}
 	for _, bad := range []func() error{
-		func() error { _, err := pieceIn(dir, "file", -1, 0); return err },
-		func() error { _, err := pieceIn(dir, "file", 0, session.MaxPartBytes+1); return err },
-		func() error { _, err := pieceIn(dir, "file", 0, -1); return err },
+		func() error { _, err := readPiece(dir, "file", -1, 0); return err },
+		func() error { _, err := readPiece(dir, "file", 0, session.MaxPartBytes+1); return err },
+		func() error { _, err := readPiece(dir, "file", 0, -1); return err },
 	} {
 		if err := bad(); session.KindOf(err) != session.KindInvalid {
 			t.Errorf("got %v", err)
@@ -106,9 +106,9 @@ func TestFiles_APieceIsBounded(t *testing.T) {
 
 func TestFiles_NothingOutsideIsRead(t *testing.T) {
 	t.Parallel()
-	dir, _ := filled(t, 1)
-	for _, bad := range []string{"", ".", "..", "../file", "/", "/etc/passwd", "/proc/self/environ", dir, dir + "x/file", "sub/file", "./file/..", "file\x00", lockName} {
-		if p, err := pieceIn(dir, bad, 0, 0); session.KindOf(err) != session.KindNoFile {
+	dir, _ := newFilledFile(t, 1)
+	for _, bad := range []string{"", ".", "..", "../file", "/", "/etc/passwd", "/proc/self/environ", dir, dir + "x/file", "sub/file", "./file/..", "file\x00", lockFileName} {
+		if p, err := readPiece(dir, bad, 0, 0); session.KindOf(err) != session.KindNoFile {
 			t.Errorf("%q: got %d bytes, %v", bad, len(p.Data), err)
 		}
 	}
@@ -118,20 +118,20 @@ func TestFiles_NothingOutsideIsRead(t *testing.T) {
 		t.Fatal(made)
 	}
 	for name, why := range map[string]string{"link": "a link", "within": "a link", "pipe": "a pipe", "sub": "a directory", "none": "there is no file"} {
-		if _, err := pieceIn(dir, name, 0, 0); session.KindOf(err) != session.KindNoFile || !strings.Contains(err.Error(), why) {
+		if _, err := readPiece(dir, name, 0, 0); session.KindOf(err) != session.KindNoFile || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if files, err := filesIn(dir); err != nil || len(files) != 1 || files[0].Name != "file" || files[0].Bytes != 1 {
+	if files, err := listFiles(dir); err != nil || len(files) != 1 || files[0].Name != "file" || files[0].Bytes != 1 {
 		t.Errorf("the list is %v, %v", files, err)
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pieceIn(dir, "file", 0, 0); session.KindOf(err) != session.KindNoFile || !strings.Contains(err.Error(), "is gone") {
+	if _, err := readPiece(dir, "file", 0, 0); session.KindOf(err) != session.KindNoFile || !strings.Contains(err.Error(), "is gone") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := filesIn(dir); session.KindOf(err) != session.KindNoFile {
+	if _, err := listFiles(dir); session.KindOf(err) != session.KindNoFile {
 		t.Errorf("got %v", err)
 	}
 }

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// maxForms bounds the forms of one turn. Those beyond it are declined.
-	maxForms = 20
+	// maxFormsPerTurn bounds the forms of one turn. Those beyond it are declined.
+	maxFormsPerTurn = 20
 
-	// maxFormMessage bounds the question of a form, and maxFormSchema its schema, in bytes.
-	maxFormMessage, maxFormSchema = 4 << 10, 64 << 10
+	// maxFormMessageBytes bounds the question of a form, and maxFormSchemaBytes its schema, in bytes.
+	maxFormMessageBytes, maxFormSchemaBytes = 4 << 10, 64 << 10
 )
 
 // Ask asks a person for what a form needs. The turn waits for that, and no model can answer. The
@@ -27,20 +27,20 @@ func (c Caller) Ask(ctx context.Context, f session.Form) (session.FormAnswer, er
 	if _, err := f.Fields(); err != nil {
 		return session.FormAnswer{}, err
 	}
-	if len(f.Schema) > maxFormSchema {
+	if len(f.Schema) > maxFormSchemaBytes {
 		return session.FormAnswer{}, errors.New("its schema is too large for a form")
 	}
 	s := c.Session
-	f.Server, f.Message = shownText(f.Server), shownText(s.log.Redact(briefly(f.Message, maxFormMessage)))
-	v := s.hold(ctx, c.Generation, func(id uint64) { s.m.askForm(id, c.Turn, f) })
+	f.Server, f.Message = printableText(f.Server), printableText(s.log.Redact(briefly(f.Message, maxFormMessageBytes)))
+	v := s.awaitDecision(ctx, c.Generation, func(id uint64) { s.m.askForm(id, c.Turn, f) })
 	if v.form.Action == "" {
 		v.form.Action = session.FormCancel
 	}
 	return v.form, nil
 }
 
-// shownText returns a server's text as a person may see it: nothing in it acts on a terminal.
-func shownText(text string) string {
+// printableText returns a server's text as a person may see it: nothing in it acts on a terminal.
+func printableText(text string) string {
 	return strings.Map(func(c rune) rune {
 		if c != '\n' && !unicode.IsGraphic(c) {
 			return -1
@@ -50,27 +50,27 @@ func shownText(text string) string {
 }
 
 // askForm puts a form to a person under a number, or declines it.
-func (m *machine) askForm(id, turn uint64, f session.Form) {
+func (m *sessionMachine) askForm(id, turn uint64, f session.Form) {
 	running := (m.phase == phaseRunning || m.phase == phaseWaiting) && m.turn.id > 0 && m.turn.id == turn
-	if !running || m.turn.forms == maxForms {
-		m.notice("the server %s asks, and nobody can be asked now, so it was declined: %s", f.Server, f.Message)
-		m.effect(effect{do: doPermit, call: id, form: session.FormAnswer{Action: session.FormDecline}})
+	if !running || m.turn.formCount == maxFormsPerTurn {
+		m.recordNotice("the server %s asks, and nobody can be asked now, so it was declined: %s", f.Server, f.Message)
+		m.addEffect(machineEffect{kind: doAnswerCall, call: id, form: session.FormAnswer{Action: session.FormDecline}})
 		return
 	}
-	if m.turn.unacked { // the interrupt ends the call
-		m.permit(id, false)
+	if m.turn.interruptUnacked { // the interrupt ends the call
+		m.answerCall(id, false)
 		return
 	}
-	m.turn.forms++
-	m.asked = append(m.asked, ask{
+	m.turn.formCount++
+	m.requests = append(m.requests, inputRequest{
 		InputRequest: session.InputRequest{Turn: m.turn.id, Prompt: f.Question(), Kind: timeline.InputKindForm, Form: &f},
-		call:         id,
+		callID:       id,
 	})
-	m.serve()
+	m.serveInput()
 }
 
-// fill answers a form.
-func (m *machine) fill(a ask, in session.Input) error {
+// answerForm answers a form.
+func (m *sessionMachine) answerForm(a inputRequest, in session.Input) error {
 	answer := session.FormAnswer{Action: session.FormCancel}
 	if !in.EOF || len(in.Data) > 0 {
 		var err error
@@ -84,8 +84,8 @@ func (m *machine) fill(a ask, in session.Input) error {
 	if answer.Action != session.FormAccept {
 		answer.Content = nil
 	}
-	m.turn.struck = time.Time{} // the code goes on after the interrupt
-	m.effect(effect{do: doPermit, call: a.call, form: answer})
-	m.release(func(other ask) bool { return other.call == a.call })
+	m.turn.interruptedAt = time.Time{} // the code goes on after the interrupt
+	m.addEffect(machineEffect{kind: doAnswerCall, call: a.callID, form: answer})
+	m.dropUserRequests(func(other inputRequest) bool { return other.callID == a.callID })
 	return nil
 }

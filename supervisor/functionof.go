@@ -41,8 +41,8 @@ func FunctionOf[In, Out any](name, doc string, f func(ctx context.Context, in In
 		made.Call = func(ctx context.Context, args map[string]any) (any, error) {
 			var in In
 			var wrong []string
-			wrong = assign(wrong, "", reflect.ValueOf(&in).Elem(), args)
-			if err := wrongArguments(name, wrong); err != nil {
+			wrong = assignValue(wrong, "", reflect.ValueOf(&in).Elem(), args)
+			if err := argumentsError(name, wrong); err != nil {
 				return nil, err
 			}
 			return f(ctx, in)
@@ -128,7 +128,7 @@ func schemaOf(t reflect.Type, depth int) (ipc.Object, error) {
 
 func structSchema(t reflect.Type, depth int) (ipc.Object, error) {
 	properties, required := ipc.Object{}, []string{}
-	for _, p := range parameters(t) {
+	for _, p := range structParameters(t) {
 		o, err := schemaOf(p.Type, depth+1)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p.name, err)
@@ -151,14 +151,14 @@ type parameter struct {
 	optional bool
 }
 
-// parameters are the fields of a struct that JSON knows, those of embedded structs included.
-func parameters(t reflect.Type) []parameter {
+// structParameters are the fields of a struct that JSON knows, those of embedded structs included.
+func structParameters(t reflect.Type) []parameter {
 	var list []parameter
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if f.Anonymous && name == "" && f.Type.Kind() == reflect.Struct && f.Type != reflect.TypeFor[time.Time]() {
-			for _, inner := range parameters(f.Type) {
+			for _, inner := range structParameters(f.Type) {
 				inner.Index = append([]int{i}, inner.Index...)
 				list = append(list, inner)
 			}
@@ -176,8 +176,8 @@ func parameters(t reflect.Type) []parameter {
 	return list
 }
 
-// assign sets to to a value of user code, and adds what is wrong with it.
-func assign(wrong []string, place string, to reflect.Value, v any) []string {
+// assignValue sets to to a value of user code, and adds what is wrong with it.
+func assignValue(wrong []string, place string, to reflect.Value, v any) []string {
 	t := to.Type()
 	fault := func(why string) []string { return append(wrong, place+" "+why) }
 	switch {
@@ -186,7 +186,7 @@ func assign(wrong []string, place string, to reflect.Value, v any) []string {
 			return wrong
 		}
 		to.Set(reflect.New(t.Elem()))
-		return assign(wrong, place, to.Elem(), v)
+		return assignValue(wrong, place, to.Elem(), v)
 	case t.Kind() == reflect.Interface && t.NumMethod() == 0:
 		if v != nil {
 			to.Set(reflect.ValueOf(v))
@@ -239,7 +239,7 @@ func assign(wrong []string, place string, to reflect.Value, v any) []string {
 	case map[string]any:
 		return assignMap(wrong, place, to, v)
 	}
-	return fault(fmt.Sprintf("is %s, not a %s", described(v), t))
+	return fault(fmt.Sprintf("is %s, not a %s", describeValue(v), t))
 }
 
 func isNilable(t reflect.Type) bool {
@@ -276,8 +276,8 @@ func assignList(wrong []string, place string, to reflect.Value, v []any) []strin
 	case to.Kind() != reflect.Array || to.Len() != len(v):
 		return append(wrong, fmt.Sprintf("%s is an array of %d, not a %s", place, len(v), to.Type()))
 	}
-	for i := 0; i < len(v) && len(wrong) <= maxWrong; i++ {
-		wrong = assign(wrong, fmt.Sprintf("%s[%d]", place, i), to.Index(i), v[i])
+	for i := 0; i < len(v) && len(wrong) <= maxListedFaults; i++ {
+		wrong = assignValue(wrong, fmt.Sprintf("%s[%d]", place, i), to.Index(i), v[i])
 	}
 	return wrong
 }
@@ -293,14 +293,14 @@ func assignMap(wrong []string, place string, to reflect.Value, v map[string]any)
 		to.Set(reflect.MakeMapWithSize(t, len(v)))
 		for name, value := range v {
 			entry := reflect.New(t.Elem()).Elem()
-			wrong = assign(wrong, dot+name, entry, value)
+			wrong = assignValue(wrong, dot+name, entry, value)
 			to.SetMapIndex(reflect.ValueOf(name).Convert(t.Key()), entry)
 		}
 		return wrong
 	case t.Kind() != reflect.Struct:
 		return append(wrong, fmt.Sprintf("%s is an object, not a %s", place, t))
 	}
-	known := parameters(t)
+	known := structParameters(t)
 	for name := range v {
 		if !slices.ContainsFunc(known, func(p parameter) bool { return p.name == name }) {
 			wrong = append(wrong, "unknown "+dot+name)
@@ -310,7 +310,7 @@ func assignMap(wrong []string, place string, to reflect.Value, v map[string]any)
 		value, given := v[p.name]
 		switch {
 		case given:
-			wrong = assign(wrong, dot+p.name, to.FieldByIndex(p.Index), value)
+			wrong = assignValue(wrong, dot+p.name, to.FieldByIndex(p.Index), value)
 		case !p.optional:
 			wrong = append(wrong, "missing "+dot+p.name)
 		}

@@ -22,13 +22,13 @@ import (
 )
 
 const (
-	maxFunctions     = 5000      // of a session
-	maxFunctionBytes = 8 << 20   // of all their names, docs and schemas, encoded
-	maxCalls         = 1024      // functions of a worker that run at a time; more are refused
-	maxCallBytes     = 256 << 20 // of the arguments of those calls; more are refused
-	maxResults       = 4         // results of a worker that are encoded at a time; others wait
-	resultPart       = 256 << 10 // bytes of a result in one frame
-	maxListedNames   = 20        // functions that the error for an unknown one names
+	maxFunctions         = 5000      // of a session
+	maxFunctionBytes     = 8 << 20   // of all their names, docs and schemas, encoded
+	maxOpenCalls         = 1024      // functions of a worker that run at a time; more are refused
+	maxArgumentBytes     = 256 << 20 // of the arguments of those calls; more are refused
+	maxConcurrentResults = 4         // results of a worker that are encoded at a time; others wait
+	resultPartBytes      = 256 << 10 // bytes of a result in one frame
+	maxListedNames       = 20        // functions that the error for an unknown one names
 )
 
 // A Function is something of this program that code in a session may call. [FunctionOf] makes
@@ -76,30 +76,30 @@ func (e *CallError) Error() string { return e.Message }
 // maxFunctionName bounds a name. In the expression, the bound would cost each stage 100 kB.
 const maxFunctionName = 128
 
-var functionName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var functionNamePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// functions are those of a session, and what was called since it was last told. Its lock is
+// functionRegistry are those of a session, and what was called since it was last told. Its lock is
 // never held while anything else is done, so that a call costs the session nothing.
-type functions struct {
-	mu       sync.Mutex
-	revision uint64
-	byName   map[string]*function
-	list     []byte // as the worker gets it
-	tallies  []*tally
+type functionRegistry struct {
+	mu          sync.Mutex
+	revision    uint64
+	byName      map[string]*checkedFunction
+	encodedList []byte // as the worker gets it
+	totals      []*callTotals
 }
 
-// A function is a Function that was checked.
-type function struct {
+// A checkedFunction is a Function that was checked.
+type checkedFunction struct {
 	Function
 	params *schema
 }
 
-// A tally is what one function was called for, and how it went.
-type tally struct {
+// A callTotals is what one function was called for, and how it went.
+type callTotals struct {
 	timeline.Call
-	open  int
-	begun time.Time // since when at least one is open
-	since time.Time // the same, or when it was last recorded
+	openCalls    int
+	openSince    time.Time // since when at least one is open
+	countedSince time.Time // the same, or when it was last recorded
 }
 
 // SetFunctions replaces the functions that code in the session may call. Calls that run go on. It
@@ -115,20 +115,20 @@ func (s *Session) SetFunctions(list ...Function) error {
 	f := &s.functions
 	f.mu.Lock()
 	f.revision++
-	f.byName, f.list = byName, document
+	f.byName, f.encodedList = byName, document
 	f.mu.Unlock()
 	if s.worker != nil && s.m.ready != nil {
-		s.worker.tellLocked()
+		s.worker.sendFunctionsLocked()
 	}
 	return nil
 }
 
 // checkFunctions checks functions, and encodes them for the worker.
-func checkFunctions(list []Function) (map[string]*function, []byte, error) {
+func checkFunctions(list []Function) (map[string]*checkedFunction, []byte, error) {
 	if len(list) > maxFunctions {
 		return nil, nil, fmt.Errorf("supervisor: %d functions: a session can have %d", len(list), maxFunctions)
 	}
-	byName := make(map[string]*function, len(list))
+	byName := make(map[string]*checkedFunction, len(list))
 	told := make([]any, 0, len(list))
 	for _, f := range list {
 		entry, params, err := checkFunction(f)
@@ -138,7 +138,7 @@ func checkFunctions(list []Function) (map[string]*function, []byte, error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("supervisor: function %q: %w", f.fullName(), err)
 		}
-		byName[f.fullName()] = &function{f, params}
+		byName[f.fullName()] = &checkedFunction{f, params}
 		told = append(told, entry)
 	}
 	document, err := ipc.EncodeValue(told)
@@ -174,7 +174,7 @@ func (f Function) checkNames() error {
 			return errors.New("its name must be at most 128 bytes of visible text")
 		}
 	}
-	if len(name) > maxFunctionName || !functionName.MatchString(name) {
+	if len(name) > maxFunctionName || !functionNamePattern.MatchString(name) {
 		return errors.New("its name must be at most 128 letters, digits and underscores, and not begin with a digit")
 	}
 	return nil
@@ -215,8 +215,8 @@ func checkFunction(f Function) (ipc.Object, *schema, error) {
 	return entry, params, nil
 }
 
-// find returns the function of this name, or an error that names some of those that exist.
-func (f *functions) find(name string) (*function, error) {
+// findFunction returns the function of this name, or an error that names some of those that exist.
+func (f *functionRegistry) findFunction(name string) (*checkedFunction, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if found := f.byName[name]; found != nil {
@@ -226,7 +226,7 @@ func (f *functions) find(name string) (*function, error) {
 		return nil, &CallError{"NameError", fmt.Sprintf("there is no function %s: the host offers none", name)}
 	}
 	names := slices.Sorted(maps.Keys(f.byName))
-	apart := func(other string) int { return spelling.Distance(spelled(name), spelled(other)) }
+	apart := func(other string) int { return spelling.Distance(comparableName(name), comparableName(other)) }
 	slices.SortStableFunc(names, func(a, b string) int { return apart(a) - apart(b) })
 	more := ""
 	if len(names) > maxListedNames {
@@ -236,214 +236,214 @@ func (f *functions) find(name string) (*function, error) {
 	return nil, &CallError{"NameError", fmt.Sprintf("there is no function %s: the host offers %s%s", name, strings.Join(names, ", "), more)}
 }
 
-// spelled is a name for comparing: capitals do not count, nor what is longer than a name may be.
-func spelled(name string) string {
+// comparableName is a name for comparing: capitals do not count, nor what is longer than a name may be.
+func comparableName(name string) string {
 	name = strings.ToLower(name)
 	return name[:min(len(name), maxFunctionName)]
 }
 
 // opener is the function that opens a group when code looks for it. Code does not call it, so it is
 // not recorded.
-const opener = "_open"
+const openGroupFunction = "_open"
 
-// unknownName counts the calls of functions that do not exist.
-const unknownName = "(unknown)"
+// unknownFunction counts the calls of functions that do not exist.
+const unknownFunction = "(unknown)"
 
-// began counts a call that begins.
-func (f *functions) began(name string, now time.Time) *tally {
+// countStart counts a call that begins.
+func (f *functionRegistry) countStart(name string, now time.Time) *callTotals {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.byName[name] == nil {
-		name = unknownName
+		name = unknownFunction
 	}
-	var t *tally
-	for _, known := range f.tallies {
+	var t *callTotals
+	for _, known := range f.totals {
 		if known.Name == name {
 			t = known
 		}
 	}
 	if t == nil {
-		t = &tally{Call: timeline.Call{Name: name}}
-		f.tallies = append(f.tallies, t)
+		t = &callTotals{Call: timeline.Call{Name: name}}
+		f.totals = append(f.totals, t)
 	}
-	if t.open++; t.open == 1 {
-		t.begun, t.since = now, now
+	if t.openCalls++; t.openCalls == 1 {
+		t.openSince, t.countedSince = now, now
 	}
 	return t
 }
 
-// ended counts the end of a call.
-func (f *functions) ended(t *tally, c *call, failed bool, received int) {
+// countEnd counts the end of a call.
+func (f *functionRegistry) countEnd(t *callTotals, c *openCall, failed bool, received int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if t.open--; t.open == 0 {
-		t.Elapsed += time.Since(t.since)
+	if t.openCalls--; t.openCalls == 0 {
+		t.Elapsed += time.Since(t.countedSince)
 	}
 	if c.cancelled {
 		return // counted already
 	}
 	t.Count++
-	t.Sent += int64(c.bytes)
+	t.Sent += int64(c.argumentBytes)
 	t.Received += int64(received)
 	if failed {
 		t.Failed++
 	}
 }
 
-// cancelled counts a call that nobody waits for, while its turn is still the active one.
-func (f *functions) cancelled(c *call) {
+// countCancelled counts a call that nobody waits for, while its turn is still the active one.
+func (f *functionRegistry) countCancelled(c *openCall) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !c.cancelled {
 		c.cancelled = true
-		c.tally.Count++
-		c.tally.Cancelled++
-		c.tally.Sent += int64(c.bytes)
+		c.totals.Count++
+		c.totals.Cancelled++
+		c.totals.Sent += int64(c.argumentBytes)
 	}
 }
 
-// take returns what was called since the last take, in the order of the first calls.
-func (f *functions) take() []timeline.Call {
+// takeTotals returns what was called since the last take, in the order of the first calls.
+func (f *functionRegistry) takeTotals() []timeline.Call {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.tallies) == 0 {
+	if len(f.totals) == 0 {
 		return nil
 	}
 	var called []timeline.Call
-	open := f.tallies[:0]
-	for _, t := range f.tallies {
-		if t.open > 0 {
+	open := f.totals[:0]
+	for _, t := range f.totals {
+		if t.openCalls > 0 {
 			now := time.Now()
-			t.Elapsed += now.Sub(t.since)
-			t.since = now
+			t.Elapsed += now.Sub(t.countedSince)
+			t.countedSince = now
 		}
-		if t.Count > 0 && t.Name != opener {
+		if t.Count > 0 && t.Name != openGroupFunction {
 			called = append(called, t.Call)
 			t.Call = timeline.Call{Name: t.Name}
 		}
-		if t.open > 0 {
+		if t.openCalls > 0 {
 			open = append(open, t)
 		}
 	}
-	clear(f.tallies[len(open):])
-	f.tallies = open
+	clear(f.totals[len(open):])
+	f.totals = open
 	return called
 }
 
-// maxCalling bounds the functions that a reply names as under way.
-const maxCalling = 20
+// maxListedCalls bounds the functions that a reply names as under way.
+const maxListedCalls = 20
 
-// calling returns which functions run, in the order of their first calls.
-func (f *functions) calling() []session.PendingCall {
+// runningCalls returns which functions run, in the order of their first calls.
+func (f *functionRegistry) runningCalls() []session.PendingCall {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var list []session.PendingCall
-	for _, t := range f.tallies {
-		if t.open > 0 && len(list) < maxCalling {
-			list = append(list, session.PendingCall{Name: t.Name, Running: t.open, Since: t.begun})
+	for _, t := range f.totals {
+		if t.openCalls > 0 && len(list) < maxListedCalls {
+			list = append(list, session.PendingCall{Name: t.Name, Running: t.openCalls, Since: t.openSince})
 		}
 	}
 	return list
 }
 
-// calls are those of one worker.
-type calls struct {
-	ctx     context.Context // of all
-	end     context.CancelFunc
-	results chan struct{} // holds a token for each result that is encoded
+// workerCalls are those of one worker.
+type workerCalls struct {
+	ctx         context.Context // of all
+	cancelAll   context.CancelFunc
+	resultSlots chan struct{} // holds a token for each result that is encoded
 
-	mu      sync.Mutex
-	told    bool // the worker knows of functions
-	open    map[uint64]*call
-	bytes   int // of the arguments of all that are open
-	refused int // of the open ones: they run nothing
+	mu            sync.Mutex
+	functionsSent bool // the worker knows of functions
+	openCalls     map[uint64]*openCall
+	argumentBytes int // of the arguments of all that are open
+	refusedCalls  int // of the open ones: they run nothing
 }
 
-// A call is one that has no result yet.
-type call struct {
+// A openCall is one that has no result yet.
+type openCall struct {
 	ipc.Call
-	cancel    context.CancelFunc
-	cancelled bool // guarded by functions.mu, like the tally
-	bytes     int
-	tally     *tally
+	cancel        context.CancelFunc
+	cancelled     bool // guarded by functions.mu, like the tally
+	argumentBytes int
+	totals        *callTotals
 }
 
-func newCalls() *calls {
-	c := &calls{results: make(chan struct{}, maxResults), open: map[uint64]*call{}}
-	c.ctx, c.end = context.WithCancel(context.Background())
+func newWorkerCalls() *workerCalls {
+	c := &workerCalls{resultSlots: make(chan struct{}, maxConcurrentResults), openCalls: map[uint64]*openCall{}}
+	c.ctx, c.cancelAll = context.WithCancel(context.Background())
 	return c
 }
 
-// tellLocked tells the worker of the functions, if there are any; s.mu is held.
-func (w *worker) tellLocked() {
+// sendFunctionsLocked tells the worker of the functions, if there are any; s.mu is held.
+func (w *worker) sendFunctionsLocked() {
 	f := &w.s.functions
 	f.mu.Lock()
-	revision, list, some := f.revision, f.list, len(f.byName) > 0
+	revision, list, some := f.revision, f.encodedList, len(f.byName) > 0
 	f.mu.Unlock()
 	switch {
 	case revision == 0:
 		return
 	case !w.s.m.ready.Capabilities.Functions:
 		if some {
-			w.s.m.notice("code in this session cannot call functions: the worker %s does not offer it", w.s.m.ready.Worker.Name)
+			w.s.m.recordNotice("code in this session cannot call functions: the worker %s does not offer it", w.s.m.ready.Worker.Name)
 		}
 		return
 	}
 	w.calls.mu.Lock()
-	w.calls.told = true
+	w.calls.functionsSent = true
 	w.calls.mu.Unlock()
 	if err := w.conn.Send(ipc.Functions{Revision: revision, List: list}); err != nil {
-		w.s.m.notice("the worker was not told of the functions: %v", err)
+		w.s.m.recordNotice("the worker was not told of the functions: %v", err)
 	}
 }
 
-// take takes a call of the worker. Its order among the other frames is that of its arrival.
-func (w *worker) take(m ipc.Call) {
+// startCall takes a call of the worker. Its order among the other frames is that of its arrival.
+func (w *worker) startCall(m ipc.Call) {
 	c, now := w.calls, time.Now()
 	c.mu.Lock()
 	var fault error
 	switch {
-	case !c.told:
+	case !c.functionsSent:
 		fault = errors.New("it calls a function, and was told of none")
-	case c.open[m.ID] != nil:
+	case c.openCalls[m.ID] != nil:
 		fault = fmt.Errorf("call %d twice", m.ID)
-	case len(c.open) >= 2*maxCalls:
-		fault = fmt.Errorf("it has %d calls open", len(c.open))
+	case len(c.openCalls) >= 2*maxOpenCalls:
+		fault = fmt.Errorf("it has %d calls open", len(c.openCalls))
 	}
 	if fault != nil {
 		c.mu.Unlock()
-		w.fail(fault)
+		w.failWith(fault)
 		return
 	}
-	f, refusal := w.s.functions.find(m.Name)
+	f, refusal := w.s.functions.findFunction(m.Name)
 	switch {
 	case refusal != nil:
-	case len(c.open)-c.refused >= maxCalls:
-		refusal = &CallError{"CallError", fmt.Sprintf("%d calls are open already: wait for some to end", maxCalls)}
-	case c.bytes+len(m.Args) > maxCallBytes:
-		refusal = &CallError{"CallError", fmt.Sprintf("the arguments of all open calls have more than %d bytes: wait for some to end", maxCallBytes)}
+	case len(c.openCalls)-c.refusedCalls >= maxOpenCalls:
+		refusal = &CallError{"CallError", fmt.Sprintf("%d calls are open already: wait for some to end", maxOpenCalls)}
+	case c.argumentBytes+len(m.Args) > maxArgumentBytes:
+		refusal = &CallError{"CallError", fmt.Sprintf("the arguments of all open calls have more than %d bytes: wait for some to end", maxArgumentBytes)}
 	}
-	one := &call{Call: m, bytes: len(m.Args)}
-	one.tally = w.s.functions.began(m.Name, now)
-	c.open[m.ID] = one
-	c.bytes += one.bytes
+	one := &openCall{Call: m, argumentBytes: len(m.Args)}
+	one.totals = w.s.functions.countStart(m.Name, now)
+	c.openCalls[m.ID] = one
+	c.argumentBytes += one.argumentBytes
 	if refusal != nil {
-		c.refused++
+		c.refusedCalls++
 	}
 	ctx, cancel := context.WithCancel(c.ctx)
 	one.cancel = cancel
 	c.mu.Unlock()
-	go w.run(ctx, f, one, refusal)
+	go w.runCall(ctx, f, one, refusal)
 }
 
-// run makes one call. Its result is sent whatever the function does, also when it ends this
+// runCall makes one call. Its result is sent whatever the function does, also when it ends this
 // goroutine.
-func (w *worker) run(ctx context.Context, f *function, one *call, refusal error) {
+func (w *worker) runCall(ctx context.Context, f *checkedFunction, one *openCall, refusal error) {
 	var value any
 	err := refusal
 	defer func() {
 		one.cancel()
-		w.finish(one, value, err, refusal != nil)
+		w.finishCall(one, value, err, refusal != nil)
 	}()
 	if err != nil {
 		return
@@ -456,11 +456,11 @@ func (w *worker) run(ctx context.Context, f *function, one *call, refusal error)
 		}
 	}()
 	caller := Caller{Session: w.s, Generation: w.generation, Turn: one.Turn, Function: one.Name}
-	value, err = f.call(context.WithValue(ctx, callerKey{}, caller), one.Args)
+	value, err = f.invokeEncoded(context.WithValue(ctx, callerKey{}, caller), one.Args)
 }
 
-// call calls the function with the arguments of a document.
-func (f *function) call(ctx context.Context, document []byte) (any, error) {
+// invokeEncoded calls the function with the arguments of a document.
+func (f *checkedFunction) invokeEncoded(ctx context.Context, document []byte) (any, error) {
 	decoded, err := ipc.DecodeValue(document)
 	args, ok := decoded.(map[string]any)
 	switch {
@@ -469,32 +469,32 @@ func (f *function) call(ctx context.Context, document []byte) (any, error) {
 	case !ok:
 		return nil, &CallError{"TypeError", "the arguments are not a map"}
 	}
-	if err := f.params.check(f.fullName(), args); err != nil {
+	if err := f.params.checkArguments(f.fullName(), args); err != nil {
 		return nil, err
 	}
 	return f.Call(ctx, args)
 }
 
-// finish ends a call and sends its result, in parts so that an interrupt is never far behind.
-func (w *worker) finish(one *call, value any, err error, refused bool) {
+// finishCall ends a call and sends its result, in parts so that an interrupt is never far behind.
+func (w *worker) finishCall(one *openCall, value any, err error, refused bool) {
 	c := w.calls
-	c.results <- struct{}{}
-	defer func() { <-c.results }()
+	c.resultSlots <- struct{}{}
+	defer func() { <-c.resultSlots }()
 	document, failed := encodeResult(value, err)
 	size := 0
 	for _, piece := range document {
 		size += len(piece)
 	}
-	w.s.functions.ended(one.tally, one, failed, size)
+	w.s.functions.countEnd(one.totals, one, failed, size)
 	c.mu.Lock()
-	delete(c.open, one.ID)
-	c.bytes -= one.bytes
+	delete(c.openCalls, one.ID)
+	c.argumentBytes -= one.argumentBytes
 	if refused {
-		c.refused--
+		c.refusedCalls--
 	}
 	c.mu.Unlock()
 	for more := true; more; {
-		part := document[0][:min(len(document[0]), resultPart)]
+		part := document[0][:min(len(document[0]), resultPartBytes)]
 		if document[0] = document[0][len(part):]; len(document[0]) == 0 {
 			document = document[1:]
 		}
@@ -508,7 +508,7 @@ func (w *worker) finish(one *call, value any, err error, refused bool) {
 // encodeResult returns the document for the caller, in pieces; it is an error if failed.
 func encodeResult(value any, err error) (pieces [][]byte, failed bool) {
 	if err == nil {
-		if b, ok := value.([]byte); ok && len(b) > resultPart && len(b) < ipc.MaxValueBytes-16 {
+		if b, ok := value.([]byte); ok && len(b) > resultPartBytes && len(b) < ipc.MaxValueBytes-16 {
 			return [][]byte{ipc.BytesHeader(len(b)), b}, false // not copied
 		}
 		var document []byte
@@ -541,25 +541,25 @@ func briefly(s string, n int) string {
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
-// cancel ends the context of a call whose caller is gone.
-func (w *worker) cancel(id uint64) {
+// cancelCallByID ends the context of a call whose caller is gone.
+func (w *worker) cancelCallByID(id uint64) {
 	w.calls.mu.Lock()
-	one := w.calls.open[id]
+	one := w.calls.openCalls[id]
 	w.calls.mu.Unlock()
 	if one != nil {
 		w.cancelCall(one)
 	}
 }
 
-func (w *worker) cancelCall(one *call) {
-	w.s.functions.cancelled(one)
+func (w *worker) cancelCall(one *openCall) {
+	w.s.functions.countCancelled(one)
 	one.cancel()
 }
 
-// cancelTurn ends the contexts of all calls of a turn.
-func (w *worker) cancelTurn(turn uint64) {
+// cancelTurnCalls ends the contexts of all calls of a turn.
+func (w *worker) cancelTurnCalls(turn uint64) {
 	w.calls.mu.Lock()
-	open := slices.Collect(maps.Values(w.calls.open))
+	open := slices.Collect(maps.Values(w.calls.openCalls))
 	w.calls.mu.Unlock()
 	for _, one := range open {
 		if one.Turn == turn {
@@ -569,11 +569,11 @@ func (w *worker) cancelTurn(turn uint64) {
 }
 
 // recordCalls records what was called since it was last recorded.
-func (m *machine) recordCalls() {
-	if m.called == nil {
+func (m *sessionMachine) recordCalls() {
+	if m.takeCalls == nil {
 		return
 	}
-	for _, c := range m.called() {
-		m.record(c)
+	for _, c := range m.takeCalls() {
+		m.recordEvent(c)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// textFunction is a function with one parameter, as the fake worker calls it.
-func textFunction(name string, f func(ctx context.Context, text string) (any, error)) supervisor.Function {
+// newTextFunction is a function with one parameter, as the fake worker calls it.
+func newTextFunction(name string, f func(ctx context.Context, text string) (any, error)) supervisor.Function {
 	type in struct {
 		Text string `json:"text"`
 	}
@@ -71,8 +71,8 @@ func TestFunctionOf_ArgumentsAreCheckedAllAtOnce(t *testing.T) {
 func TestFunction_ContextTellsTheCallerAndEndsWithTheWorker(t *testing.T) {
 	t.Parallel()
 	callers, ended := make(chan supervisor.Caller, 4), make(chan error, 4)
-	s := open(t, nil, fake(nil))
-	err := s.SetFunctions(textFunction("block", func(ctx context.Context, _ string) (any, error) {
+	s := openSession(t, nil, fakeSpec(nil))
+	err := s.SetFunctions(newTextFunction("block", func(ctx context.Context, _ string) (any, error) {
 		callers <- supervisor.CallerOf(ctx)
 		<-ctx.Done()
 		ended <- ctx.Err()
@@ -83,7 +83,7 @@ func TestFunction_ContextTellsTheCallerAndEndsWithTheWorker(t *testing.T) {
 	}
 	waitUntilReady(t, s)
 	for generation, end := range []func(turn uint64){
-		func(turn uint64) { interrupt(t, s, turn) },
+		func(turn uint64) { interruptTurn(t, s, turn) },
 		func(uint64) {
 			if err := s.Reset(t.Context()); err != nil {
 				t.Error(err)
@@ -113,7 +113,7 @@ func TestFunction_AWorkerOfBadMannersEndsOrIsIgnored(t *testing.T) {
 		"rawcall 7 echo\nrawcall 7 echo":        "call 7 twice",
 		"rawcall 7 nothing\nuncall 7\nprint on": "",
 	} {
-		s := open(t, nil, fake(nil))
+		s := openSession(t, nil, fakeSpec(nil))
 		release := make(chan struct{})
 		err := s.SetFunctions(supervisor.Function{Name: "echo", Call: func(context.Context, map[string]any) (any, error) {
 			<-release
@@ -123,19 +123,19 @@ func TestFunction_AWorkerOfBadMannersEndsOrIsIgnored(t *testing.T) {
 			t.Fatal(err)
 		}
 		waitUntilReady(t, s)
-		_, r := submit(t, s, code)
-		if want == "" && !strings.HasSuffix(text(r.Events), "on\n") || want != "" && r.Outcome != timeline.OutcomeEnded {
-			t.Errorf("%q: %s %q", code, r.Outcome, text(r.Events))
+		_, r := runTurn(t, s, code)
+		if want == "" && !strings.HasSuffix(outputText(r.Events), "on\n") || want != "" && r.Outcome != timeline.OutcomeEnded {
+			t.Errorf("%q: %s %q", code, r.Outcome, outputText(r.Events))
 		}
-		if end := ends(r.Events); want != "" && (len(end) != 1 || !strings.Contains(end[0], want)) {
+		if end := exitReasons(r.Events); want != "" && (len(end) != 1 || !strings.Contains(end[0], want)) {
 			t.Errorf("%q: it ended with %q, want %q", code, end, want)
 		}
 		close(release)
 	}
 }
 
-// ends are the reasons for which workers ended.
-func ends(events []timeline.Event) (reasons []string) {
+// exitReasons are the reasons for which workers ended.
+func exitReasons(events []timeline.Event) (reasons []string) {
 	for _, e := range events {
 		if b, ok := e.Body.(timeline.WorkerExited); ok {
 			reasons = append(reasons, b.Reason)
@@ -146,17 +146,17 @@ func ends(events []timeline.Event) (reasons []string) {
 
 func TestFunction_AWorkerThatWasNotToldMayNotCall(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(nil))
+	s := openSession(t, nil, fakeSpec(nil))
 	waitUntilReady(t, s)
-	if _, r := submit(t, s, "rawcall 1 echo\nsleep"); r.Outcome != timeline.OutcomeEnded {
-		t.Errorf("the turn ended %s: %q", r.Outcome, text(r.Events))
+	if _, r := runTurn(t, s, "rawcall 1 echo\nsleep"); r.Outcome != timeline.OutcomeEnded {
+		t.Errorf("the turn ended %s: %q", r.Outcome, outputText(r.Events))
 	}
 }
 
 func TestFunction_AWorkerThatCannotCallIsSaidToTheReaders(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(&fakeworker.Options{NoCalls: true}))
-	if err := s.SetFunctions(textFunction("echo", func(_ context.Context, text string) (any, error) { return text, nil })); err != nil {
+	s := openSession(t, nil, fakeSpec(&fakeworker.Options{NoCalls: true}))
+	if err := s.SetFunctions(newTextFunction("echo", func(_ context.Context, text string) (any, error) { return text, nil })); err != nil {
 		t.Fatal(err)
 	}
 	waitUntilReady(t, s)
@@ -171,19 +171,19 @@ func TestFunction_AWorkerThatCannotCallIsSaidToTheReaders(t *testing.T) {
 func TestFunction_LargeResultsWaitForTheirReaderAndLeaveNothing(t *testing.T) {
 	const size = 20 << 20
 	before := runtime.NumGoroutine()
-	s := open(t, nil, fake(nil))
+	s := openSession(t, nil, fakeSpec(nil))
 	err := s.SetFunctions(
 		supervisor.Function{Name: "large", Call: func(context.Context, map[string]any) (any, error) { return make([]byte, size), nil }},
-		textFunction("echo", func(_ context.Context, text string) (any, error) { return text, nil }),
+		newTextFunction("echo", func(_ context.Context, text string) (any, error) { return text, nil }),
 	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	waitUntilReady(t, s)
 	// 200 MiB of results are beyond what the channel holds for its reader.
-	if _, r := submit(t, s, "rawcall 1001 large\nrawcall 1002 large\nrawcall 1003 large\nrawcall 1004 large\nrawcall 1005 large\n"+
-		"rawcall 1006 large\nrawcall 1007 large\nrawcall 1008 large\nrawcall 1009 large\nrawcall 1010 large\ncall echo still"); !strings.HasPrefix(text(r.Events), "still\n") {
-		t.Errorf("the turn ended %s: %.200q", r.Outcome, text(r.Events))
+	if _, r := runTurn(t, s, "rawcall 1001 large\nrawcall 1002 large\nrawcall 1003 large\nrawcall 1004 large\nrawcall 1005 large\n"+
+		"rawcall 1006 large\nrawcall 1007 large\nrawcall 1008 large\nrawcall 1009 large\nrawcall 1010 large\ncall echo still"); !strings.HasPrefix(outputText(r.Events), "still\n") {
+		t.Errorf("the turn ended %s: %.200q", r.Outcome, outputText(r.Events))
 	}
 	if err := s.Close(t.Context()); err != nil {
 		t.Error(err)
@@ -197,9 +197,9 @@ func TestFunction_LargeResultsWaitForTheirReaderAndLeaveNothing(t *testing.T) {
 
 func TestFunction_AReplyNamesTheCallsThatRun(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(nil))
+	s := openSession(t, nil, fakeSpec(nil))
 	started := make(chan bool)
-	err := s.SetFunctions(textFunction("slow", func(ctx context.Context, _ string) (any, error) {
+	err := s.SetFunctions(newTextFunction("slow", func(ctx context.Context, _ string) (any, error) {
 		started <- true
 		<-started
 		return "done", nil
@@ -226,16 +226,16 @@ func TestFunction_AReplyNamesTheCallsThatRun(t *testing.T) {
 
 func TestFunction_AnUnknownNameIsAnsweredWithTheNearest(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(nil))
+	s := openSession(t, nil, fakeSpec(nil))
 	var list []supervisor.Function
 	for _, name := range []string{"aaa", "bbb", "get_page", "search_issues", "search_pages", "zzz"} {
-		list = append(list, textFunction(name, func(_ context.Context, text string) (any, error) { return text, nil }))
+		list = append(list, newTextFunction(name, func(_ context.Context, text string) (any, error) { return text, nil }))
 	}
 	if err := s.SetFunctions(list...); err != nil {
 		t.Fatal(err)
 	}
 	waitUntilReady(t, s)
-	if _, r := submit(t, s, "call search_isues x"); !strings.Contains(text(r.Events), "there is no function search_isues: the host offers search_issues, search_pages, ") {
-		t.Errorf("the error says %q", text(r.Events))
+	if _, r := runTurn(t, s, "call search_isues x"); !strings.Contains(outputText(r.Events), "there is no function search_isues: the host offers search_issues, search_pages, ") {
+		t.Errorf("the error says %q", outputText(r.Events))
 	}
 }

@@ -6,45 +6,45 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// maxPull bounds the input for one wait that wants everything, in bytes.
-const maxPull = 1 << 20
+// maxInputPieceBytes bounds the input for one wait that wants everything, in bytes.
+const maxInputPieceBytes = 1 << 20
 
 // An inputQueue holds answers that readers have not consumed. The worker asks for one line at
 // a time, so only this queue holds unread input. An interrupt empties it, and child processes
 // share it.
 type inputQueue struct {
-	data   []byte
-	eofs   []int // offsets into data after which a reader sees one end of file
-	author string
+	data       []byte
+	eofOffsets []int // offsets into data after which a reader sees one end of file
+	author     string
 }
 
 func (q *inputQueue) add(author string, in session.Input) {
 	q.data = append(q.data, in.Data...)
 	if in.EOF {
-		q.eofs = append(q.eofs, len(q.data))
+		q.eofOffsets = append(q.eofOffsets, len(q.data))
 	}
 	q.author = author
 }
 
-func (q *inputQueue) empty() bool { return len(q.data) == 0 && len(q.eofs) == 0 }
+func (q *inputQueue) isEmpty() bool { return len(q.data) == 0 && len(q.eofOffsets) == 0 }
 
-// next takes one line, or up to maxPull bytes when all is set. eof means that the reader gets
+// nextPiece takes one line, or up to maxInputPieceBytes bytes when all is set. eof means that the reader gets
 // an end of file after it.
-func (q *inputQueue) next(all bool) (data []byte, eof bool) {
+func (q *inputQueue) nextPiece(all bool) (data []byte, eof bool) {
 	n := len(q.data)
 	if all {
-		n = min(n, maxPull)
+		n = min(n, maxInputPieceBytes)
 	} else if i := bytes.IndexByte(q.data, '\n'); i >= 0 {
 		n = i + 1
 	}
-	if len(q.eofs) > 0 && q.eofs[0] <= n {
-		n, eof = q.eofs[0], true
-		q.eofs = q.eofs[1:]
+	if len(q.eofOffsets) > 0 && q.eofOffsets[0] <= n {
+		n, eof = q.eofOffsets[0], true
+		q.eofOffsets = q.eofOffsets[1:]
 	}
 	data = q.data[:n:n]
 	q.data = q.data[n:]
-	for i := range q.eofs {
-		q.eofs[i] -= n
+	for i := range q.eofOffsets {
+		q.eofOffsets[i] -= n
 	}
 	if len(q.data) == 0 {
 		q.data = nil // frees the memory of a large answer
@@ -52,8 +52,8 @@ func (q *inputQueue) next(all bool) (data []byte, eof bool) {
 	return data, eof
 }
 
-// clear drops everything and returns the number of bytes.
-func (q *inputQueue) clear() int {
+// dropAll drops everything and returns the number of bytes.
+func (q *inputQueue) dropAll() int {
 	n := len(q.data)
 	*q = inputQueue{}
 	return n

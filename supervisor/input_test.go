@@ -15,12 +15,12 @@ func TestInputQueue_GivesOneLineAtATimeAndEndsWhereToldTo(t *testing.T) {
 		data string
 		eof  bool
 	}{{"one\n", false}, {"two\n", false}, {"rest", true}, {"after\n", false}} {
-		data, eof := q.next(false)
+		data, eof := q.nextPiece(false)
 		if string(data) != want.data || eof != want.eof {
 			t.Errorf("%d: got %q, %v, want %q, %v", i, data, eof, want.data, want.eof)
 		}
 	}
-	if !q.empty() {
+	if !q.isEmpty() {
 		t.Error("got something left, want nothing")
 	}
 }
@@ -29,10 +29,10 @@ func TestInputQueue_EndOfFileAloneIsGivenOnce(t *testing.T) {
 	t.Parallel()
 	var q inputQueue
 	q.add("", session.Input{EOF: true})
-	if data, eof := q.next(true); len(data) != 0 || !eof {
+	if data, eof := q.nextPiece(true); len(data) != 0 || !eof {
 		t.Errorf("got %q, %v, want an end of file", data, eof)
 	}
-	if !q.empty() {
+	if !q.isEmpty() {
 		t.Error("the end of file is sticky")
 	}
 }
@@ -40,10 +40,10 @@ func TestInputQueue_EndOfFileAloneIsGivenOnce(t *testing.T) {
 func TestInputQueue_EverythingIsBoundedAndStopsAtTheEndOfFile(t *testing.T) {
 	t.Parallel()
 	var q inputQueue
-	q.add("", session.Input{Data: make([]byte, maxPull+5), EOF: true})
+	q.add("", session.Input{Data: make([]byte, maxInputPieceBytes+5), EOF: true})
 	q.add("", session.Input{Data: []byte("more")})
-	for i, want := range []int{maxPull, 5, 4} {
-		data, eof := q.next(true)
+	for i, want := range []int{maxInputPieceBytes, 5, 4} {
+		data, eof := q.nextPiece(true)
 		if len(data) != want || eof != (i == 1) {
 			t.Errorf("%d: got %d bytes, %v, want %d", i, len(data), eof, want)
 		}
@@ -54,7 +54,7 @@ func TestInputQueue_ClearSaysHowMuchWasDropped(t *testing.T) {
 	t.Parallel()
 	var q inputQueue
 	q.add("", session.Input{Data: []byte("abc"), EOF: true})
-	if got := q.clear(); got != 3 || !q.empty() {
-		t.Errorf("got %d, empty %v, want 3, true", got, q.empty())
+	if got := q.dropAll(); got != 3 || !q.isEmpty() {
+		t.Errorf("got %d, empty %v, want 3, true", got, q.isEmpty())
 	}
 }

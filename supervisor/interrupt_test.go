@@ -17,24 +17,24 @@ import (
 func TestInterrupt_EndsASleepAndAPendingWait(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []ipc.InterruptMode{ipc.InterruptBySignal, ipc.InterruptBySelf} {
-		for _, code := range append(terminalReaders, "sleep", "wait name? ") {
+		for _, code := range append(terminalReaderCode, "sleep", "wait name? ") {
 			t.Run(string(mode)+" "+code, func(t *testing.T) {
-				s := open(t, nil, fake(&fakeworker.Options{Mode: mode}))
+				s := openSession(t, nil, fakeSpec(&fakeworker.Options{Mode: mode}))
 				waitUntilReady(t, s)
 				turn, err := s.Submit(t.Context(), code+"\nprint not reached")
 				if err != nil {
 					t.Fatal(err)
 				}
 				if code != "sleep" {
-					await(t, s, turn)
+					waitReply(t, s, turn)
 				}
-				interrupt(t, s, turn)
-				if r := await(t, s, turn); r.Outcome != "interrupted" || strings.Contains(text(r.Events), "not reached") {
-					t.Errorf("got %q, %q", r.Outcome, text(r.Events))
+				interruptTurn(t, s, turn)
+				if r := waitReply(t, s, turn); r.Outcome != "interrupted" || strings.Contains(outputText(r.Events), "not reached") {
+					t.Errorf("got %q, %q", r.Outcome, outputText(r.Events))
 				}
 				// The next input is new code, never the old answer.
-				if _, r := submit(t, s, "print clean"); text(r.Events) != "clean\n" {
-					t.Errorf("got %q", text(r.Events))
+				if _, r := runTurn(t, s, "print clean"); outputText(r.Events) != "clean\n" {
+					t.Errorf("got %q", outputText(r.Events))
 				}
 			})
 		}
@@ -43,21 +43,21 @@ func TestInterrupt_EndsASleepAndAPendingWait(t *testing.T) {
 
 func TestInterrupt_NamesItsTurn(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(nil))
+	s := openSession(t, nil, fakeSpec(nil))
 	waitUntilReady(t, s)
 	if got, _ := s.Interrupt(t.Context(), 0); got != session.InterruptNotRunning {
 		t.Errorf("idle: got %v", got)
 	}
-	first, _ := submit(t, s, "print one")
+	first, _ := runTurn(t, s, "print one")
 	second, err := s.Submit(t.Context(), "wait name? ")
 	if err != nil {
 		t.Fatal(err)
 	}
-	await(t, s, second)
+	waitReply(t, s, second)
 	if got, _ := s.Interrupt(t.Context(), first); got != session.InterruptStale {
 		t.Errorf("former turn: got %v", got)
 	}
-	if r := await(t, s, second); r.State != session.StateWaiting {
+	if r := waitReply(t, s, second); r.State != session.StateWaiting {
 		t.Errorf("the stale interrupt hit the turn: %v", r.State)
 	}
 	_, _ = s.Interrupt(t.Context(), 0)
@@ -65,23 +65,23 @@ func TestInterrupt_NamesItsTurn(t *testing.T) {
 
 func TestInterrupt_DropsAHeldInput(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(&fakeworker.Options{Start: "sleep"}))
+	s := openSession(t, nil, fakeSpec(&fakeworker.Options{Start: "sleep"}))
 	// The start-up sleeps until it is interrupted, so the input stays held.
 	turn, err := s.Submit(t.Context(), "print never")
 	if err != nil {
 		t.Fatal(err)
 	}
-	interrupt(t, s, turn)
-	if r := await(t, s, turn); r.Outcome != "interrupted" {
+	interruptTurn(t, s, turn)
+	if r := waitReply(t, s, turn); r.Outcome != "interrupted" {
 		t.Errorf("got %q", r.Outcome)
 	}
-	for infoOf(s).State == session.StateStarting { // the start-up can be interrupted once it is ready
-		if _, err := s.Interrupt(limited(t), 0); err != nil {
+	for sessionInfo(s).State == session.StateStarting { // the start-up can be interrupted once it is ready
+		if _, err := s.Interrupt(deadlineContext(t), 0); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, r := submit(t, s, "print runs"); text(r.Events) != "runs\n" {
-		t.Errorf("got %q", text(r.Events))
+	if _, r := runTurn(t, s, "print runs"); outputText(r.Events) != "runs\n" {
+		t.Errorf("got %q", outputText(r.Events))
 	}
 	for _, e := range s.Log().EventsSince(0) {
 		if x, ok := e.Body.(timeline.Text); ok && strings.Contains(string(x.Data), "never") {
@@ -93,65 +93,65 @@ func TestInterrupt_DropsAHeldInput(t *testing.T) {
 // A held input waits for the start-up, so its reply says how long that takes.
 func TestWait_AHeldInputIsToldHowLongTheStartUpTakes(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(&fakeworker.Options{Start: "sleep"}))
+	s := openSession(t, nil, fakeSpec(&fakeworker.Options{Start: "sleep"}))
 	turn, err := s.Submit(t.Context(), "print never")
 	if err != nil {
 		t.Fatal(err)
 	}
 	const waited = 20 * time.Millisecond
-	r, err := s.Wait(limited(t), turn, session.WaitAtMost(waited))
+	r, err := s.Wait(deadlineContext(t), turn, session.WaitAtMost(waited))
 	if err != nil || r.State != session.StateStarting || r.Elapsed < waited {
 		t.Errorf("got %v since %s, %v, after %s at least", r.State, r.Elapsed, err, waited)
 	}
-	interrupt(t, s, turn)
+	interruptTurn(t, s, turn)
 }
 
 // A caller that names no turn wants the session back, so the start-up is interrupted, with the
 // input that it holds up.
 func TestInterrupt_OfNoTurnEndsTheStartUpToo(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(&fakeworker.Options{Start: "sleep"}))
-	if r, err := s.Wait(limited(t), 0, &session.WaitOptions{Poll: true}); err != nil || r.State != session.StateStarting {
+	s := openSession(t, nil, fakeSpec(&fakeworker.Options{Start: "sleep"}))
+	if r, err := s.Wait(deadlineContext(t), 0, &session.WaitOptions{Poll: true}); err != nil || r.State != session.StateStarting {
 		t.Fatalf("got %v, %v", r.State, err)
 	}
 	turn, err := s.Submit(t.Context(), "print never")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for infoOf(s).Language == "" { // before, there is no code to interrupt
+	for sessionInfo(s).Language == "" { // before, there is no code to interrupt
 		runtime.Gosched()
 	}
-	if got, err := s.Interrupt(limited(t), 0); got != session.InterruptIdle || err != nil {
+	if got, err := s.Interrupt(deadlineContext(t), 0); got != session.InterruptIdle || err != nil {
 		t.Fatalf("got %v, %v", got, err)
 	}
-	if r := await(t, s, turn); r.Outcome != "interrupted" {
+	if r := waitReply(t, s, turn); r.Outcome != "interrupted" {
 		t.Errorf("got %q", r.Outcome)
 	}
-	if infoOf(s).State != session.StateIdle {
-		t.Errorf("got %v: the start-up goes on", infoOf(s).State)
+	if sessionInfo(s).State != session.StateIdle {
+		t.Errorf("got %v: the start-up goes on", sessionInfo(s).State)
 	}
 }
 
 func TestInterrupt_SecondOneCannotBeSwallowed(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(nil))
+	s := openSession(t, nil, fakeSpec(nil))
 	waitUntilReady(t, s)
 	turn, err := s.Submit(t.Context(), "busy")
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, s, 0, func(e timeline.Event) bool { _, ok := e.Body.(timeline.Text); return ok })
-	if got, _ := s.Interrupt(limited(t), turn); got != session.InterruptPending {
+	waitForEvent(t, s, 0, func(e timeline.Event) bool { _, ok := e.Body.(timeline.Text); return ok })
+	if got, _ := s.Interrupt(deadlineContext(t), turn); got != session.InterruptPending {
 		t.Errorf("first: got %v", got)
 	}
-	interrupt(t, s, turn)
+	interruptTurn(t, s, turn)
 }
 
 // TestInterrupt_RacesWithTheEndOfTheTurn: an interrupt that comes around the
 // end of a turn ends that turn or does nothing; it never reaches the next one.
 func TestInterrupt_RacesWithTheEndOfTheTurn(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(nil))
+	s := openSession(t, nil, fakeSpec(nil))
 	waitUntilReady(t, s)
 	rounds := 300
 	if testing.Short() {
@@ -163,12 +163,12 @@ func TestInterrupt_RacesWithTheEndOfTheTurn(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-time.After(time.Duration(rand.IntN(300)) * time.Microsecond)
-		if _, err := s.Interrupt(limited(t), turn); err != nil {
+		if _, err := s.Interrupt(deadlineContext(t), turn); err != nil {
 			t.Fatal(err)
 		}
-		await(t, s, turn)
-		if _, r := submit(t, s, "print clean"); r.Outcome != "ok" || text(r.Events) != "clean\n" {
-			t.Fatalf("round %d: got %q %q", i, r.Outcome, text(r.Events))
+		waitReply(t, s, turn)
+		if _, r := runTurn(t, s, "print clean"); r.Outcome != "ok" || outputText(r.Events) != "clean\n" {
+			t.Fatalf("round %d: got %q %q", i, r.Outcome, outputText(r.Events))
 		}
 	}
 }
@@ -177,24 +177,24 @@ func TestInterrupt_RacesWithTheEndOfTheTurn(t *testing.T) {
 // answered in between.
 func TestInterrupt_AfterOneThatLedToAWaitGoesFurther(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(nil))
+	s := openSession(t, nil, fakeSpec(nil))
 	waitUntilReady(t, s)
-	turn, r := submit(t, s, "shell (db) ")
+	turn, r := runTurn(t, s, "shell (db) ")
 	again := func() {
 		t.Helper()
-		if got, err := s.Interrupt(limited(t), turn); got != session.InterruptWaiting || err != nil {
+		if got, err := s.Interrupt(deadlineContext(t), turn); got != session.InterruptWaiting || err != nil {
 			t.Fatalf("got %q, %v", got, err)
 		}
-		r = await(t, s, turn)
+		r = waitReply(t, s, turn)
 	}
 	again()
 	if _, err := s.Answer(t.Context(), r.InputRequest.ID, session.Input{Data: []byte("next\n")}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, s, r.InputRequest.ID, func(e timeline.Event) bool { _, ok := e.Body.(timeline.InputRequested); return ok })
+	waitForEvent(t, s, r.InputRequest.ID, func(e timeline.Event) bool { _, ok := e.Body.(timeline.InputRequested); return ok })
 	again()
-	interrupt(t, s, turn)
-	if r := await(t, s, turn); r.Outcome != "interrupted" {
+	interruptTurn(t, s, turn)
+	if r := waitReply(t, s, turn); r.Outcome != "interrupted" {
 		t.Errorf("got %q", r.Outcome)
 	}
 	var levels []int

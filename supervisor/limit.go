@@ -11,47 +11,47 @@ import (
 // its limit. Then its worker is ended.
 const overtimeGrace = 10 * time.Second
 
-// clock keeps the time that the active turn may still run, before the phase is moved. It stands
+// updateTurnClock keeps the time that the active turn may still run, before the phase is moved. It stands
 // still while the turn waits for input.
-func (m *machine) clock(to phase) {
+func (m *sessionMachine) updateTurnClock(to phase) {
 	switch {
 	case m.turnLimit == 0:
 	case m.turn == nil || m.turn.id == 0:
-		m.over = time.Time{}
+		m.overtimeAt = time.Time{}
 	case to == phaseRunning:
-		m.over = time.Now().Add(m.turn.left)
-	case !m.over.IsZero():
-		m.turn.left, m.over = time.Until(m.over), time.Time{}
+		m.overtimeAt = time.Now().Add(m.turn.timeLeft)
+	case !m.overtimeAt.IsZero():
+		m.turn.timeLeft, m.overtimeAt = time.Until(m.overtimeAt), time.Time{}
 	}
 }
 
-// overtime takes the next step against a turn that is over its limit: an interrupt, one that
+// enforceTurnLimit takes the next step against a turn that is over its limit: an interrupt, one that
 // code cannot swallow, and the end of the worker.
-func (m *machine) overtime() {
+func (m *sessionMachine) enforceTurnLimit() {
 	t := m.turn
-	t.overtime++
-	switch t.overtime {
+	t.overtimeSteps++
+	switch t.overtimeSteps {
 	case 1:
-		m.record(m.turnOver())
+		m.recordEvent(m.turnLimitEvent())
 		m.sendInterrupt(t, "")
-		m.over = time.Now().Add(interruptWait)
+		m.overtimeAt = time.Now().Add(interruptTimeout)
 	case 2:
 		m.sendInterrupt(t, "")
-		m.over = time.Now().Add(overtimeGrace)
+		m.overtimeAt = time.Now().Add(overtimeGrace)
 	default:
-		m.over = time.Time{}
-		m.fail(fmt.Errorf("its turn withstood two interrupts (%s)", m.turnOver()))
+		m.overtimeAt = time.Time{}
+		m.failWorker(fmt.Errorf("its turn withstood two interrupts (%s)", m.turnLimitEvent()))
 	}
 }
 
-func (m *machine) turnOver() timeline.Limit {
+func (m *sessionMachine) turnLimitEvent() timeline.Limit {
 	return timeline.Limit{Kind: timeline.LimitTurn, Max: int64(m.turnLimit), Step: timeline.LimitInterrupted}
 }
 
-// dueAt is when wake has something to do; zero for never.
-func (m *machine) dueAt() time.Time {
-	if m.due.IsZero() || !m.over.IsZero() && m.over.Before(m.due) {
-		return m.over
+// nextDeadline is when wake has something to do; zero for never.
+func (m *sessionMachine) nextDeadline() time.Time {
+	if m.deadline.IsZero() || !m.overtimeAt.IsZero() && m.overtimeAt.Before(m.deadline) {
+		return m.overtimeAt
 	}
-	return m.due
+	return m.deadline
 }

@@ -1,4 +1,4 @@
 package supervisor_test
 
-// limitsMemory says whether this system knows memory limits.
-const limitsMemory = true
+// hasMemoryLimits says whether this system knows memory limits.
+const hasMemoryLimits = true

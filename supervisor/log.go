@@ -14,8 +14,8 @@ func (s *Session) workerLog(generation uint64) *slog.Logger {
 	return s.o.Logger.With("session", s.Name(), "generation", generation)
 }
 
-// logged returns the result of a call, and logs a refusal.
-func (s *Session) logged(call, author string) func(turn uint64, err error) (uint64, error) {
+// logCall returns the result of a call, and logs a refusal.
+func (s *Session) logCall(call, author string) func(turn uint64, err error) (uint64, error) {
 	return func(turn uint64, err error) (uint64, error) {
 		if err != nil {
 			s.o.Logger.Info("refused", "session", s.Name(), "call", call, "by", author, "kind", session.KindOf(err))
@@ -24,22 +24,22 @@ func (s *Session) logged(call, author string) func(turn uint64, err error) (uint
 	}
 }
 
-// loggedInterrupt returns the result of an interrupt, and logs it.
-func (s *Session) loggedInterrupt(turn uint64, author string) func(session.InterruptResult, error) (session.InterruptResult, error) {
+// logInterrupt returns the result of an interrupt, and logs it.
+func (s *Session) logInterrupt(turn uint64, author string) func(session.InterruptResult, error) (session.InterruptResult, error) {
 	return func(result session.InterruptResult, err error) (session.InterruptResult, error) {
 		s.o.Logger.Info("an interrupt", "session", s.Name(), "turn", turn, "by", author, "result", result)
 		return result, err
 	}
 }
 
-// logNoStart logs why there is no worker: the first line, since what a tool said follows.
-func logNoStart(log *slog.Logger, err error) {
+// logStartFailure logs why there is no worker: the first line, since what a tool said follows.
+func logStartFailure(log *slog.Logger, err error) {
 	why, _, _ := strings.Cut(err.Error(), "\n")
 	log.Warn("a worker did not start", "why", why)
 }
 
-// logEnd logs a worker's end. One that was not requested is a warning.
-func logEnd(log *slog.Logger, end timeline.WorkerExited) {
+// logWorkerEnd logs a worker's end. One that was not requested is a warning.
+func logWorkerEnd(log *slog.Logger, end timeline.WorkerExited) {
 	level := slog.LevelWarn
 	if end.Clean {
 		level = slog.LevelInfo

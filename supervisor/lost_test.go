@@ -20,11 +20,11 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// lose leaves in dir what a program leaves that is killed while it has a session.
-func lose(t *testing.T, dir, command string) {
+// leaveCrashedSession leaves in dir what a program leaves that is killed while it has a session.
+func leaveCrashedSession(t *testing.T, dir, command string) {
 	t.Helper()
-	cmd := exec.Command(self())
-	cmd.Env = append(os.Environ(), hostRole+"="+dir, recoverRole+"="+command)
+	cmd := exec.Command(executablePath())
+	cmd.Env = append(os.Environ(), hostEnv+"="+dir, recoverCommandEnv+"="+command)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -47,17 +47,17 @@ func lose(t *testing.T, dir, command string) {
 	_ = cmd.Wait()
 }
 
-func lostSessions(t *testing.T, dir string) []supervisor.LostSession {
+func readCrashedSessions(t *testing.T, dir string) []supervisor.CrashedSession {
 	t.Helper()
-	lost, err := supervisor.LostSessions(dir)
+	lost, err := supervisor.CrashedSessions(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return lost
 }
 
-// input returns the input of each turn of a lost session.
-func input(l supervisor.LostSession) (inputs []string) {
+// readInputs returns the input of each turn of a lost session.
+func readInputs(l supervisor.CrashedSession) (inputs []string) {
 	for e := range l.Events() {
 		if b, ok := e.Body.(timeline.TurnStarted); ok {
 			inputs = append(inputs, string(b.Input))
@@ -69,15 +69,15 @@ func input(l supervisor.LostSession) (inputs []string) {
 func TestLost_TranscriptIsKeptAndTheNextSessionSaysSo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	lose(t, dir, "program recover")
-	options := &supervisor.Options{Dir: dir, Recover: "program recover"}
+	leaveCrashedSession(t, dir, "program recover")
+	options := &supervisor.Options{Dir: dir, RecoverCommand: "program recover"}
 	sup, err := supervisor.New(options)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer sup.Close()
-	lost := lostSessions(t, dir)
-	if len(lost) != 1 || lost[0].Name != "main" || lost[0].Worker == "" || time.Since(lost[0].Found) > deadline || !slices.Equal(input(lost[0]), []string{"fork\nfork\nprint up"}) {
+	lost := readCrashedSessions(t, dir)
+	if len(lost) != 1 || lost[0].Name != "main" || lost[0].Worker == "" || time.Since(lost[0].Found) > testTimeout || !slices.Equal(readInputs(lost[0]), []string{"fork\nfork\nprint up"}) {
 		t.Fatalf("got %+v", lost)
 	}
 	inside, err := os.ReadDir(filepath.Dir(lost[0].OutputPath))
@@ -88,7 +88,7 @@ func TestLost_TranscriptIsKeptAndTheNextSessionSaysSo(t *testing.T) {
 		t.Errorf("the output: %q, %v", output, err)
 	}
 	said := func(name, dir string, inputs ...string) string {
-		spec := fake(nil)
+		spec := fakeSpec(nil)
 		spec.Dir = dir
 		s, err := sup.Open(t.Context(), name, spec)
 		if err != nil {
@@ -96,19 +96,19 @@ func TestLost_TranscriptIsKeptAndTheNextSessionSaysSo(t *testing.T) {
 		}
 		defer s.Close(t.Context())
 		waitUntilReady(t, s)
-		if got := infoOf(s).CrashedTranscript; got != "" && got != lost[0].OutputPath {
+		if got := sessionInfo(s).CrashedTranscript; got != "" && got != lost[0].OutputPath {
 			t.Errorf("its output is in %q", got)
 		}
 		for _, input := range inputs {
-			submit(t, s, input)
+			runTurn(t, s, input)
 		}
-		return notices(s.Log().EventsSince(0))
+		return noticeText(s.Log().EventsSince(0))
 	}
 	if got := said("other", "") + said("main", dir); got != "" {
 		t.Errorf("a session that has nothing to do with it says %q", got)
 	}
 	// Nobody has used a session that was kept warm: what ran in it was silent.
-	warm, err := sup.Open(t.Context(), "warm", fake(nil))
+	warm, err := sup.Open(t.Context(), "warm", fakeSpec(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestLost_TranscriptIsKeptAndTheNextSessionSaysSo(t *testing.T) {
 	if err = errors.Join(err, sup.Rename(warm, "main")); err != nil {
 		t.Fatal(err)
 	}
-	if got := notices(warm.Log().EventsSince(0)); !strings.Contains(got, "program recover main") {
+	if got := noticeText(warm.Log().EventsSince(0)); !strings.Contains(got, "program recover main") {
 		t.Errorf("a warm one says %q", got)
 	}
 	if err := warm.Close(t.Context()); err != nil {
@@ -135,7 +135,7 @@ func TestLost_TranscriptIsKeptAndTheNextSessionSaysSo(t *testing.T) {
 		t.Errorf("it is said twice: %q", got)
 	}
 	// A session that was closed leaves nothing.
-	if left := lostSessions(t, dir); len(left) != 1 || left[0].ID != lost[0].ID {
+	if left := readCrashedSessions(t, dir); len(left) != 1 || left[0].ID != lost[0].ID {
 		t.Errorf("got %+v", left)
 	}
 }
@@ -145,7 +145,7 @@ func TestClosedSession(t *testing.T) {
 
 	t.Run("leaves nothing to those who look meanwhile", func(t *testing.T) {
 		t.Parallel()
-		options := &supervisor.Options{Dir: t.TempDir(), Recover: "recover"}
+		options := &supervisor.Options{Dir: t.TempDir(), RecoverCommand: "recover"}
 		sup, err := supervisor.New(options)
 		if err != nil {
 			t.Fatal(err)
@@ -156,7 +156,7 @@ func TestClosedSession(t *testing.T) {
 		for range 2 {
 			looking.Go(func() {
 				for ctx.Err() == nil {
-					if lost, err := supervisor.LostSessions(options.Dir); err != nil || len(lost) > 0 {
+					if lost, err := supervisor.CrashedSessions(options.Dir); err != nil || len(lost) > 0 {
 						t.Errorf("got %+v, %v", lost, err)
 						return
 					}
@@ -164,11 +164,11 @@ func TestClosedSession(t *testing.T) {
 			})
 		}
 		for range 30 {
-			s, err := sup.Open(t.Context(), "main", fake(nil))
+			s, err := sup.Open(t.Context(), "main", fakeSpec(nil))
 			if err != nil {
 				t.Fatal(err)
 			}
-			submit(t, s, "print used")
+			runTurn(t, s, "print used")
 			if err := s.Close(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -182,19 +182,19 @@ func TestClosedSession(t *testing.T) {
 
 	t.Run("leaves nothing when its program is killed while it closes", func(t *testing.T) {
 		t.Parallel()
-		options := &supervisor.Options{Dir: t.TempDir(), Recover: "recover", StopGrace: deadline}
+		options := &supervisor.Options{Dir: t.TempDir(), RecoverCommand: "recover", StopGrace: testTimeout}
 		sup, err := supervisor.New(options)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := sup.Open(t.Context(), "main", fake(nil))
+		s, err := sup.Open(t.Context(), "main", fakeSpec(nil))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.Submit(t.Context(), "ignore"); err != nil {
 			t.Fatal(err)
 		}
-		until(t, s, 0, func(e timeline.Event) bool {
+		waitForEvent(t, s, 0, func(e timeline.Event) bool {
 			b, ok := e.Body.(timeline.Text)
 			return ok && strings.Contains(string(b.Data), "ignoring")
 		})
@@ -209,7 +209,7 @@ func TestClosedSession(t *testing.T) {
 		if err := os.Chmod(left, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		worker, err := os.FindProcess(infoOf(s).PID)
+		worker, err := os.FindProcess(sessionInfo(s).PID)
 		if err == nil {
 			err = worker.Kill()
 		}
@@ -219,7 +219,7 @@ func TestClosedSession(t *testing.T) {
 		if err := <-closed; err != nil {
 			t.Fatal(err)
 		}
-		if lost := lostSessions(t, left); len(lost) > 0 {
+		if lost := readCrashedSessions(t, left); len(lost) > 0 {
 			t.Errorf("got %+v", lost)
 		}
 		if still, err := os.ReadDir(left); err != nil || len(still) > 0 {
@@ -230,7 +230,7 @@ func TestClosedSession(t *testing.T) {
 	t.Run("is not kept from the directory that is being removed", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
-		lose(t, dir, "recover")
+		leaveCrashedSession(t, dir, "recover")
 		left, err := filepath.Glob(filepath.Join(dir, "main-*"))
 		if err != nil || len(left) != 1 {
 			t.Fatalf("got %q, %v", left, err)
@@ -238,7 +238,7 @@ func TestClosedSession(t *testing.T) {
 		if err := os.Rename(left[0], left[0]+".discarded"); err != nil {
 			t.Fatal(err)
 		}
-		if lost := lostSessions(t, dir); len(lost) > 0 {
+		if lost := readCrashedSessions(t, dir); len(lost) > 0 {
 			t.Errorf("got %+v", lost)
 		}
 		if _, err := os.Lstat(left[0] + ".discarded"); !os.IsNotExist(err) {
@@ -284,7 +284,7 @@ func copyReadable(t *testing.T, to, from string) {
 func TestLost_HalfAFileAndWhatIsNotOurs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	lose(t, dir, "recover")
+	leaveCrashedSession(t, dir, "recover")
 	left, err := filepath.Glob(filepath.Join(dir, "main-*"))
 	if err != nil || len(left) != 1 {
 		t.Fatalf("got %q, %v", left, err)
@@ -297,8 +297,8 @@ func TestLost_HalfAFileAndWhatIsNotOurs(t *testing.T) {
 	if err := os.WriteFile(events, append(data, 0, 0, 1, 0, 2, 3), 0o600); err != nil { // a record that is not whole
 		t.Fatal(err)
 	}
-	lost := lostSessions(t, dir)
-	if len(lost) != 1 || len(input(lost[0])) != 1 {
+	lost := readCrashedSessions(t, dir)
+	if len(lost) != 1 || len(readInputs(lost[0])) != 1 {
 		t.Fatalf("got %+v", lost)
 	}
 	// A link is nothing that we have made.
@@ -310,7 +310,7 @@ func TestLost_HalfAFileAndWhatIsNotOurs(t *testing.T) {
 	if err := os.Symlink(elsewhere, kept); err != nil {
 		t.Skip(err)
 	}
-	if lost := lostSessions(t, dir); len(lost) != 0 {
+	if lost := readCrashedSessions(t, dir); len(lost) != 0 {
 		t.Errorf("got %+v", lost)
 	}
 	if _, err := os.Stat(elsewhere); err != nil {
@@ -321,8 +321,8 @@ func TestLost_HalfAFileAndWhatIsNotOurs(t *testing.T) {
 func TestLost_IsBounded(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	lose(t, dir, "recover")
-	lost := lostSessions(t, dir)
+	leaveCrashedSession(t, dir, "recover")
+	lost := readCrashedSessions(t, dir)
 	if len(lost) != 1 {
 		t.Fatalf("got %+v", lost)
 	}
@@ -337,14 +337,14 @@ func TestLost_IsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if lost = lostSessions(t, dir); len(lost) != 32 || lost[31].ID != "copy-30" {
+	if lost = readCrashedSessions(t, dir); len(lost) != 32 || lost[31].ID != "copy-30" {
 		t.Errorf("%d are kept, the oldest %q", len(lost), lost[len(lost)-1].ID)
 	}
 	old := time.Now().Add(-25 * time.Hour)
 	if err := os.Chtimes(filepath.Join(from, "about"), old, old); err != nil {
 		t.Fatal(err)
 	}
-	if lost = lostSessions(t, dir); len(lost) != 31 {
+	if lost = readCrashedSessions(t, dir); len(lost) != 31 {
 		t.Errorf("%d are kept after a day", len(lost))
 	}
 	if _, err := os.Stat(from); !os.IsNotExist(err) {
@@ -356,14 +356,14 @@ func TestLost_IsBounded(t *testing.T) {
 func TestLost_NothingIsKeptUnasked(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	lose(t, dir, "")
-	if lost := lostSessions(t, dir); len(lost) != 0 {
+	leaveCrashedSession(t, dir, "")
+	if lost := readCrashedSessions(t, dir); len(lost) != 0 {
 		t.Errorf("got %+v", lost)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}
-	if lost, err := supervisor.LostSessions(filepath.Join(dir, "nowhere")); lost != nil || err != nil {
+	if lost, err := supervisor.CrashedSessions(filepath.Join(dir, "nowhere")); lost != nil || err != nil {
 		t.Errorf("got %v, %v", lost, err)
 	}
 }
@@ -373,23 +373,23 @@ func TestLost_NothingIsKeptUnasked(t *testing.T) {
 func TestLost_ManyStartAtOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	lose(t, dir, "recover")
+	leaveCrashedSession(t, dir, "recover")
 	found, asked := make(chan string), make(chan struct{})
 	const programs = 8
 	var ending sync.WaitGroup
 	for range programs {
 		ending.Go(func() {
-			sup, err := supervisor.New(&supervisor.Options{Dir: dir, Recover: "recover"})
+			sup, err := supervisor.New(&supervisor.Options{Dir: dir, RecoverCommand: "recover"})
 			if err != nil {
 				found <- err.Error()
 				return
 			}
-			s, err := sup.Open(t.Context(), "main", fake(nil))
+			s, err := sup.Open(t.Context(), "main", fakeSpec(nil))
 			if err != nil {
 				found <- err.Error()
 				return
 			}
-			found <- infoOf(s).CrashedTranscript
+			found <- sessionInfo(s).CrashedTranscript
 			<-asked
 			_ = sup.Close()
 		})
@@ -402,7 +402,7 @@ func TestLost_ManyStartAtOnce(t *testing.T) {
 	}
 	close(asked)
 	ending.Wait()
-	if lost := lostSessions(t, dir); len(told) != 1 || len(lost) != 1 || lost[0].OutputPath != told[0] {
+	if lost := readCrashedSessions(t, dir); len(told) != 1 || len(lost) != 1 || lost[0].OutputPath != told[0] {
 		t.Errorf("told %q, kept %+v", told, lost)
 	}
 }

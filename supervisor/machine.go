@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// interruptWait is how long an interrupt may take to end its turn. After that, Interrupt
+	// interruptTimeout is how long an interrupt may take to end its turn. After that, Interrupt
 	// returns, and the next interrupt has level 2.
-	interruptWait = time.Second
+	interruptTimeout = time.Second
 
 	// A worker can miss a signal in the moment before it blocks. So the machine repeats an
 	// interrupt that is not acknowledged, after 30, 60, 120, … ms, maxRetries times. All
 	// retries carry the same number, so the worker acts on one of them only.
-	firstRetry = 30 * time.Millisecond
-	maxRetries = 6
+	firstRetryDelay = 30 * time.Millisecond
+	maxRetries      = 6
 
 	// endGrace is how long a process may take to end after session_end, unless a turn that may
 	// exit has ended it. A runtime may have much memory to free.
@@ -28,74 +28,74 @@ const (
 
 	// earlyInput is how long we wait for worker_ready when a worker seems to read the terminal
 	// before it. Some workers must not do so.
-	earlyInput = 2 * time.Second
+	earlyInputTimeout = 2 * time.Second
 
-	// maxAsked bounds the readers of one turn that wait for input at the same time.
-	maxAsked = 1024
+	// maxPendingRequests bounds the readers of one turn that wait for input at the same time.
+	maxPendingRequests = 1024
 )
 
-// A machine knows the state of a session, and decides what comes next. Each of its methods
+// A sessionMachine knows the state of a session, and decides what comes next. Each of its methods
 // handles one event, or only looks. It writes events to the timeline and collects effects for
 // its caller. It has no lock, no goroutine and no timer, and knows no process. Its caller
 // holds the session's lock and then performs the effects (Session.unlock).
-type machine struct {
-	remedy       func(session.Grant) string // Options.Remedy for this session; may be nil
-	log          *timeline.Log
-	startTimeout time.Duration
-	showSecrets  bool
-	earlyInput   string // copied from the Spec
-	turnLimit    time.Duration
-	called       func() []timeline.Call // what was called since it was last asked; nil: nothing ever is
+type sessionMachine struct {
+	grantHint       func(session.Grant) string // Options.GrantHint for this session; may be nil
+	log             *timeline.Log
+	startTimeout    time.Duration
+	showSecrets     bool
+	earlyInputFault string // copied from the Spec
+	turnLimit       time.Duration
+	takeCalls       func() []timeline.Call // what was called since it was last asked; nil: nothing ever is
 
-	phase      phase
-	since      time.Time // when the session entered its state
-	generation uint64
-	rung       string // the rung of the stop ladder that ended the last worker
-	prompt     string
-	more       string // the prompt of an input's further lines, where it is not the usual one
-	life              // of the current worker; zero without a worker
+	phase              phase
+	stateSince         time.Time // when the session entered its state
+	generation         uint64
+	stopStep           string // the rung of the stop ladder that ended the last worker
+	prompt             string
+	continuationPrompt string // the prompt of an input's further lines, where it is not the usual one
+	workerReport              // of the current worker; zero without a worker
 
-	lastTurn uint64
-	fresh    bool             // no turn has begun in this generation
-	startSeq timeline.Seq     // the events of the worker's start come behind it
-	lost     []timeline.Event // the end of the worker before, until a caller's turn begins
-	used     bool             // a turn has begun that is not silent
-	turn     *turn            // the active turn; the start-up is turn 0
-	previous *turn            // the turn before
-	early    *turn            // submitted before the session was ready: held, or an answer to the start-up
-	recent   []*turn          // the last turns, for Wait
-	lastLine []byte           // the unfinished last line of the active turn's output, bounded
+	lastTurn        uint64
+	beforeFirstTurn bool             // no turn has begun in this generation
+	startSeq        timeline.Seq     // the events of the worker's start come behind it
+	lastWorkerEnd   []timeline.Event // the end of the worker before, until a caller's turn begins
+	hasUserTurn     bool             // a turn has begun that is not silent
+	turn            *turn            // the active turn; the start-up is turn 0
+	previousTurn    *turn            // the turn before
+	earlyTurn       *turn            // submitted before the session was ready: held, or an answer to the start-up
+	recentTurns     []*turn          // the last turns, for Wait
+	lastLine        []byte           // the unfinished last line of the active turn's output, bounded
 
-	taken bool  // a program has taken the terminal's keys
-	asked []ask // the open waits, in order
-	shown *ask  // the wait that clients see
-	queue inputQueue
-	rights
-	known map[string]bool      // keys of the terminal readers that blocked before the turn began
-	fed   map[string]bool      // keys of the terminal readers that got input
-	left  map[string]time.Time // keys of the terminal readers that an interrupt struck, and when
+	keysTaken    bool           // a program has taken the terminal's keys
+	requests     []inputRequest // the open waits, in order
+	shownRequest *inputRequest  // the wait that clients see
+	queue        inputQueue
+	grantTable
+	knownReaders       map[string]bool      // keys of the terminal readers that blocked before the turn began
+	fedReaders         map[string]bool      // keys of the terminal readers that got input
+	interruptedReaders map[string]time.Time // keys of the terminal readers that an interrupt struck, and when
 
-	retry   ipc.Interrupt // the interrupt that is repeated; Seq 0 without one
-	tries   int           // how often it was repeated
-	due     time.Time     // when the next retry, or the end of a wait for the worker, is due; zero for never
-	over    time.Time     // when the next step against a turn that is over its limit is due; zero for never
-	effects []effect      // for the caller to perform, in order
-	news    bool          // a waiter may want to know that something changed
+	pendingInterrupt ipc.Interrupt   // the interrupt that is repeated; Seq 0 without one
+	retryCount       int             // how often it was repeated
+	deadline         time.Time       // when the next retry, or the end of a wait for the worker, is due; zero for never
+	overtimeAt       time.Time       // when the next step against a turn that is over its limit is due; zero for never
+	effects          []machineEffect // for the caller to perform, in order
+	changed          bool            // a waiter may want to know that something changed
 }
 
-// A life holds what one worker has said, and its fault, if any.
-type life struct {
+// A workerReport holds what one worker has said, and its fault, if any.
+type workerReport struct {
 	ready             *ipc.WorkerReady // nil until the worker is ready
 	userHandlesSigint bool
-	cause             error                 // why the worker has to end; nil without a fault
-	end               *ipc.SessionEnd       // its last frame
+	fault             error                 // why the worker has to end; nil without a fault
+	endFrame          *ipc.SessionEnd       // its last frame
 	endInterrupted    bool                  // and then it was interrupted
-	died              timeline.WorkerExited // how it has ended, for the turn that ends with it
+	exitEvent         timeline.WorkerExited // how it has ended, for the turn that ends with it
 }
 
-// An effect is one action that the session takes for its machine, while it holds its lock.
-type effect struct {
-	do      action
+// An machineEffect is one action that the session takes for its machine, while it holds its lock.
+type machineEffect struct {
+	kind    effectKind
 	message ipc.Message        // for send, interrupt, repeat and reply
 	turn    *turn              // for await
 	input   session.Input      // for feed
@@ -104,55 +104,55 @@ type effect struct {
 	form    session.FormAnswer // for permit, if the call has a form
 }
 
-type action uint8
+type effectKind uint8
 
 const (
-	doSend      action = iota // send the message; if that fails, call fail
-	doInterrupt               // send the message, then the signal
-	doRepeat                  // repeat the interrupt, for the worker alone
-	doSignal                  // send the signal alone, to a worker that reads no more messages
-	doAwait                   // call cleared when no signal is on its way to the worker any more
-	doForget                  // let the sandbox tell its denials again
+	doSend            effectKind = iota // send the message; if that fails, call fail
+	doInterrupt                         // send the message, then the signal
+	doRepeatInterrupt                   // repeat the interrupt, for the worker alone
+	doSignal                            // send the signal alone, to a worker that reads no more messages
+	doAwaitSignals                      // call cleared when no signal is on its way to the worker any more
+	doResetDenials                      // let the sandbox tell its denials again
 	doKill
-	doFeed      // give the input to the terminal's reader
-	doLook      // watch for terminal readers from now on
-	doLookLater // watch for terminal readers once an interrupt has had its effect
-	doReply     // answer a query
-	doPermit    // answer a held call, or a form
+	doFeedTerminal     // give the input to the terminal's reader
+	doScanReaders      // watch for terminal readers from now on
+	doScanReadersLater // watch for terminal readers once an interrupt has had its effect
+	doAnswerQuery      // answer a query
+	doAnswerCall       // answer a held call, or a form
 )
 
-func (m *machine) effect(e effect) { m.effects = append(m.effects, e) }
+func (m *sessionMachine) addEffect(e machineEffect) { m.effects = append(m.effects, e) }
 
-// move is the only place that changes the phase.
-func (m *machine) move(to phase) {
-	if !legal(m.phase, to) {
+// moveTo is the only place that changes the phase.
+func (m *sessionMachine) moveTo(to phase) {
+	if !isLegalTransition(m.phase, to) {
 		panic(fmt.Sprintf("supervisor: impossible move from %s to %s", m.phase, to))
 	}
 	if m.phase.state() != to.state() {
-		m.since, m.news = time.Now(), true
+		m.stateSince, m.changed = time.Now(), true
 	}
-	m.news = m.news || m.phase == phaseLeaving // waiters do not wait for a worker that leaves
-	m.clock(to)
+	m.changed = m.changed || m.phase == phaseLeaving // waiters do not wait for a worker that leaves
+	m.updateTurnClock(to)
 	m.phase = to
 }
 
 // isClosed reports whether the session is closed, or is being closed.
-func (m *machine) isClosed() bool { return m.phase == phaseClosing || m.phase == phaseClosed }
+func (m *sessionMachine) isClosed() bool { return m.phase == phaseClosing || m.phase == phaseClosed }
 
-// record appends an event about the session itself. It never blocks: with a slow disk, the
+// recordEvent appends an event about the session itself. It never blocks: with a slow disk, the
 // timeline delays only text and images.
-func (m *machine) record(body timeline.Body) timeline.Event {
+func (m *sessionMachine) recordEvent(body timeline.Body) timeline.Event {
 	if _, line := body.(timeline.InputLine); !line {
 		m.reportLines()
 	}
-	return m.log.Append(m.event(body))
+	return m.log.Append(m.newEvent(body))
 }
 
-func (m *machine) notice(format string, args ...any) {
-	m.record(timeline.Notice{Message: fmt.Sprintf(format, args...)})
+func (m *sessionMachine) recordNotice(format string, args ...any) {
+	m.recordEvent(timeline.Notice{Message: fmt.Sprintf(format, args...)})
 }
 
-func (m *machine) event(body timeline.Body) timeline.Event {
+func (m *sessionMachine) newEvent(body timeline.Body) timeline.Event {
 	e := timeline.Event{Generation: m.generation, Body: body}
 	if m.turn != nil {
 		e.Turn, e.Silent = m.turn.id, m.turn.silent
@@ -162,193 +162,193 @@ func (m *machine) event(body timeline.Body) timeline.Event {
 	return e
 }
 
-// output returns the event for the runtime's output. text holds its bytes, if it is text. The
+// outputEvent returns the event for the runtime's output. text holds its bytes, if it is text. The
 // caller appends the event without the lock, because the disk may be slow.
-func (m *machine) output(body timeline.Body, text []byte) timeline.Event {
+func (m *sessionMachine) outputEvent(body timeline.Body, text []byte) timeline.Event {
 	m.reportLines()
 	if m.turn != nil {
-		m.turn.bytes += int64(len(text))
-		if t, ok := body.(timeline.Text); ok && len(m.hidden)+len(m.unshown) > 0 {
-			m.readMessages(t)
+		m.turn.outputBytes += int64(len(text))
+		if t, ok := body.(timeline.Text); ok && len(m.hiddenPaths)+len(m.unshownPaths) > 0 {
+			m.scanMessages(t)
 		}
-		m.lastLine = lastLine(m.lastLine, text)
+		m.lastLine = appendLastLine(m.lastLine, text)
 	}
-	return m.event(body)
+	return m.newEvent(body)
 }
 
-// refusal returns why the session takes no input now, or nil if it takes one.
-func (m *machine) refusal() error {
+// inputRefusal returns why the session takes no input now, or nil if it takes one.
+func (m *sessionMachine) inputRefusal() error {
 	switch m.phase {
 	case phaseIdle, phaseEnded:
 		return nil
 	case phasePreparing, phaseLaunching, phaseStarting:
-		if m.early == nil {
+		if m.earlyTurn == nil {
 			return nil
 		}
 	case phaseWaiting:
-		return session.NewWaitingError(m.shown.InputRequest)
+		return session.NewWaitingError(m.shownRequest.InputRequest)
 	case phaseClosing, phaseClosed:
 		return session.ErrClosed
 	}
-	return m.busy()
+	return m.busyError()
 }
 
-func (m *machine) busy() error {
-	turn, begun := uint64(0), m.since
+func (m *sessionMachine) busyError() error {
+	turn, begun := uint64(0), m.stateSince
 	if m.turn != nil {
 		turn, begun = m.turn.id, m.turn.started
 	}
 	return session.NewBusyError(m.phase.state(), turn, time.Since(begun))
 }
 
-// submit takes an input and returns its number. Without a worker, the caller has to start one.
+// submitTurn takes an input and returns its number. Without a worker, the caller has to start one.
 // known holds the keys of the programs that already read the terminal.
-func (m *machine) submit(t *turn, known map[string]bool) (number uint64, err error) {
-	if err := m.refusal(); err != nil {
+func (m *sessionMachine) submitTurn(t *turn, known map[string]bool) (number uint64, err error) {
+	if err := m.inputRefusal(); err != nil {
 		return 0, err
 	}
 	m.lastTurn++
 	t.id, t.number = m.lastTurn, m.lastTurn
-	t.before, t.startSeq = m.log.LastSeq(), m.log.LastSeq()
-	if m.fresh {
+	t.beforeSeq, t.startSeq = m.log.LastSeq(), m.log.LastSeq()
+	if m.beforeFirstTurn {
 		t.startSeq = m.startSeq
 	}
-	t.lost = m.lost
-	if len(m.recent) == maxKnownTurns {
-		m.recent = append(m.recent[:0], m.recent[1:]...)
+	t.lastWorkerEnd = m.lastWorkerEnd
+	if len(m.recentTurns) == maxKnownTurns {
+		m.recentTurns = append(m.recentTurns[:0], m.recentTurns[1:]...)
 	}
-	m.recent = append(m.recent, t)
+	m.recentTurns = append(m.recentTurns, t)
 	if m.phase == phaseIdle {
-		m.known, m.left = known, nil
-		m.begin(t)
+		m.knownReaders, m.interruptedReaders = known, nil
+		m.beginTurn(t)
 	} else {
-		m.early = t
+		m.earlyTurn = t
 	}
 	return m.lastTurn, nil
 }
 
-// held returns the input that waits for the session to be ready.
-func (m *machine) held() *turn {
-	if m.early != nil && m.early.id > 0 {
-		return m.early
+// queuedTurn returns the input that waits for the session to be ready.
+func (m *sessionMachine) queuedTurn() *turn {
+	if m.earlyTurn != nil && m.earlyTurn.id > 0 {
+		return m.earlyTurn
 	}
 	return nil
 }
 
-// withdraw takes back a held input. It reports whether the input never ran.
-func (m *machine) withdraw(t *turn) bool {
-	if m.held() == t {
-		m.dropHeld(timeline.OutcomeEnded)
+// withdrawTurn takes back a held input. It reports whether the input never ran.
+func (m *sessionMachine) withdrawTurn(t *turn) bool {
+	if m.queuedTurn() == t {
+		m.dropQueuedTurn(timeline.OutcomeEnded)
 		m.lastTurn-- // no caller knows this number
 	}
 	return t.outcome == timeline.OutcomeEnded && t.started.IsZero()
 }
 
-// dropHeld ends an input that never ran.
-func (m *machine) dropHeld(outcome timeline.Outcome) {
-	if t := m.held(); t != nil {
-		m.early = nil
-		m.finish(t, outcome)
+// dropQueuedTurn ends an input that never ran.
+func (m *sessionMachine) dropQueuedTurn(outcome timeline.Outcome) {
+	if t := m.queuedTurn(); t != nil {
+		m.earlyTurn = nil
+		m.setOutcome(t, outcome)
 	}
 }
 
-// start begins a generation. The caller prepares the worker, if need be, and launches it.
-func (m *machine) start(worker string, prepare bool) {
+// startGeneration begins a generation. The caller prepares the worker, if need be, and launches it.
+func (m *sessionMachine) startGeneration(worker string, prepare bool) {
 	if prepare {
-		m.move(phasePreparing)
+		m.moveTo(phasePreparing)
 	} else {
-		m.move(phaseLaunching)
+		m.moveTo(phaseLaunching)
 	}
 	m.generation++
-	m.rung = ""
-	m.fresh, m.startSeq = true, m.log.LastSeq()
-	m.turn = &turn{before: m.startSeq, started: time.Now()}
-	m.record(timeline.WorkerStarted{Worker: worker})
+	m.stopStep = ""
+	m.beforeFirstTurn, m.startSeq = true, m.log.LastSeq()
+	m.turn = &turn{beforeSeq: m.startSeq, started: time.Now()}
+	m.recordEvent(timeline.WorkerStarted{Worker: worker})
 }
 
-// prepared handles the end of the preparation: the caller can launch the worker now.
-func (m *machine) prepared(done int64, notices []string) {
-	m.record(timeline.Preparation{Done: done, Total: done})
+// handlePrepared handles the end of the preparation: the caller can launch the worker now.
+func (m *sessionMachine) handlePrepared(done int64, notices []string) {
+	m.recordEvent(timeline.Preparation{Done: done, Total: done})
 	m.startSeq = m.log.LastSeq() // replies leave the preparation out
 	for _, n := range notices {
-		m.notice("%s", n)
+		m.recordNotice("%s", n)
 	}
-	if t := m.held(); t != nil {
-		t.before, t.startSeq = m.startSeq, m.startSeq
+	if t := m.queuedTurn(); t != nil {
+		t.beforeSeq, t.startSeq = m.startSeq, m.startSeq
 	}
-	m.move(phaseLaunching)
+	m.moveTo(phaseLaunching)
 }
 
-// launched handles that the worker's process has started.
-func (m *machine) launched() {
-	m.due = time.Now().Add(m.startTimeout)
-	m.move(phaseStarting)
+// handleLaunched handles that the worker's process has started.
+func (m *sessionMachine) handleLaunched() {
+	m.deadline = time.Now().Add(m.startTimeout)
+	m.moveTo(phaseStarting)
 }
 
-// notLaunched handles that no process started in this generation.
-func (m *machine) notLaunched(report timeline.WorkerExited) {
-	m.record(report)
+// handleNoProcess handles that no process started in this generation.
+func (m *sessionMachine) handleNoProcess(report timeline.WorkerExited) {
+	m.recordEvent(report)
 	m.finishTurn(timeline.OutcomeEnded, nil, "")
-	m.dropHeld(timeline.OutcomeEnded)
-	m.fresh = false
-	m.move(phaseEnded)
+	m.dropQueuedTurn(timeline.OutcomeEnded)
+	m.beforeFirstTurn = false
+	m.moveTo(phaseEnded)
 }
 
-// begin starts a turn on the idle worker.
-func (m *machine) begin(t *turn) {
+// beginTurn starts a turn on the idle worker.
+func (m *sessionMachine) beginTurn(t *turn) {
 	m.recordCalls() // those between the turns
-	m.fresh = false
-	t.started, t.left = time.Now(), m.turnLimit
+	m.beforeFirstTurn = false
+	t.started, t.timeLeft = time.Now(), m.turnLimit
 	m.turn = t
 	if !t.silent {
-		m.used, m.lost = true, nil
+		m.hasUserTurn, m.lastWorkerEnd = true, nil
 	}
-	m.told, m.untold = nil, 0
+	m.reportedDenials, m.unreportedDenials = nil, 0
 	m.lastLine = m.lastLine[:0]
-	m.record(timeline.TurnStarted{Input: clip(t.input, timeline.MaxInputBytes), InputBytes: len(t.input), Author: t.author})
-	m.move(phaseSending)
-	if m.heard {
-		m.heard = false
-		m.effect(effect{do: doForget})
+	m.recordEvent(timeline.TurnStarted{Input: clip(t.input, timeline.MaxInputBytes), InputBytes: len(t.input), Author: t.author})
+	m.moveTo(phaseSending)
+	if m.monitorReported {
+		m.monitorReported = false
+		m.addEffect(machineEffect{kind: doResetDenials})
 	}
-	m.effect(effect{do: doAwait, turn: t})
+	m.addEffect(machineEffect{kind: doAwaitSignals, turn: t})
 }
 
-// cleared handles that no signal meant for the turn before can reach t any more. inTime is
+// handleSignalsSent handles that no signal meant for the turn before can reach t any more. inTime is
 // false if that was still possible at the time limit.
-func (m *machine) cleared(t *turn, inTime bool) {
+func (m *sessionMachine) handleSignalsSent(t *turn, inTime bool) {
 	switch {
 	case m.phase != phaseSending || m.turn != t:
 	case inTime:
-		m.move(phaseRunning)
-		m.effect(effect{do: doSend, message: ipc.TurnStart{Turn: t.id, Input: t.input, Silent: t.silent, NoExit: !t.mayExit}})
-		m.effect(effect{do: doLook})
+		m.moveTo(phaseRunning)
+		m.addEffect(machineEffect{kind: doSend, message: ipc.TurnStart{Turn: t.id, Input: t.input, Silent: t.silent, NoExit: !t.mayExit}})
+		m.addEffect(machineEffect{kind: doScanReaders})
 		t.input = nil
 	default:
-		m.notRun(fmt.Sprintf("turn %d was not run: for %s, the interrupt of the turn before could not be sent, and must not reach this one", t.id, sendLimit))
+		m.skipTurn(fmt.Sprintf("turn %d was not run: for %s, the interrupt of the turn before could not be sent, and must not reach this one", t.id, signalTimeout))
 	}
 }
 
-// notRun ends a turn that never reached the worker.
-func (m *machine) notRun(why string) {
-	m.notice("%s", why)
+// skipTurn ends a turn that never reached the worker.
+func (m *sessionMachine) skipTurn(why string) {
+	m.recordNotice("%s", why)
 	m.finishTurn(timeline.OutcomeInterrupted, nil, m.prompt)
-	m.move(phaseIdle)
+	m.moveTo(phaseIdle)
 }
 
 // finishTurn ends the active turn, with its waits, its input and its retries.
-func (m *machine) finishTurn(outcome timeline.Outcome, e *ipc.RuntimeError, prompt string) {
+func (m *sessionMachine) finishTurn(outcome timeline.Outcome, e *ipc.RuntimeError, prompt string) {
 	t := m.turn
 	if t == nil {
 		return
 	}
 	m.stopRetries()
 	m.endScreen()
-	m.dropWaits()
-	m.dropInput()
-	m.tellHidden(e)
-	m.tellPrivate(e)
-	m.countDenied() // last: what was refused needs no other explanation
+	m.dropRequests()
+	m.dropQueuedInput()
+	m.reportMaskedPath(e)
+	m.reportPrivatePath(e)
+	m.reportDeniedCount() // last: what was refused needs no other explanation
 	m.recordCalls()
 	t.elapsed = time.Since(t.started)
 	if t.id > 0 {
@@ -356,108 +356,108 @@ func (m *machine) finishTurn(outcome timeline.Outcome, e *ipc.RuntimeError, prom
 		if e != nil {
 			ended.Name, ended.Message = e.Name, e.Message
 		} else if outcome == timeline.OutcomeEnded {
-			ended.Message, ended.Code, ended.Signal = m.died.FullReason(), m.died.ExitCode, m.died.Signal
+			ended.Message, ended.Code, ended.Signal = m.exitEvent.FullReason(), m.exitEvent.ExitCode, m.exitEvent.Signal
 		}
-		m.record(ended)
+		m.recordEvent(ended)
 	}
-	m.turn, m.previous = nil, t
-	m.finish(t, outcome)
-	if joined := m.early; joined != nil && m.held() == nil {
-		m.early = nil
-		joined.elapsed, joined.bytes = t.elapsed, t.bytes
-		m.finish(joined, outcome)
+	m.turn, m.previousTurn = nil, t
+	m.setOutcome(t, outcome)
+	if joined := m.earlyTurn; joined != nil && m.queuedTurn() == nil {
+		m.earlyTurn = nil
+		joined.elapsed, joined.outputBytes = t.elapsed, t.outputBytes
+		m.setOutcome(joined, outcome)
 	}
 }
 
-func (m *machine) finish(t *turn, outcome timeline.Outcome) {
+func (m *sessionMachine) setOutcome(t *turn, outcome timeline.Outcome) {
 	t.outcome, t.input = outcome, nil
-	m.news = true
+	m.changed = true
 }
 
-// frame handles a frame of the worker. The caller appends the output that it returns; without
+// handleFrame handles a frame of the worker. The caller appends the output that it returns; without
 // output, the body is nil.
-func (m *machine) frame(f ipc.Message) (output timeline.Event) {
-	if m.cause != nil {
+func (m *sessionMachine) handleFrame(f ipc.Message) (output timeline.Event) {
+	if m.fault != nil {
 		return output // we are killing this worker, and ignore the rest
 	}
 	var wrong error // a violation of the protocol
 	ready, first := f.(ipc.WorkerReady)
 	switch {
-	case m.end != nil:
+	case m.endFrame != nil:
 		wrong = fmt.Errorf("%s after session_end", f.Type())
 	case first:
-		wrong = m.workerReady(ready)
+		wrong = m.handleWorkerReady(ready)
 	case m.ready == nil:
 		wrong = fmt.Errorf("its first message is %s, not worker_ready", f.Type())
 	default:
-		output, wrong = m.act(f)
+		output, wrong = m.dispatchFrame(f)
 	}
 	if wrong != nil {
-		m.fail(wrong)
+		m.failWorker(wrong)
 	}
 	return output
 }
 
-// act handles a frame of a worker that is ready.
-func (m *machine) act(f ipc.Message) (output timeline.Event, wrong error) {
+// dispatchFrame handles a frame of a worker that is ready.
+func (m *sessionMachine) dispatchFrame(f ipc.Message) (output timeline.Event, wrong error) {
 	switch f := f.(type) {
 	case ipc.Output:
 		stream := timeline.Stdout
 		if f.Stream == ipc.Stderr {
 			stream = timeline.Stderr
 		}
-		return m.output(timeline.Text{Stream: stream, Data: f.Data, Kind: timeline.TextKind(f.Kind)}, f.Data), nil
+		return m.outputEvent(timeline.Text{Stream: stream, Data: f.Data, Kind: timeline.TextKind(f.Kind)}, f.Data), nil
 	case ipc.Image:
-		return m.output(timeline.Display{Data: map[string][]byte{f.MIME: f.Data}, ID: f.Source, Update: f.Update, Title: f.Title}, nil), nil
+		return m.outputEvent(timeline.Display{Data: map[string][]byte{f.MIME: f.Data}, ID: f.Source, Update: f.Update, Title: f.Title}, nil), nil
 	case ipc.Display:
-		return m.output(timeline.Display{Data: f.Data, Meta: f.Meta, ID: f.ID, Update: f.Update, Result: f.Kind == ipc.DisplayResult, Title: f.Title}, nil), nil
+		return m.outputEvent(timeline.Display{Data: f.Data, Meta: f.Meta, ID: f.ID, Update: f.Update, Result: f.Kind == ipc.DisplayResult, Title: f.Title}, nil), nil
 	case ipc.Clear:
-		return m.output(timeline.OutputCleared{Wait: f.Wait}, nil), nil
+		return m.outputEvent(timeline.OutputCleared{Wait: f.Wait}, nil), nil
 	case ipc.SessionEnd:
-		m.sessionEnd(f)
+		m.handleSessionEnd(f)
 		return output, nil
 	}
-	if m.isStopped() {
+	if m.isStopping() {
 		return output, nil // the stop ladder decides from here on
 	}
 	switch f := f.(type) {
 	case ipc.Idle:
-		return output, m.idle(f)
+		return output, m.handleIdle(f)
 	case ipc.StdinWait:
-		return output, m.stdinWait(f)
+		return output, m.handleStdinWait(f)
 	case ipc.InputLine:
 		m.lastLine = m.lastLine[:0]
 		author := m.queue.author
 		if f.Line > 0 && m.turn != nil {
 			author = m.turn.author
-			m.turn.took = append(m.turn.took[:min(len(m.turn.took), 1)], f)
+			m.turn.answeredLines = append(m.turn.answeredLines[:min(len(m.turn.answeredLines), 1)], f)
 		}
-		m.record(timeline.InputLine{Prompt: f.Prompt, Text: f.Text, Secret: f.Secret, Author: author})
+		m.recordEvent(timeline.InputLine{Prompt: f.Prompt, Text: f.Text, Secret: f.Secret, Author: author})
 	case ipc.InterruptAck:
 		if m.turn != nil && f.Turn == m.turn.id && f.Seq == m.turn.interrupts {
 			m.stopRetries()
-			m.askAgain()
+			m.reopenRequests()
 		}
 	case ipc.Sigint:
 		m.userHandlesSigint = f.Owner != ipc.SigintOurs
 		if m.userHandlesSigint && m.turn != nil {
-			m.askAgain() // an interrupt does not end waits any more
+			m.reopenRequests() // an interrupt does not end waits any more
 		}
 	case ipc.Progress:
 		p := timeline.Progress{Progress: f.Progress, Message: f.Message}
 		if f.Total != nil {
 			p.Total = *f.Total
 		}
-		m.record(p)
+		m.recordEvent(p)
 	case ipc.QueryResult:
-		m.effect(effect{do: doReply, message: f})
+		m.addEffect(machineEffect{kind: doAnswerQuery, message: f})
 	default:
 		return output, fmt.Errorf("%s is not for the supervisor", f.Type())
 	}
 	return output, nil
 }
 
-func (m *machine) workerReady(f ipc.WorkerReady) error {
+func (m *sessionMachine) handleWorkerReady(f ipc.WorkerReady) error {
 	switch {
 	case m.ready != nil:
 		return errors.New("worker_ready twice")
@@ -466,31 +466,31 @@ func (m *machine) workerReady(f ipc.WorkerReady) error {
 			f.Protocol.Name, f.Protocol.Version, ipc.ProtocolName, ipc.ProtocolVersion)
 	}
 	m.ready = &f
-	m.due = time.Time{}
+	m.deadline = time.Time{}
 	return nil
 }
 
-// idle ends the active turn, or the start-up.
-func (m *machine) idle(f ipc.Idle) error {
+// handleIdle ends the active turn, or the start-up.
+func (m *sessionMachine) handleIdle(f ipc.Idle) error {
 	if m.turn == nil || m.turn.id != f.Turn {
 		return fmt.Errorf("idle names turn %d, which is not active", f.Turn)
 	}
-	m.prompt, m.more = m.log.Redact(f.Prompt), m.log.Redact(f.Continuation)
+	m.prompt, m.continuationPrompt = m.log.Redact(f.Prompt), m.log.Redact(f.Continuation)
 	if f.Unrun > 0 {
-		m.notice("%s", unrun(f))
+		m.recordNotice("%s", unrunLinesText(f))
 	}
 	m.finishTurn(timeline.Outcome(f.Outcome), f.Error, f.Prompt)
-	m.move(phaseIdle)
-	if t := m.held(); t != nil {
-		m.early = nil
-		m.begin(t)
+	m.moveTo(phaseIdle)
+	if t := m.queuedTurn(); t != nil {
+		m.earlyTurn = nil
+		m.beginTurn(t)
 	}
 	return nil
 }
 
-// unrun says how many lines of the input did not run. The output may not show where the worker
+// unrunLinesText says how many lines of the input did not run. The output may not show where the worker
 // stopped.
-func unrun(f ipc.Idle) string {
+func unrunLinesText(f ipc.Idle) string {
 	lines, were, cause := "lines", "were", "error"
 	if f.Unrun == 1 {
 		lines, were = "line", "was"
@@ -501,111 +501,113 @@ func unrun(f ipc.Idle) string {
 	return fmt.Sprintf("%d %s after the %s %s not run", f.Unrun, lines, cause, were)
 }
 
-// sessionEnd handles the last frame. The process takes no more input and is about to end.
-func (m *machine) sessionEnd(f ipc.SessionEnd) {
-	m.end = &f
+// handleSessionEnd handles the last frame. The process takes no more input and is about to end.
+func (m *sessionMachine) handleSessionEnd(f ipc.SessionEnd) {
+	m.endFrame = &f
 	m.stopRetries()
 	if m.phase.state() != session.StateStopping {
-		m.move(phaseLeaving)
+		m.moveTo(phaseLeaving)
 	}
 	// A user who may end the runtime waits for all that it does at its end, and can interrupt it.
 	if m.turn == nil || !m.turn.mayExit {
-		m.due = time.Now().Add(endGrace)
+		m.deadline = time.Now().Add(endGrace)
 	}
 }
 
-// wake does what is due, if its time has come.
-func (m *machine) wake() {
-	if !m.over.IsZero() && !time.Now().Before(m.over) {
-		m.overtime()
+// handleTimer does what is due, if its time has come.
+func (m *sessionMachine) handleTimer() {
+	if !m.overtimeAt.IsZero() && !time.Now().Before(m.overtimeAt) {
+		m.enforceTurnLimit()
 	}
-	if m.due.IsZero() || time.Now().Before(m.due) {
+	if m.deadline.IsZero() || time.Now().Before(m.deadline) {
 		return
 	}
-	m.due = time.Time{}
+	m.deadline = time.Time{}
 	switch {
-	case m.end != nil:
-		m.fail(errors.New("it lives on after session_end"))
+	case m.endFrame != nil:
+		m.failWorker(errors.New("it lives on after session_end"))
 	case m.ready == nil:
-		m.fail(fmt.Errorf("it was not ready after %s", m.startTimeout))
+		m.failWorker(fmt.Errorf("it was not ready after %s", m.startTimeout))
 	default:
-		m.effect(effect{do: doRepeat, message: m.retry})
-		if m.tries++; m.tries < maxRetries {
-			m.due = time.Now().Add(firstRetry << m.tries)
+		m.addEffect(machineEffect{kind: doRepeatInterrupt, message: m.pendingInterrupt})
+		if m.retryCount++; m.retryCount < maxRetries {
+			m.deadline = time.Now().Add(firstRetryDelay << m.retryCount)
 			return
 		}
 		m.stopRetries() // no acknowledgement will come, so the worker's questions count again
-		m.askAgain()
+		m.reopenRequests()
 	}
 }
 
-// fail kills the worker for a fault.
-func (m *machine) fail(cause error) {
-	if m.cause == nil {
-		m.cause = cause
+// failWorker kills the worker for a fault.
+func (m *sessionMachine) failWorker(cause error) {
+	if m.fault == nil {
+		m.fault = cause
 	}
-	m.effect(effect{do: doKill})
+	m.addEffect(machineEffect{kind: doKill})
 }
 
-// stop prepares the end of the worker, if there is one. It moves to phaseClosing when the
+// prepareStop prepares the end of the worker, if there is one. It moves to phaseClosing when the
 // session closes, or else to phaseStopping. It reports whether code runs that has to be
 // interrupted.
-func (m *machine) stop(to phase) (busy bool) {
+func (m *sessionMachine) prepareStop(to phase) (busy bool) {
 	switch m.phase {
 	case phasePreparing, phaseLaunching, phaseEnded:
 		if to == phaseClosing {
-			m.move(phaseClosed)
+			m.moveTo(phaseClosed)
 		}
 		return false
 	}
-	busy = m.phase != phaseIdle && m.end == nil && (m.shown == nil || m.shown.Terminal || m.shown.NeedsUser())
+	busy = m.phase != phaseIdle && m.endFrame == nil && (m.shownRequest == nil || m.shownRequest.Terminal || m.shownRequest.NeedsUser())
 	m.stopRetries()
-	m.refuseHeld()
-	m.move(to)
+	m.refusePendingCalls()
+	m.moveTo(to)
 	return busy
 }
 
-// isStopped reports whether we are stopping the worker.
-func (m *machine) isStopped() bool { return m.phase == phaseStopping || m.phase == phaseClosing }
+// isStopping reports whether we are stopping the worker.
+func (m *sessionMachine) isStopping() bool {
+	return m.phase == phaseStopping || m.phase == phaseClosing
+}
 
-// exited handles the death of the worker. It completes the report about it.
-func (m *machine) exited(report timeline.WorkerExited) timeline.WorkerExited {
-	report.NeverReady = m.turn != nil && m.turn.id == 0 && !m.isStopped()
+// handleExit handles the death of the worker. It completes the report about it.
+func (m *sessionMachine) handleExit(report timeline.WorkerExited) timeline.WorkerExited {
+	report.NeverReady = m.turn != nil && m.turn.id == 0 && !m.isStopping()
 	next := phaseEnded
 	switch {
 	case m.phase == phaseClosing:
 		report.Reason, report.Clean, next = "closed", true, phaseClosed
 	case m.phase == phaseStopping:
 		report.Reason, report.Clean = "reset", true
-	case m.cause != nil:
-		report.Reason = "worker failed: " + m.cause.Error()
-	case m.end != nil:
-		report.Clean = report.Signal == "" && m.end.Reason != ipc.EndCrash
-		report.Message = m.end.Message
+	case m.fault != nil:
+		report.Reason = "worker failed: " + m.fault.Error()
+	case m.endFrame != nil:
+		report.Clean = report.Signal == "" && m.endFrame.Reason != ipc.EndCrash
+		report.Message = m.endFrame.Message
 	}
-	m.asked = slices.DeleteFunc(m.asked, func(a ask) bool { return a.call > 0 }) // they have ended with it
+	m.requests = slices.DeleteFunc(m.requests, func(a inputRequest) bool { return a.callID > 0 }) // they have ended with it
 	if m.turn != nil && m.turn.id > 0 && !report.Clean {
 		report.LastLine = m.turn.lastLine
 	}
-	m.died = report
+	m.exitEvent = report
 	m.finishTurn(timeline.OutcomeEnded, nil, "")
-	if end := m.record(report); !report.NeverReady {
-		m.lost = []timeline.Event{end}
+	if end := m.recordEvent(report); !report.NeverReady {
+		m.lastWorkerEnd = []timeline.Event{end}
 	}
-	m.dropHeld(timeline.OutcomeEnded)
-	m.fresh = false
-	m.life, m.known, m.prompt, m.more, m.due = life{}, nil, "", "", time.Time{}
-	m.move(next)
+	m.dropQueuedTurn(timeline.OutcomeEnded)
+	m.beforeFirstTurn = false
+	m.workerReport, m.knownReaders, m.prompt, m.continuationPrompt, m.deadline = workerReport{}, nil, "", "", time.Time{}
+	m.moveTo(next)
 	return report
 }
 
-// interrupt interrupts a turn, or with number 0 whatever is active. It returns the turn whose
+// interruptTurn interrupts a turn, or with number 0 whatever is active. It returns the turn whose
 // end the caller should wait for, and the newest event before any effect. The turn is nil when
 // the result is known already.
-func (m *machine) interrupt(author string, number uint64) (t *turn, seen timeline.Seq, known session.InterruptResult, err error) {
-	if held := m.held(); held != nil && !m.isClosed() && (number == 0 || number == held.id) {
-		m.notice("turn %d was interrupted before it ran%s", held.id, by(author))
-		m.dropHeld(timeline.OutcomeInterrupted)
+func (m *sessionMachine) interruptTurn(author string, number uint64) (t *turn, seen timeline.Seq, known session.InterruptResult, err error) {
+	if held := m.queuedTurn(); held != nil && !m.isClosed() && (number == 0 || number == held.id) {
+		m.recordNotice("turn %d was interrupted before it ran%s", held.id, authorSuffix(author))
+		m.dropQueuedTurn(timeline.OutcomeInterrupted)
 		// A caller that names no turn also means the start-up, which may hang.
 		if number != 0 || m.ready == nil {
 			return nil, 0, session.InterruptIdle, nil
@@ -618,7 +620,7 @@ func (m *machine) interrupt(author string, number uint64) (t *turn, seen timelin
 	case m.isClosed():
 		return nil, 0, session.InterruptNotRunning, session.ErrClosed
 	case leaving:
-		return t, m.interruptEnd(t, author), "", nil
+		return t, m.interruptEndingWorker(t, author), "", nil
 	case over && (number == 0 || number > m.lastTurn):
 		return nil, 0, session.InterruptNotRunning, nil
 	case over || number != 0 && number != t.id:
@@ -627,14 +629,14 @@ func (m *machine) interrupt(author string, number uint64) (t *turn, seen timelin
 		// Now a signal would kill the interpreter in the middle of its start.
 		return nil, 0, session.InterruptNotRunning, nil
 	case m.phase == phaseSending:
-		m.notRun(fmt.Sprintf("turn %d was interrupted before it ran%s", t.id, by(author)))
+		m.skipTurn(fmt.Sprintf("turn %d was interrupted before it ran%s", t.id, authorSuffix(author)))
 		return nil, 0, session.InterruptIdle, nil
 	}
 	return t, m.sendInterrupt(t, author), "", nil
 }
 
-// by returns the words that name an author in a notice.
-func by(author string) string {
+// authorSuffix returns the words that name an author in a notice.
+func authorSuffix(author string) string {
 	if author == "" {
 		return ""
 	}
@@ -642,69 +644,69 @@ func by(author string) string {
 }
 
 // sendInterrupt sends one interrupt. It returns the newest event before it.
-func (m *machine) sendInterrupt(t *turn, author string) timeline.Seq {
+func (m *sessionMachine) sendInterrupt(t *turn, author string) timeline.Seq {
 	t.interrupts++
 	level, now := 1, time.Now()
-	if !t.struck.IsZero() && (now.Sub(t.struck) >= interruptWait || m.shown != nil && m.shown.ID > t.struckAt) {
+	if !t.interruptedAt.IsZero() && (now.Sub(t.interruptedAt) >= interruptTimeout || m.shownRequest != nil && m.shownRequest.ID > t.interruptSeq) {
 		level = 2
 	}
-	seen := m.record(timeline.Interrupt{Level: level, Author: author}).Seq
-	if t.struck.IsZero() || level > 1 {
-		t.struck, t.struckAt = now, seen
+	seen := m.recordEvent(timeline.Interrupt{Level: level, Author: author}).Seq
+	if t.interruptedAt.IsZero() || level > 1 {
+		t.interruptedAt, t.interruptSeq = now, seen
 	}
-	m.dropInput()
-	m.retry = ipc.Interrupt{Turn: t.id, Seq: t.interrupts, Level: uint8(level)}
-	m.tries, m.due = 0, now.Add(firstRetry)
-	m.effect(effect{do: doInterrupt, message: m.retry}) // before held calls are refused, so that the signal ends them
-	if !m.userHandlesSigint || level > 1 {              // otherwise the user's handler decides whether a reader goes on
-		t.unacked = true
-		m.leave(now)
-		for _, a := range m.asked {
+	m.dropQueuedInput()
+	m.pendingInterrupt = ipc.Interrupt{Turn: t.id, Seq: t.interrupts, Level: uint8(level)}
+	m.retryCount, m.deadline = 0, now.Add(firstRetryDelay)
+	m.addEffect(machineEffect{kind: doInterrupt, message: m.pendingInterrupt}) // before held calls are refused, so that the signal ends them
+	if !m.userHandlesSigint || level > 1 {                                     // otherwise the user's handler decides whether a reader goes on
+		t.interruptUnacked = true
+		m.noteInterruptedReaders(now)
+		for _, a := range m.requests {
 			if a.Permission != nil {
-				t.stopped = append(t.stopped, a.Permission.AccessDenied)
+				t.interruptedCalls = append(t.interruptedCalls, a.Permission.AccessDenied)
 			}
 		}
-		m.dropWaits()
+		m.dropRequests()
 		if m.phase == phaseWaiting {
-			m.resume()
+			m.resumeTurn()
 		}
 	}
 	return seen
 }
 
-// interruptEnd interrupts a worker that has said that it ends: its finalizers run. The second time
+// interruptEndingWorker interrupts a worker that has said that it ends: its finalizers run. The second time
 // kills it.
-func (m *machine) interruptEnd(t *turn, author string) timeline.Seq {
+func (m *sessionMachine) interruptEndingWorker(t *turn, author string) timeline.Seq {
 	t.interrupts++
 	if m.endInterrupted {
-		m.effect(effect{do: doKill})
-		return m.record(timeline.Interrupt{Level: 2, Author: author}).Seq
+		m.addEffect(machineEffect{kind: doKill})
+		return m.recordEvent(timeline.Interrupt{Level: 2, Author: author}).Seq
 	}
 	m.endInterrupted = true
-	m.effect(effect{do: doSignal})
-	return m.record(timeline.Interrupt{Level: 1, Author: author}).Seq
+	m.addEffect(machineEffect{kind: doSignal})
+	return m.recordEvent(timeline.Interrupt{Level: 1, Author: author}).Seq
 }
 
 // stopRetries ends the retries: the interrupt was acknowledged, or nobody needs it any more.
-func (m *machine) stopRetries() {
-	if m.retry.Seq > 0 {
-		m.retry, m.due = ipc.Interrupt{}, time.Time{}
+func (m *sessionMachine) stopRetries() {
+	if m.pendingInterrupt.Seq > 0 {
+		m.pendingInterrupt, m.deadline = ipc.Interrupt{}, time.Time{}
 	}
 }
 
-// askAgain lets the readers that survived an interrupt ask again. It also looks for terminal
+// reopenRequests lets the readers that survived an interrupt ask again. It also looks for terminal
 // readers.
-func (m *machine) askAgain() {
-	m.turn.unacked = false
-	if len(m.asked) > 0 { // what asked meanwhile
-		m.serve()
+func (m *sessionMachine) reopenRequests() {
+	m.turn.interruptUnacked = false
+	if len(m.requests) > 0 { // what asked meanwhile
+		m.serveInput()
 	}
-	m.effect(effect{do: doLookLater})
+	m.addEffect(machineEffect{kind: doScanReadersLater})
 }
 
-// dropInput empties the input queue, and says so in the timeline.
-func (m *machine) dropInput() {
-	if n := m.queue.clear(); n > 0 {
-		m.notice("%d bytes of input were not read and were dropped", n)
+// dropQueuedInput empties the input queue, and says so in the timeline.
+func (m *sessionMachine) dropQueuedInput() {
+	if n := m.queue.dropAll(); n > 0 {
+		m.recordNotice("%d bytes of input were not read and were dropped", n)
 	}
 }

@@ -19,18 +19,18 @@ import (
 
 const ms = time.Millisecond
 
-// interrupted has a turn run, and an interrupt of it under way.
-func interrupted(t *testing.T, s *Session, p *fakeProcess) (turn uint64, result <-chan session.InterruptResult) {
+// interruptRunningTurn has a turn run, and an interrupt of it under way.
+func interruptRunningTurn(t *testing.T, s *Session, p *fakeProcess) (turn uint64, result <-chan session.InterruptResult) {
 	t.Helper()
-	p.ready()
-	turn = submit(t, s, "loop")
-	p.take()
-	p.change(func() { p.born = time.Now() })
-	return turn, interruptAside(t, s, turn)
+	p.sendReady()
+	turn = submitTurn(t, s, "loop")
+	p.takeReceived()
+	p.withLock(func() { p.launchedAt = time.Now() })
+	return turn, interruptInBackground(t, s, turn)
 }
 
-// interruptAside interrupts a turn in a goroutine, and returns where the result comes.
-func interruptAside(t *testing.T, s *Session, turn uint64) <-chan session.InterruptResult {
+// interruptInBackground interrupts a turn in a goroutine, and returns where the result comes.
+func interruptInBackground(t *testing.T, s *Session, turn uint64) <-chan session.InterruptResult {
 	result := make(chan session.InterruptResult, 1)
 	go func() {
 		r, err := s.Interrupt(t.Context(), turn)
@@ -50,13 +50,13 @@ func TestInterrupt_IsRepeatedUntilItIsAcknowledged(t *testing.T) {
 		time.Minute: {0, 30 * ms, 90 * ms, 210 * ms, 450 * ms, 930 * ms, 1890 * ms}, // no more than six times
 	} {
 		t.Run(acked.String(), func(t *testing.T) {
-			inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-				turn, _ := interrupted(t, s, p)
-				p.later(acked)
-				p.say(ipc.InterruptAck{Turn: turn, Seq: 1, Result: ipc.InterruptPending})
-				p.later(time.Hour)
-				all := p.take()
-				got, at := frames[ipc.Interrupt](all)
+			runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+				turn, _ := interruptRunningTurn(t, s, p)
+				p.advanceTime(acked)
+				p.sendFrames(ipc.InterruptAck{Turn: turn, Seq: 1, Result: ipc.InterruptPending})
+				p.advanceTime(time.Hour)
+				all := p.takeReceived()
+				got, at := receivedFrames[ipc.Interrupt](all)
 				if !slices.Equal(at, want) {
 					t.Errorf("got frames at %v, want %v", at, want)
 				}
@@ -65,14 +65,14 @@ func TestInterrupt_IsRepeatedUntilItIsAcknowledged(t *testing.T) {
 						t.Errorf("got %+v: a repetition must be the same frame", m)
 					}
 				}
-				var signals []sent
+				var signals []sentSignal
 				for _, h := range all {
-					if sig, ok := h.what.(sent); ok {
+					if sig, ok := h.what.(sentSignal); ok {
 						signals = append(signals, sig)
 					}
 				}
-				first := []sent{{host.Interrupt, host.Foreground}, {host.Interrupt, host.Group}}
-				again := slices.Repeat([]sent{{host.Interrupt, host.Worker}}, len(want)-1)
+				first := []sentSignal{{host.Interrupt, host.Foreground}, {host.Interrupt, host.Group}}
+				again := slices.Repeat([]sentSignal{{host.Interrupt, host.Worker}}, len(want)-1)
 				if wanted := slices.Concat(first, again); !slices.Equal(signals, wanted) {
 					t.Errorf("got signals %v, want %v", signals, wanted)
 				}
@@ -82,28 +82,28 @@ func TestInterrupt_IsRepeatedUntilItIsAcknowledged(t *testing.T) {
 }
 
 func TestInterrupt_IsNotRepeatedBeforeTheSignalBeforeIsSent(t *testing.T) {
-	inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		interrupted(t, s, p)
-		p.change(func() { p.unsent = make(chan struct{}) })
-		p.later(300 * ms)
-		p.change(func() { close(p.unsent); p.unsent = nil })
-		p.later(time.Hour)
-		if _, at := frames[ipc.Interrupt](p.take()); !slices.Equal(at, []time.Duration{0, 450 * ms, 930 * ms, 1890 * ms}) {
+	runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+		interruptRunningTurn(t, s, p)
+		p.withLock(func() { p.pendingSignals = make(chan struct{}) })
+		p.advanceTime(300 * ms)
+		p.withLock(func() { close(p.pendingSignals); p.pendingSignals = nil })
+		p.advanceTime(time.Hour)
+		if _, at := receivedFrames[ipc.Interrupt](p.takeReceived()); !slices.Equal(at, []time.Duration{0, 450 * ms, 930 * ms, 1890 * ms}) {
 			t.Errorf("got frames at %v", at)
 		}
 	})
 }
 
 func TestInterrupt_IsNotRepeatedOnceItsTurnIsOver(t *testing.T) {
-	inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		turn, result := interrupted(t, s, p)
-		p.later(50 * ms)
-		p.say(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeInterrupted})
+	runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+		turn, result := interruptRunningTurn(t, s, p)
+		p.advanceTime(50 * ms)
+		p.sendFrames(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeInterrupted})
 		if got := <-result; got != session.InterruptIdle {
 			t.Errorf("got %q", got)
 		}
-		p.later(time.Hour)
-		if _, at := frames[ipc.Interrupt](p.take()); !slices.Equal(at, []time.Duration{0, 30 * ms}) {
+		p.advanceTime(time.Hour)
+		if _, at := receivedFrames[ipc.Interrupt](p.takeReceived()); !slices.Equal(at, []time.Duration{0, 30 * ms}) {
 			t.Errorf("got frames at %v", at)
 		}
 	})
@@ -116,30 +116,30 @@ func TestInterrupt_SecondOneIsOfLevelTwoUnlessSomethingWasAnswered(t *testing.T)
 		want    uint8
 	}{
 		"a moment later": {func(*testing.T, *Session, *fakeProcess, uint64) {}, 1},
-		"a second later": {func(_ *testing.T, _ *Session, p *fakeProcess, _ uint64) { p.later(interruptWait) }, 2},
+		"a second later": {func(_ *testing.T, _ *Session, p *fakeProcess, _ uint64) { p.advanceTime(interruptTimeout) }, 2},
 		"it led to a question": {func(t *testing.T, s *Session, p *fakeProcess, turn uint64) {
-			p.say(ipc.StdinWait{Turn: turn, Wait: asks, Prompt: "(db) ", Kind: ipc.WaitDebugger, Want: ipc.WantLine})
+			p.sendFrames(ipc.StdinWait{Turn: turn, Wait: asks, Prompt: "(db) ", Kind: ipc.WaitDebugger, Want: ipc.WantLine})
 		}, 2},
 		"it led to a question, which was answered": {func(t *testing.T, s *Session, p *fakeProcess, turn uint64) {
-			p.say(ipc.StdinWait{Turn: turn, Wait: asks, Prompt: "(db) ", Kind: ipc.WaitDebugger, Want: ipc.WantLine})
-			p.later(time.Minute)
-			if _, err := s.Answer(t.Context(), now(t, s, turn).InputRequest.ID, session.Input{Data: []byte("n\n")}); err != nil {
+			p.sendFrames(ipc.StdinWait{Turn: turn, Wait: asks, Prompt: "(db) ", Kind: ipc.WaitDebugger, Want: ipc.WantLine})
+			p.advanceTime(time.Minute)
+			if _, err := s.Answer(t.Context(), pollReply(t, s, turn).InputRequest.ID, session.Input{Data: []byte("n\n")}); err != nil {
 				t.Error(err)
 			}
 		}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-				turn, _ := interrupted(t, s, p)
-				p.say(ipc.InterruptAck{Turn: turn, Seq: 1, Result: ipc.InterruptPending})
+			runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+				turn, _ := interruptRunningTurn(t, s, p)
+				p.sendFrames(ipc.InterruptAck{Turn: turn, Seq: 1, Result: ipc.InterruptPending})
 				test.between(t, s, p, turn)
-				p.take()
-				interruptAside(t, s, turn)
-				got, _ := frames[ipc.Interrupt](p.take())
+				p.takeReceived()
+				interruptInBackground(t, s, turn)
+				got, _ := receivedFrames[ipc.Interrupt](p.takeReceived())
 				if want := (ipc.Interrupt{Turn: turn, Seq: 2, Level: test.want}); len(got) != 1 || got[0] != want {
 					t.Errorf("got %+v, want %+v", got, want)
 				}
-				p.later(time.Minute)
+				p.advanceTime(time.Minute)
 			})
 		})
 	}
@@ -147,11 +147,11 @@ func TestInterrupt_SecondOneIsOfLevelTwoUnlessSomethingWasAnswered(t *testing.T)
 
 // The one who presses again and again is heard, however fast.
 func TestInterrupt_ImpatienceReachesLevelTwoAfterASecond(t *testing.T) {
-	inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		turn, _ := interrupted(t, s, p)
+	runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+		turn, _ := interruptRunningTurn(t, s, p)
 		for range 5 {
-			p.later(300 * ms)
-			interruptAside(t, s, turn)
+			p.advanceTime(300 * ms)
+			interruptInBackground(t, s, turn)
 		}
 		var levels []int
 		for _, e := range s.Log().EventsSince(0) {
@@ -162,24 +162,24 @@ func TestInterrupt_ImpatienceReachesLevelTwoAfterASecond(t *testing.T) {
 		if want := []int{1, 1, 1, 1, 2, 1}; !slices.Equal(levels, want) {
 			t.Errorf("got levels %v, want %v", levels, want)
 		}
-		p.later(time.Minute)
+		p.advanceTime(time.Minute)
 	})
 }
 
 func TestInterrupt_WhatWasAskedBeforeItsAcknowledgementIsVoid(t *testing.T) {
-	inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		turn, result := interrupted(t, s, p)
+	runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+		turn, result := interruptRunningTurn(t, s, p)
 		ask := ipc.StdinWait{Turn: turn, Wait: 1, Prompt: "old? ", Kind: ipc.WaitLine, Want: ipc.WantLine}
-		p.say(ask)
-		if r := now(t, s, turn); r.InputRequest != nil {
+		p.sendFrames(ask)
+		if r := pollReply(t, s, turn); r.InputRequest != nil {
 			t.Errorf("got wait %+v, asked before the acknowledgement", r.InputRequest)
 		}
 		ask.Prompt = "new? "
-		p.say(ipc.InterruptAck{Turn: turn, Seq: 1, Result: ipc.InterruptPending}, ask)
+		p.sendFrames(ipc.InterruptAck{Turn: turn, Seq: 1, Result: ipc.InterruptPending}, ask)
 		if got := <-result; got != session.InterruptWaiting {
 			t.Errorf("got %q", got)
 		}
-		if r := now(t, s, turn); r.InputRequest == nil || r.InputRequest.Prompt != "new? " {
+		if r := pollReply(t, s, turn); r.InputRequest == nil || r.InputRequest.Prompt != "new? " {
 			t.Errorf("got wait %+v", r.InputRequest)
 		}
 	})
@@ -188,66 +188,66 @@ func TestInterrupt_WhatWasAskedBeforeItsAcknowledgementIsVoid(t *testing.T) {
 // A child may still read the terminal when the worker has acknowledged the signal that ends
 // both.
 func TestInterrupt_AReaderThatItStruckIsNotAskedForWhileItEnds(t *testing.T) {
-	inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		p.ready()
-		turn := submit(t, s, "cat")
-		p.change(func() { p.reading = []host.Reader{{Key: "cat", Command: "cat"}} })
-		p.later(time.Second)
-		if r := now(t, s, turn); r.InputRequest == nil || r.InputRequest.Reader != "cat" {
+	runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+		p.sendReady()
+		turn := submitTurn(t, s, "cat")
+		p.withLock(func() { p.blockedReaders = []host.TerminalReader{{Key: "cat", Command: "cat"}} })
+		p.advanceTime(time.Second)
+		if r := pollReply(t, s, turn); r.InputRequest == nil || r.InputRequest.Reader != "cat" {
 			t.Fatalf("got wait %+v", r.InputRequest)
 		}
 		go func() { _, _ = s.Interrupt(t.Context(), turn) }()
-		p.later(ms)
-		p.say(ipc.InterruptAck{Turn: turn, Seq: 1, Result: ipc.InterruptPending})
-		p.later(90 * ms)
-		if r := now(t, s, turn); r.InputRequest != nil {
+		p.advanceTime(ms)
+		p.sendFrames(ipc.InterruptAck{Turn: turn, Seq: 1, Result: ipc.InterruptPending})
+		p.advanceTime(90 * ms)
+		if r := pollReply(t, s, turn); r.InputRequest != nil {
 			t.Errorf("got wait %+v of a reader that may end", r.InputRequest)
 		}
-		p.later(time.Second)
-		if r := now(t, s, turn); r.InputRequest == nil || r.InputRequest.Reader != "cat" {
+		p.advanceTime(time.Second)
+		if r := pollReply(t, s, turn); r.InputRequest == nil || r.InputRequest.Reader != "cat" {
 			t.Errorf("got wait %+v of a reader that goes on", r.InputRequest)
 		}
-		p.say(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeInterrupted, Prompt: "> "})
+		p.sendFrames(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeInterrupted, Prompt: "> "})
 	})
 }
 
 // The worker may acknowledge the frame long before its signal is sent, on a busy machine.
 func TestInterrupt_AReaderIsNotAskedForBeforeTheSignalIsSent(t *testing.T) {
-	inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		p.ready()
-		turn := submit(t, s, "cat")
-		p.change(func() { p.reading = []host.Reader{{Key: "cat", Command: "cat"}} })
-		p.later(time.Second)
-		p.change(func() { p.unsent = make(chan struct{}) })
+	runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+		p.sendReady()
+		turn := submitTurn(t, s, "cat")
+		p.withLock(func() { p.blockedReaders = []host.TerminalReader{{Key: "cat", Command: "cat"}} })
+		p.advanceTime(time.Second)
+		p.withLock(func() { p.pendingSignals = make(chan struct{}) })
 		go func() { _, _ = s.Interrupt(t.Context(), turn) }()
-		p.later(ms)
-		p.say(ipc.InterruptAck{Turn: turn, Seq: 1, Result: ipc.InterruptPending})
-		p.later(5 * time.Second)
-		if r := now(t, s, turn); r.InputRequest != nil {
+		p.advanceTime(ms)
+		p.sendFrames(ipc.InterruptAck{Turn: turn, Seq: 1, Result: ipc.InterruptPending})
+		p.advanceTime(5 * time.Second)
+		if r := pollReply(t, s, turn); r.InputRequest != nil {
 			t.Errorf("got wait %+v of a reader that no signal has reached", r.InputRequest)
 		}
-		p.later(2 * sendLimit)
-		if r := now(t, s, turn); r.InputRequest == nil || r.InputRequest.Reader != "cat" {
+		p.advanceTime(2 * signalTimeout)
+		if r := pollReply(t, s, turn); r.InputRequest == nil || r.InputRequest.Reader != "cat" {
 			t.Errorf("got wait %+v though the signal does not come", r.InputRequest)
 		}
-		p.change(func() { close(p.unsent); p.unsent = nil })
-		p.say(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeInterrupted, Prompt: "> "})
+		p.withLock(func() { close(p.pendingSignals); p.pendingSignals = nil })
+		p.sendFrames(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeInterrupted, Prompt: "> "})
 	})
 }
 
 // The line that the code has read may be on its way when a child of it reads the terminal.
 func TestStdin_AReaderIsSeenBehindTheFramesThatCameBeforeIt(t *testing.T) {
-	inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		p.ready()
-		turn := submit(t, s, "input(); cat")
-		p.readsBehindAMark()
-		p.later(500 * ms)
-		if r := now(t, s, turn); r.InputRequest != nil {
+	runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+		p.sendReady()
+		turn := submitTurn(t, s, "input(); cat")
+		p.readBehindMarker()
+		p.advanceTime(500 * ms)
+		if r := pollReply(t, s, turn); r.InputRequest != nil {
 			t.Errorf("got wait %+v before the line", r.InputRequest)
 		}
-		p.say(ipc.InputLine{Turn: turn, Text: "one", Mark: 1})
-		p.later(500 * ms)
-		r := now(t, s, turn)
+		p.sendFrames(ipc.InputLine{Turn: turn, Text: "one", Mark: 1})
+		p.advanceTime(500 * ms)
+		r := pollReply(t, s, turn)
 		if r.InputRequest == nil || r.InputRequest.Reader != "cat" {
 			t.Fatalf("got wait %+v", r.InputRequest)
 		}
@@ -263,71 +263,71 @@ func TestStdin_AReaderIsSeenBehindTheFramesThatCameBeforeIt(t *testing.T) {
 
 // A frame that never arrives is not awaited for ever.
 func TestStdin_AReaderIsSeenWithoutAFrameThatDoesNotCome(t *testing.T) {
-	inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		p.ready()
-		turn := submit(t, s, "cat")
-		p.readsBehindAMark()
-		p.later(2 * time.Second)
-		if r := now(t, s, turn); r.InputRequest == nil || r.InputRequest.Reader != "cat" {
+	runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+		p.sendReady()
+		turn := submitTurn(t, s, "cat")
+		p.readBehindMarker()
+		p.advanceTime(2 * time.Second)
+		if r := pollReply(t, s, turn); r.InputRequest == nil || r.InputRequest.Reader != "cat" {
 			t.Errorf("got wait %+v", r.InputRequest)
 		}
 	})
 }
 
 func TestInterrupt_OneThatIsNeverAcknowledgedVoidsNothingForEver(t *testing.T) {
-	inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		turn, _ := interrupted(t, s, p)
+	runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+		turn, _ := interruptRunningTurn(t, s, p)
 		ask := ipc.StdinWait{Turn: turn, Wait: 1, Prompt: "still? ", Kind: ipc.WaitLine, Want: ipc.WantLine}
-		p.later(1890*ms - ms)
-		p.say(ask)
-		if r := now(t, s, turn); r.InputRequest != nil {
+		p.advanceTime(1890*ms - ms)
+		p.sendFrames(ask)
+		if r := pollReply(t, s, turn); r.InputRequest != nil {
 			t.Errorf("got wait %+v while the interrupt is repeated", r.InputRequest)
 		}
-		p.later(ms)
-		p.say(ask)
-		if r := now(t, s, turn); r.InputRequest == nil || r.InputRequest.Prompt != "still? " {
+		p.advanceTime(ms)
+		p.sendFrames(ask)
+		if r := pollReply(t, s, turn); r.InputRequest == nil || r.InputRequest.Prompt != "still? " {
 			t.Errorf("got wait %+v behind the last repetition", r.InputRequest)
 		}
 	})
 }
 
 func TestInterrupt_ATurnThatWaitsForSignalsIsNeverSent(t *testing.T) {
-	inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		p.ready()
-		p.change(func() { p.unsent = make(chan struct{}) })
-		turn := submit(t, s, "1+1")
+	runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+		p.sendReady()
+		p.withLock(func() { p.pendingSignals = make(chan struct{}) })
+		turn := submitTurn(t, s, "1+1")
 		if got, err := s.Interrupt(t.Context(), turn); got != session.InterruptIdle || err != nil {
 			t.Errorf("got %q, %v", got, err)
 		}
-		p.change(func() { close(p.unsent); p.unsent = nil })
-		all := p.take()
-		starts, _ := frames[ipc.TurnStart](all)
-		interrupts, _ := frames[ipc.Interrupt](all)
+		p.withLock(func() { close(p.pendingSignals); p.pendingSignals = nil })
+		all := p.takeReceived()
+		starts, _ := receivedFrames[ipc.TurnStart](all)
+		interrupts, _ := receivedFrames[ipc.Interrupt](all)
 		if len(starts)+len(interrupts) > 0 {
 			t.Errorf("the worker was told of it: %+v, %+v", starts, interrupts)
 		}
-		if r := now(t, s, turn); r.Outcome != timeline.OutcomeInterrupted || r.State != session.StateIdle {
+		if r := pollReply(t, s, turn); r.Outcome != timeline.OutcomeInterrupted || r.State != session.StateIdle {
 			t.Errorf("got %q, %v", r.Outcome, r.State)
 		}
 	})
 }
 
 func TestInterrupt_ATurnThatWaitsForSignalsIsNotRunAfterTenSeconds(t *testing.T) {
-	for sent, want := range map[time.Duration]int{sendLimit - ms: 1, sendLimit + ms: 0} {
+	for sent, want := range map[time.Duration]int{signalTimeout - ms: 1, signalTimeout + ms: 0} {
 		t.Run(sent.String(), func(t *testing.T) {
-			inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-				p.ready()
-				p.change(func() { p.unsent = make(chan struct{}) })
-				turn := submit(t, s, "1+1")
-				if got := now(t, s, turn).State; got != session.StateRunning {
+			runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+				p.sendReady()
+				p.withLock(func() { p.pendingSignals = make(chan struct{}) })
+				turn := submitTurn(t, s, "1+1")
+				if got := pollReply(t, s, turn).State; got != session.StateRunning {
 					t.Errorf("got %v", got)
 				}
-				p.later(sent)
-				p.change(func() { close(p.unsent); p.unsent = nil })
-				if got, _ := frames[ipc.TurnStart](p.take()); len(got) != want {
+				p.advanceTime(sent)
+				p.withLock(func() { close(p.pendingSignals); p.pendingSignals = nil })
+				if got, _ := receivedFrames[ipc.TurnStart](p.takeReceived()); len(got) != want {
 					t.Errorf("the turn was sent %d times, want %d", len(got), want)
 				}
-				if got := now(t, s, turn).Outcome; want == 0 && got != timeline.OutcomeInterrupted {
+				if got := pollReply(t, s, turn).Outcome; want == 0 && got != timeline.OutcomeInterrupted {
 					t.Errorf("got %q", got)
 				}
 			})
@@ -336,50 +336,50 @@ func TestInterrupt_ATurnThatWaitsForSignalsIsNotRunAfterTenSeconds(t *testing.T)
 }
 
 func TestStart_WorkerThatIsNotReadyInTimeIsEnded(t *testing.T) {
-	inBubble(t, &Options{StartTimeout: 7 * time.Second}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		turn := submit(t, s, "never")
-		p.later(7*time.Second - ms)
-		if got := now(t, s, turn).State; got != session.StateStarting {
+	runWithFakeWorker(t, &Options{StartTimeout: 7 * time.Second}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+		turn := submitTurn(t, s, "never")
+		p.advanceTime(7*time.Second - ms)
+		if got := pollReply(t, s, turn).State; got != session.StateStarting {
 			t.Errorf("got %v before its time", got)
 		}
-		p.later(ms)
-		if r := now(t, s, turn); r.Outcome != timeline.OutcomeEnded || r.State != session.StateEnded {
+		p.advanceTime(ms)
+		if r := pollReply(t, s, turn); r.Outcome != timeline.OutcomeEnded || r.State != session.StateEnded {
 			t.Errorf("got %q, %v", r.Outcome, r.State)
 		}
-		if got := report(t, s); got.Reason != "worker failed: it was not ready after 7s" || !got.NeverReady {
+		if got := lastWorkerExit(t, s); got.Reason != "worker failed: it was not ready after 7s" || !got.NeverReady {
 			t.Errorf("got %+v", got)
 		}
 	})
 }
 
 func TestStart_OneThatIsReadyMayTakeAsLongAsItLikes(t *testing.T) {
-	inBubble(t, &Options{StartTimeout: time.Second}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		p.say(p.hello())
-		p.later(time.Hour)
-		if got := now(t, s, 0).State; got != session.StateStarting {
+	runWithFakeWorker(t, &Options{StartTimeout: time.Second}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+		p.sendFrames(p.readyFrame())
+		p.advanceTime(time.Hour)
+		if got := pollReply(t, s, 0).State; got != session.StateStarting {
 			t.Errorf("got %v", got)
 		}
 	})
 }
 
 func TestStart_WorkerThatMayNotAskEarlyIsGivenTwoSeconds(t *testing.T) {
-	for ready, ended := range map[time.Duration]bool{earlyInput - 100*ms: false, time.Minute: true} {
+	for ready, ended := range map[time.Duration]bool{earlyInputTimeout - 100*ms: false, time.Minute: true} {
 		t.Run(ready.String(), func(t *testing.T) {
-			inBubble(t, &Options{}, workers.Spec{EarlyInputError: "it was kept out"}, func(t *testing.T, s *Session, p *fakeProcess) {
-				p.change(func() { p.reading = []host.Reader{{Key: "main", Command: "fake"}} })
-				p.later(ready)
-				if r := now(t, s, 0); r.InputRequest != nil || (r.State == session.StateEnded) != ended {
+			runWithFakeWorker(t, &Options{}, workers.Spec{EarlyInputError: "it was kept out"}, func(t *testing.T, s *Session, p *fakeProcess) {
+				p.withLock(func() { p.blockedReaders = []host.TerminalReader{{Key: "main", Command: "fake"}} })
+				p.advanceTime(ready)
+				if r := pollReply(t, s, 0); r.InputRequest != nil || (r.State == session.StateEnded) != ended {
 					t.Fatalf("got %v, wait %v", r.State, r.InputRequest)
 				}
 				if ended {
-					if got := report(t, s).Reason; got != "worker failed: it was kept out" {
+					if got := lastWorkerExit(t, s).Reason; got != "worker failed: it was kept out" {
 						t.Errorf("got %q", got)
 					}
 					return
 				}
-				p.say(p.hello())
-				p.later(time.Second)
-				if r := now(t, s, 0); r.InputRequest == nil || !r.InputRequest.Terminal {
+				p.sendFrames(p.readyFrame())
+				p.advanceTime(time.Second)
+				if r := pollReply(t, s, 0); r.InputRequest == nil || !r.InputRequest.Terminal {
 					t.Errorf("got %v, wait %v: behind worker_ready a reader is a wait", r.State, r.InputRequest)
 				}
 			})
@@ -388,72 +388,72 @@ func TestStart_WorkerThatMayNotAskEarlyIsGivenTwoSeconds(t *testing.T) {
 }
 
 func TestStart_HeldInputRunsOnceAndASecondIsRefused(t *testing.T) {
-	inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		turn := submit(t, s, "held")
+	runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+		turn := submitTurn(t, s, "held")
 		if _, err := s.Submit(t.Context(), "second"); !errors.Is(err, session.ErrBusy) {
 			t.Errorf("got %v", err)
 		}
-		p.ready()
-		got, _ := frames[ipc.TurnStart](p.take())
+		p.sendReady()
+		got, _ := receivedFrames[ipc.TurnStart](p.takeReceived())
 		if len(got) != 1 || got[0].Turn != turn || string(got[0].Input) != "held" {
 			t.Errorf("got %+v", got)
 		}
-		p.say(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeOK})
-		if r := now(t, s, turn); r.Outcome != timeline.OutcomeOK || r.State != session.StateIdle {
+		p.sendFrames(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeOK})
+		if r := pollReply(t, s, turn); r.Outcome != timeline.OutcomeOK || r.State != session.StateIdle {
 			t.Errorf("got %q, %v", r.Outcome, r.State)
 		}
 	})
 }
 
 func TestStart_HeldInputAnswersAStartUpThatAsksAndEndsWithIt(t *testing.T) {
-	inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		turn := submit(t, s, "yes")
-		p.say(p.hello(), ipc.StdinWait{Wait: 1, Prompt: "sure? ", Kind: ipc.WaitLine, Want: ipc.WantLine})
-		got, _ := frames[ipc.TurnInput](p.take())
+	runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+		turn := submitTurn(t, s, "yes")
+		p.sendFrames(p.readyFrame(), ipc.StdinWait{Wait: 1, Prompt: "sure? ", Kind: ipc.WaitLine, Want: ipc.WantLine})
+		got, _ := receivedFrames[ipc.TurnInput](p.takeReceived())
 		if len(got) != 1 || string(got[0].Input) != "yes\n" {
 			t.Errorf("got %+v", got)
 		}
 		if _, err := s.Submit(t.Context(), "second"); !errors.Is(err, session.ErrBusy) {
 			t.Errorf("got %v: the start-up has its input", err)
 		}
-		p.say(ipc.Idle{Outcome: ipc.OutcomeOK})
-		if r := now(t, s, turn); r.Outcome != timeline.OutcomeOK {
+		p.sendFrames(ipc.Idle{Outcome: ipc.OutcomeOK})
+		if r := pollReply(t, s, turn); r.Outcome != timeline.OutcomeOK {
 			t.Errorf("got %q", r.Outcome)
 		}
-		if got, _ := frames[ipc.TurnStart](p.take()); len(got) != 0 {
+		if got, _ := receivedFrames[ipc.TurnStart](p.takeReceived()); len(got) != 0 {
 			t.Errorf("the answer ran as code: %+v", got)
 		}
-		submit(t, s, "next")
+		submitTurn(t, s, "next")
 	})
 }
 
 func TestStart_HeldInputThatIsInterruptedNeverRuns(t *testing.T) {
-	inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		turn := submit(t, s, "held")
+	runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+		turn := submitTurn(t, s, "held")
 		if got, err := s.Interrupt(t.Context(), 0); got != session.InterruptIdle || err != nil {
 			t.Errorf("got %q, %v", got, err)
 		}
-		if got := now(t, s, turn).Outcome; got != timeline.OutcomeInterrupted {
+		if got := pollReply(t, s, turn).Outcome; got != timeline.OutcomeInterrupted {
 			t.Errorf("got %q", got)
 		}
-		p.ready()
-		if got, _ := frames[ipc.TurnStart](p.take()); len(got) != 0 {
+		p.sendReady()
+		if got, _ := receivedFrames[ipc.TurnStart](p.takeReceived()); len(got) != 0 {
 			t.Errorf("it ran: %+v", got)
 		}
 	})
 }
 
 func TestEnd_WorkerThatLivesOnAfterItsLastFrameIsGivenTenSeconds(t *testing.T) {
-	inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		p.ready()
-		turn := submit(t, s, "exit")
-		p.say(ipc.SessionEnd{Reason: ipc.EndExit})
-		p.later(endGrace - ms)
-		if got := now(t, s, turn); got.State != session.StateStopping || got.Outcome != "" {
+	runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+		p.sendReady()
+		turn := submitTurn(t, s, "exit")
+		p.sendFrames(ipc.SessionEnd{Reason: ipc.EndExit})
+		p.advanceTime(endGrace - ms)
+		if got := pollReply(t, s, turn); got.State != session.StateStopping || got.Outcome != "" {
 			t.Errorf("got %v, %q before its time", got.State, got.Outcome)
 		}
-		p.later(ms)
-		if got := report(t, s).Reason; got != "worker failed: it lives on after session_end" {
+		p.advanceTime(ms)
+		if got := lastWorkerExit(t, s).Reason; got != "worker failed: it lives on after session_end" {
 			t.Errorf("got %q", got)
 		}
 	})
@@ -461,37 +461,37 @@ func TestEnd_WorkerThatLivesOnAfterItsLastFrameIsGivenTenSeconds(t *testing.T) {
 
 func TestEnd_OfATurnThatMayExit(t *testing.T) {
 	leave := func(t *testing.T, s *Session, p *fakeProcess) (turn uint64) {
-		p.ready()
+		p.sendReady()
 		turn, err := s.SubmitMayExit(t.Context(), "exit")
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.say(ipc.SessionEnd{Reason: ipc.EndExit})
-		p.take()
+		p.sendFrames(ipc.SessionEnd{Reason: ipc.EndExit})
+		p.takeReceived()
 		return turn
 	}
 	t.Run("is waited for", func(t *testing.T) {
-		inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+		runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
 			turn := leave(t, s, p)
-			p.later(time.Hour)
-			if got := now(t, s, turn); got.State != session.StateStopping || got.Outcome != "" {
+			p.advanceTime(time.Hour)
+			if got := pollReply(t, s, turn); got.State != session.StateStopping || got.Outcome != "" {
 				t.Errorf("got %v, %q", got.State, got.Outcome)
 			}
 		})
 	})
 	t.Run("is interrupted by the signal alone, and then killed", func(t *testing.T) {
-		inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+		runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
 			turn := leave(t, s, p)
 			for _, want := range []host.Signal{host.Interrupt, host.Kill} {
-				result := interruptAside(t, s, turn)
-				all := p.take()
-				if !slices.ContainsFunc(all, func(h heard) bool { s, ok := h.what.(sent); return ok && s.sig == want }) {
+				result := interruptInBackground(t, s, turn)
+				all := p.takeReceived()
+				if !slices.ContainsFunc(all, func(h receivedItem) bool { s, ok := h.what.(sentSignal); return ok && s.sig == want }) {
 					t.Errorf("got %v, want the signal %v", all, want)
 				}
-				if got, _ := frames[ipc.Interrupt](all); len(got) > 0 {
+				if got, _ := receivedFrames[ipc.Interrupt](all); len(got) > 0 {
 					t.Errorf("got %v for a worker that reads no more", got)
 				}
-				p.later(interruptWait)
+				p.advanceTime(interruptTimeout)
 				if got := <-result; want == host.Interrupt && got != session.InterruptPending {
 					t.Errorf("got %q", got)
 				}
@@ -499,7 +499,7 @@ func TestEnd_OfATurnThatMayExit(t *testing.T) {
 		})
 	})
 	t.Run("ends with the session all the same", func(t *testing.T) {
-		inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+		runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
 			leave(t, s, p)
 			if err := s.Close(t.Context()); err != nil {
 				t.Error(err)
@@ -519,21 +519,21 @@ func TestStop_EachRungHasItsShareOfTheGrace(t *testing.T) {
 		"SIGKILL": {host.Kill, 8 * time.Second, "0s SIGINT, 0s shutdown, 5s closed, 6s SIGHUP, 7s SIGTERM, 8s SIGKILL"},
 	} {
 		t.Run(rung, func(t *testing.T) {
-			inBubble(t, &Options{StopGrace: 10 * time.Second}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-				p.ready()
-				turn := submit(t, s, "ignores everything")
-				p.take()
-				p.change(func() { p.born, p.dies = time.Now(), test.dies })
+			runWithFakeWorker(t, &Options{StopGrace: 10 * time.Second}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+				p.sendReady()
+				turn := submitTurn(t, s, "ignores everything")
+				p.takeReceived()
+				p.withLock(func() { p.launchedAt, p.fatalSignal = time.Now(), test.dies })
 				if err := s.Close(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				if took := time.Since(p.born); took != test.took || s.StoppedBy() != rung {
+				if took := time.Since(p.launchedAt); took != test.took || s.StoppedBy() != rung {
 					t.Errorf("got %s after %s, want %s after %s", s.StoppedBy(), took, rung, test.took)
 				}
 				var climb []string
-				for _, h := range p.take() {
+				for _, h := range p.takeReceived() {
 					switch what := h.what.(type) {
-					case sent:
+					case sentSignal:
 						climb = append(climb, fmt.Sprintf("%s %s", h.at, what.sig))
 					case ipc.Message:
 						climb = append(climb, fmt.Sprintf("%s %s", h.at, what.Type()))
@@ -557,24 +557,24 @@ func TestStop_EachRungHasItsShareOfTheGrace(t *testing.T) {
 }
 
 func TestSession_IdleOneLooksForNothingAndIsNotWoken(t *testing.T) {
-	inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		p.ready()
-		turn := submit(t, s, "1+1")
-		p.say(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeOK})
-		p.later(time.Second)
-		p.change(func() { p.looks = 0 })
-		p.later(24 * time.Hour)
-		p.change(func() {
-			if p.looks > 0 {
-				t.Errorf("%d looks for readers in an idle day", p.looks)
+	runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+		p.sendReady()
+		turn := submitTurn(t, s, "1+1")
+		p.sendFrames(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeOK})
+		p.advanceTime(time.Second)
+		p.withLock(func() { p.scanCount = 0 })
+		p.advanceTime(24 * time.Hour)
+		p.withLock(func() {
+			if p.scanCount > 0 {
+				t.Errorf("%d looks for readers in an idle day", p.scanCount)
 			}
 		})
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if !s.alarmAt.IsZero() || s.m.dueAt() != s.alarmAt {
+		if !s.alarmAt.IsZero() || s.m.nextDeadline() != s.alarmAt {
 			t.Errorf("the alarm is set, for %s", s.alarmAt)
 		}
-		if s.worker.armed {
+		if s.worker.readerTimerSet {
 			t.Error("it will look for readers")
 		}
 	})

@@ -19,41 +19,41 @@ import (
 )
 
 // deadline is the one generous bound of every wait on a real process.
-const deadline = 60 * time.Second
+const testTimeout = 60 * time.Second
 
 func TestMain(m *testing.M) {
-	supervisor.StageMain()
+	supervisor.MonitorMain()
 	if fakeworker.Requested() {
 		fakeworker.Main()
 	}
-	if dir := os.Getenv(hostRole); dir != "" {
-		playHost(dir)
+	if dir := os.Getenv(hostEnv); dir != "" {
+		runHost(dir)
 	}
 	waits.SideBySide()
-	os.Exit(confined.Main(m))
+	os.Exit(confined.RunTests(m))
 }
 
-// hostRole makes the test binary a program that embeds a supervisor and then
+// hostEnv makes the test binary a program that embeds a supervisor and then
 // stands still, so that a test can kill it.
-const hostRole = "SUPERVISOR_TEST_HOST"
+const hostEnv = "SUPERVISOR_TEST_HOST"
 
-// recoverRole makes the test program set Options.Recover.
-const recoverRole = "SUPERVISOR_TEST_RECOVER"
+// recoverCommandEnv makes the test program set Options.RecoverCommand.
+const recoverCommandEnv = "SUPERVISOR_TEST_RECOVER"
 
-func playHost(dir string) {
-	_ = os.Unsetenv(hostRole)
-	sup, err := supervisor.New(&supervisor.Options{Dir: dir, Recover: os.Getenv(recoverRole)})
-	if err == nil && os.Getenv(recoverRole) != "" { // one that nobody has used
-		err = playTool(sup)
+func runHost(dir string) {
+	_ = os.Unsetenv(hostEnv)
+	sup, err := supervisor.New(&supervisor.Options{Dir: dir, RecoverCommand: os.Getenv(recoverCommandEnv)})
+	if err == nil && os.Getenv(recoverCommandEnv) != "" { // one that nobody has used
+		err = runToolSession(sup)
 	}
 	if err == nil {
 		var s *supervisor.Session
-		if s, err = sup.Open(context.Background(), "main", fakeworker.Spec(self(), nil)); err == nil {
+		if s, err = sup.Open(context.Background(), "main", fakeworker.Spec(executablePath(), nil)); err == nil {
 			var turn uint64
 			if turn, err = s.Submit(context.Background(), "fork\nfork\nprint up"); err == nil {
 				_, err = s.Wait(context.Background(), turn, nil)
 				s.Log().Sync()
-				fmt.Println(infoOf(s).PID)
+				fmt.Println(sessionInfo(s).PID)
 			}
 		}
 	}
@@ -65,9 +65,9 @@ func playHost(dir string) {
 	os.Exit(0)                           // without Close: an exit is enough
 }
 
-// playTool opens a session and runs something in it in silence.
-func playTool(sup *supervisor.Supervisor) error {
-	s, err := sup.Open(context.Background(), "tool", fakeworker.Spec(self(), nil))
+// runToolSession opens a session and runs something in it in silence.
+func runToolSession(sup *supervisor.Supervisor) error {
+	s, err := sup.Open(context.Background(), "tool", fakeworker.Spec(executablePath(), nil))
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func playTool(sup *supervisor.Supervisor) error {
 	return err
 }
 
-func self() string {
+func executablePath() string {
 	path, err := os.Executable()
 	if err != nil {
 		panic(err)
@@ -88,10 +88,10 @@ func self() string {
 	return path
 }
 
-// fake returns a worker without a language. Under the race detector a program would
+// fakeSpec returns a worker without a language. Under the race detector a program would
 // linger for a second when it exits, which no real worker does.
-func fake(o *fakeworker.Options) workers.Spec {
-	spec := fakeworker.Spec(self(), o)
+func fakeSpec(o *fakeworker.Options) workers.Spec {
+	spec := fakeworker.Spec(executablePath(), o)
 	spec.Env = append(spec.Env, "GORACE=atexit_sleep_ms=0")
 	return spec
 }
@@ -114,7 +114,7 @@ func newSupervisor(t *testing.T, o *supervisor.Options) *supervisor.Supervisor {
 	return sup
 }
 
-func open(t *testing.T, o *supervisor.Options, spec workers.Spec) *supervisor.Session {
+func openSession(t *testing.T, o *supervisor.Options, spec workers.Spec) *supervisor.Session {
 	t.Helper()
 	s, err := newSupervisor(t, o).Open(t.Context(), "main", spec)
 	if err != nil {
@@ -123,40 +123,40 @@ func open(t *testing.T, o *supervisor.Options, spec workers.Spec) *supervisor.Se
 	return s
 }
 
-// limited returns a context with the deadline.
-func limited(t *testing.T) context.Context {
+// deadlineContext returns a context with the deadline.
+func deadlineContext(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// submit starts a turn and waits until it ends or asks.
-func submit(t *testing.T, s *supervisor.Session, code string) (uint64, session.Reply) {
+// runTurn starts a turn and waits until it ends or asks.
+func runTurn(t *testing.T, s *supervisor.Session, code string) (uint64, session.Reply) {
 	t.Helper()
 	turn, err := s.Submit(t.Context(), code)
 	if err != nil {
 		t.Fatalf("submit %q: %v", code, err)
 	}
-	return turn, await(t, s, turn)
+	return turn, waitReply(t, s, turn)
 }
 
-func await(t *testing.T, s session.Session, turn uint64) session.Reply {
+func waitReply(t *testing.T, s session.Session, turn uint64) session.Reply {
 	t.Helper()
-	r, err := s.Wait(limited(t), turn, nil)
+	r, err := s.Wait(deadlineContext(t), turn, nil)
 	if err != nil {
 		t.Fatalf("turn %d: %v; so far %q", turn, err, r.Text())
 	}
 	return r
 }
 
-// interrupt ends a turn. On a busy machine, the effect may come later than Interrupt waits for
+// interruptTurn ends a turn. On a busy machine, the effect may come later than Interrupt waits for
 // it: that is fine.
-func interrupt(t *testing.T, s *supervisor.Session, turn uint64) {
+func interruptTurn(t *testing.T, s *supervisor.Session, turn uint64) {
 	t.Helper()
-	got, err := s.Interrupt(limited(t), turn)
+	got, err := s.Interrupt(deadlineContext(t), turn)
 	if err == nil && got == session.InterruptPending {
-		until(t, s, 0, func(e timeline.Event) bool {
+		waitForEvent(t, s, 0, func(e timeline.Event) bool {
 			_, over := e.Body.(timeline.TurnEnded)
 			return over && e.Turn == turn
 		})
@@ -170,17 +170,17 @@ func interrupt(t *testing.T, s *supervisor.Session, turn uint64) {
 // waitUntilReady waits until the session is ready.
 func waitUntilReady(t *testing.T, s *supervisor.Session) session.Reply {
 	t.Helper()
-	r, err := s.Wait(limited(t), 0, nil)
+	r, err := s.Wait(deadlineContext(t), 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-// until reads events after a cursor until one satisfies ok.
-func until(t *testing.T, s *supervisor.Session, after timeline.Seq, ok func(timeline.Event) bool) timeline.Event {
+// waitForEvent reads events after a cursor until one satisfies ok.
+func waitForEvent(t *testing.T, s *supervisor.Session, after timeline.Seq, ok func(timeline.Event) bool) timeline.Event {
 	t.Helper()
-	for e := range s.Events(limited(t), after) {
+	for e := range s.Events(deadlineContext(t), after) {
 		if ok(e) {
 			return e
 		}
@@ -189,8 +189,8 @@ func until(t *testing.T, s *supervisor.Session, after timeline.Seq, ok func(time
 	return timeline.Event{}
 }
 
-// text returns the raw text of some events.
-func text(events []timeline.Event) string {
+// outputText returns the raw text of some events.
+func outputText(events []timeline.Event) string {
 	var b strings.Builder
 	for _, e := range events {
 		if x, ok := e.Body.(timeline.Text); ok {
@@ -200,8 +200,8 @@ func text(events []timeline.Event) string {
 	return b.String()
 }
 
-// find returns the first body of a kind.
-func find[B timeline.Body](t *testing.T, events []timeline.Event) B {
+// findBody returns the first body of a kind.
+func findBody[B timeline.Body](t *testing.T, events []timeline.Event) B {
 	t.Helper()
 	for _, e := range events {
 		if b, ok := e.Body.(B); ok {
@@ -213,7 +213,7 @@ func find[B timeline.Body](t *testing.T, events []timeline.Event) B {
 	return none
 }
 
-func notices(events []timeline.Event) string {
+func noticeText(events []timeline.Event) string {
 	var b strings.Builder
 	for _, e := range events {
 		if n, ok := e.Body.(timeline.Notice); ok {
@@ -223,8 +223,8 @@ func notices(events []timeline.Event) string {
 	return b.String()
 }
 
-// infoOf describes a session of this process, which is never an error.
-func infoOf(s *supervisor.Session) session.Info {
+// sessionInfo describes a session of this process, which is never an error.
+func sessionInfo(s *supervisor.Session) session.Info {
 	i, _ := s.Info(context.Background())
 	return i
 }

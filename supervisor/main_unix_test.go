@@ -2,6 +2,6 @@
 
 package supervisor_test
 
-// terminalReaders is code that asks by reading the terminal itself, which is seen
+// terminalReaderCode is code that asks by reading the terminal itself, which is seen
 // on this system.
-var terminalReaders = []string{"readtty"}
+var terminalReaderCode = []string{"readtty"}

@@ -1,8 +1,8 @@
 package supervisor_test
 
-// terminalReaders is code that asks by reading the terminal itself, which is not seen
+// terminalReaderCode is code that asks by reading the terminal itself, which is not seen
 // on this system.
-var terminalReaders = []string(nil)
+var terminalReaderCode = []string(nil)
 
-// limitsMemory says whether this system knows memory limits.
-const limitsMemory = true
+// hasMemoryLimits says whether this system knows memory limits.
+const hasMemoryLimits = true

@@ -25,25 +25,25 @@ import (
 )
 
 const (
-	// maxQuestions bounds the permissions that are asked for in one turn. Beyond it, calls are
+	// maxQuestionsPerTurn bounds the permissions that are asked for in one turn. Beyond it, calls are
 	// refused as if nobody could be asked.
-	maxQuestions = 5
+	maxQuestionsPerTurn = 5
 
-	// maxDenials bounds the denials of one turn that are told one by one.
-	maxDenials = 5
+	// maxReportedDenials bounds the denials of one turn that are told one by one.
+	maxReportedDenials = 5
 
-	// maxRefused bounds what is remembered of a person's refusals. Then the oldest is asked
+	// maxRefusedGrants bounds what is remembered of a person's refusals. Then the oldest is asked
 	// for again.
-	maxRefused = 256
+	maxRefusedGrants = 256
 )
 
-// A gate is the sandbox of a running worker.
-type gate interface {
+// A sandboxControl is the sandbox of a running worker.
+type sandboxControl interface {
 	// Permit lets a held call go on, which succeeds only with ok. A call that is gone is no
 	// error.
 	Permit(call uint64, ok bool) error
 	// Grant makes a file or directory writable, or shows it. When it returns, all programs of the
-	// worker have it. id is its confine.Identity; "" is whatever is there. After host.ErrUnanswered, late
+	// worker have it. id is its confine.Identity; "" is whatever is there. After host.ErrGrantPending, late
 	// is called if they have it later.
 	Grant(path string, read bool, id string, late func()) error
 }
@@ -52,213 +52,213 @@ type gate interface {
 // real path of a directory.
 type GrantStore interface {
 	// Kept returns the rights of a workspace. Their order means nothing.
-	Kept(workspace string) ([]session.Grant, error)
+	List(workspace string) ([]session.Grant, error)
 	// Keep adds one.
-	Keep(workspace string, g session.Grant) error
+	Add(workspace string, g session.Grant) error
 }
 
-// rights are what persons gave to a session and refused. A new worker has them, too.
-type rights struct {
-	permissions  uint64          // number of the last permission
-	given        []session.Grant // without Always
-	missing      []session.Grant // the same, but the worker was started without them
-	refused      []session.Grant
-	told         []timeline.AccessDenied // denials since the last turn began
-	untold       int                     // and those beyond maxDenials
-	hidden       []string                // files and directories that the worker's sandbox hides
-	unshown      []string                // those that it does not show, and could
-	namedHidden  string                  // one of hidden that a message in the output of the turn named
-	namedUnshown string                  // one of unshown, likewise
-	private      private
-	heard        bool // the stage has told something that it will not tell again
+// grantTable are what persons gave to a session and refused. A new worker has them, too.
+type grantTable struct {
+	lastPermission    uint64          // number of the last permission
+	grants            []session.Grant // without Always
+	missingGrants     []session.Grant // the same, but the worker was started without them
+	refusedGrants     []session.Grant
+	reportedDenials   []timeline.AccessDenied // denials since the last turn began
+	unreportedDenials int                     // and those beyond maxReportedDenials
+	hiddenPaths       []string                // files and directories that the worker's sandbox hides
+	unshownPaths      []string                // those that it does not show, and could
+	namedHiddenPath   string                  // one of hidden that a message in the output of the turn named
+	namedUnshownPath  string                  // one of unshown, likewise
+	privateDirs       privateDirs
+	monitorReported   bool // the stage has told something that it will not tell again
 }
 
-// addGiven adds a right.
-func (r *rights) addGiven(g session.Grant) {
-	r.missing = without(r.missing, g)
-	if !slices.Contains(r.given, g) {
-		r.given = append(r.given, g)
+// addGrant adds a right.
+func (r *grantTable) addGrant(g session.Grant) {
+	r.missingGrants = withoutGrant(r.missingGrants, g)
+	if !slices.Contains(r.grants, g) {
+		r.grants = append(r.grants, g)
 	}
 }
 
-// leaveOut takes in that the worker does not have a right. The next start tries to give it again.
-func (r *rights) leaveOut(g session.Grant) {
-	r.takeBack(g)
-	r.missing = append(r.missing, g)
+// markMissing takes in that the worker does not have a right. The next start tries to give it again.
+func (r *grantTable) markMissing(g session.Grant) {
+	r.removeGrant(g)
+	r.missingGrants = append(r.missingGrants, g)
 }
 
-// takeBack removes a right.
-func (r *rights) takeBack(g session.Grant) {
-	r.given, r.missing = without(r.given, g), without(r.missing, g)
+// removeGrant removes a right.
+func (r *grantTable) removeGrant(g session.Grant) {
+	r.grants, r.missingGrants = withoutGrant(r.grants, g), withoutGrant(r.missingGrants, g)
 }
 
-func without(all []session.Grant, g session.Grant) []session.Grant {
+func withoutGrant(all []session.Grant, g session.Grant) []session.Grant {
 	return slices.DeleteFunc(all, func(other session.Grant) bool { return other == g })
 }
 
-// denied takes in what the sandbox of a worker refused or holds.
-func (s *Session) denied(generation uint64, d host.Denial) {
+// handleDenial takes in what the sandbox of a worker refused or holds.
+func (s *Session) handleDenial(generation uint64, d host.Denial) {
 	offer := session.Grant{}
-	if !d.Kept {
-		offer = s.offerFor(timeline.AccessDenied{Op: d.Op, Path: d.Path, Host: d.Host})
+	if !d.Protected {
+		offer = s.grantToOffer(timeline.AccessDenied{Op: d.Op, Path: d.Path, Host: d.Host})
 	}
 	s.mu.Lock()
 	defer s.unlock()
 	switch {
 	case generation != s.m.generation:
 	case s.worker != nil:
-		s.m.denied(d, offer)
+		s.m.handleDenial(d, offer)
 	case s.m.phase == phaseLaunching: // the worker is not known yet
-		s.early = append(s.early, d)
+		s.earlyDenials = append(s.earlyDenials, d)
 	}
 }
 
-// offerFor returns the right that a person may give for a call; zero if there is none. To write a file
+// grantToOffer returns the right that a person may give for a call; zero if there is none. To write a file
 // whose directory is not given, the file alone may be.
-func (s *Session) offerFor(what timeline.AccessDenied) session.Grant {
-	grant := grantFor(what)
-	if grant.Write == "" || s.mayOffer(grant) {
+func (s *Session) grantToOffer(what timeline.AccessDenied) session.Grant {
+	grant := requiredGrant(what)
+	if grant.Write == "" || s.canOffer(grant) {
 		return grant
 	}
 	file := session.Grant{Write: what.Path}
-	if st, err := os.Lstat(what.Path); what.Op != "write" || err != nil || !st.Mode().IsRegular() || !s.mayOffer(file) {
+	if st, err := os.Lstat(what.Path); what.Op != "write" || err != nil || !st.Mode().IsRegular() || !s.canOffer(file) {
 		return session.Grant{}
 	}
 	return file
 }
 
-// mayOffer reports whether code may make the session ask for a path to write.
-func (s *Session) mayOffer(g session.Grant) bool {
+// canOffer reports whether code may make the session ask for a path to write.
+func (s *Session) canOffer(g session.Grant) bool {
 	s.mu.Lock()
 	spec := s.spec
 	s.mu.Unlock()
-	programs, err := s.o.mayGive(&spec, g.Write)
+	programs, err := s.o.checkWriteGrant(&spec, g.Write)
 	return programs == "" && err == nil
 }
 
-// denied handles a report of the sandbox. offer is what a person may allow; zero is nothing.
-func (m *machine) denied(d host.Denial, offer session.Grant) {
-	if d.Over {
-		m.release(func(a ask) bool { return a.call == d.ID })
+// handleDenial handles a report of the sandbox. offer is what a person may allow; zero is nothing.
+func (m *sessionMachine) handleDenial(d host.Denial, offer session.Grant) {
+	if d.Resolved {
+		m.dropUserRequests(func(a inputRequest) bool { return a.callID == d.ID })
 		return
 	}
-	m.heard = true
-	m.refusedOrHeld(d.ID, timeline.AccessDenied{Op: d.Op, Path: d.Path, Host: d.Host, ChildProgram: d.By, Detail: d.Setting}, offer)
+	m.monitorReported = true
+	m.handleDeniedCall(d.ID, timeline.AccessDenied{Op: d.Op, Path: d.Path, Host: d.Host, ChildProgram: d.Program, Detail: d.Setting}, offer)
 }
 
-// refusedOrHeld takes in what is refused, or held under a number until somebody has decided.
-func (m *machine) refusedOrHeld(id uint64, what timeline.AccessDenied, grant session.Grant) {
+// handleDeniedCall takes in what is refused, or held under a number until somebody has decided.
+func (m *sessionMachine) handleDeniedCall(id uint64, what timeline.AccessDenied, grant session.Grant) {
 	none := grant == session.Grant{}
 	told := what
-	if !none && m.remedy != nil && !slices.Contains(m.refused, grant) {
-		told.Hint = m.remedy(grant)
+	if !none && m.grantHint != nil && !slices.Contains(m.refusedGrants, grant) {
+		told.Hint = m.grantHint(grant)
 	}
 	if id == 0 {
-		m.tellDenied(told)
+		m.reportDenied(told)
 		return
 	}
-	if slices.ContainsFunc(m.asked, func(a ask) bool { return a.call == id }) {
+	if slices.ContainsFunc(m.requests, func(a inputRequest) bool { return a.callID == id }) {
 		return // it began again after a signal
 	}
 	switch {
-	case slices.ContainsFunc(m.given, func(g session.Grant) bool { return covers(g, what) }):
-		m.permit(id, true)
-	case what.Call == "" && m.madeAgain(what):
-		m.permit(id, false)
-	case slices.ContainsFunc(m.asked, func(a ask) bool { return a.Permission != nil && a.Permission.Grant == grant }):
+	case slices.ContainsFunc(m.grants, func(g session.Grant) bool { return grantCovers(g, what) }):
+		m.answerCall(id, true)
+	case what.Call == "" && m.isRestartedCall(what):
+		m.answerCall(id, false)
+	case slices.ContainsFunc(m.requests, func(a inputRequest) bool { return a.Permission != nil && a.Permission.Grant == grant }):
 		m.askPermission(id, what, grant) // one answer is for all of them
-	case none || !m.canAsk() || slices.Contains(m.refused, grant):
-		m.permit(id, false)
-		m.tellDenied(told)
+	case none || !m.canAsk() || slices.Contains(m.refusedGrants, grant):
+		m.answerCall(id, false)
+		m.reportDenied(told)
 	default:
-		m.turn.questions++
+		m.turn.questionCount++
 		m.askPermission(id, what, grant)
 	}
 }
 
-// madeAgain reports, once for each, whether an interrupt has ended the same call. The kernel makes
+// isRestartedCall reports, once for each, whether an interrupt has ended the same call. The kernel makes
 // a call again that a signal interrupts, for programs that want that, as R does. Such a program
 // feels the interrupt only when the call returns.
-func (m *machine) madeAgain(what timeline.AccessDenied) bool {
+func (m *sessionMachine) isRestartedCall(what timeline.AccessDenied) bool {
 	if m.turn == nil {
 		return false
 	}
-	i := slices.Index(m.turn.stopped, what)
+	i := slices.Index(m.turn.interruptedCalls, what)
 	if i >= 0 {
-		m.turn.stopped = slices.Delete(m.turn.stopped, i, i+1)
+		m.turn.interruptedCalls = slices.Delete(m.turn.interruptedCalls, i, i+1)
 	}
 	return i >= 0
 }
 
 // canAsk reports whether a person can be asked now.
-func (m *machine) canAsk() bool {
-	return (m.phase == phaseRunning || m.phase == phaseWaiting) && m.turn.id > 0 && m.turn.questions < maxQuestions
+func (m *sessionMachine) canAsk() bool {
+	return (m.phase == phaseRunning || m.phase == phaseWaiting) && m.turn.id > 0 && m.turn.questionCount < maxQuestionsPerTurn
 }
 
-func (m *machine) askPermission(call uint64, what timeline.AccessDenied, grant session.Grant) {
-	m.permissions++
-	p := &session.PermissionRequest{ID: m.permissions, AccessDenied: what, Grant: grant, Wider: widerThan(what)}
-	m.asked = append(m.asked, ask{
+func (m *sessionMachine) askPermission(call uint64, what timeline.AccessDenied, grant session.Grant) {
+	m.lastPermission++
+	p := &session.PermissionRequest{ID: m.lastPermission, AccessDenied: what, Grant: grant, Wider: widerGrant(what)}
+	m.requests = append(m.requests, inputRequest{
 		InputRequest: session.InputRequest{Turn: m.turn.id, Prompt: p.Question(), Kind: timeline.InputKindPermission, Permission: p},
-		call:         call,
+		callID:       call,
 	})
-	if !m.turn.unacked { // else the interrupt may be about to end the call
-		m.serve()
+	if !m.turn.interruptUnacked { // else the interrupt may be about to end the call
+		m.serveInput()
 	}
 }
 
-// tellDenied records a denial, once in a turn.
-func (m *machine) tellDenied(what timeline.AccessDenied) {
-	if m.isNews(what) {
-		m.record(what)
+// reportDenied records a denial, once in a turn.
+func (m *sessionMachine) reportDenied(what timeline.AccessDenied) {
+	if m.isFirstReport(what) {
+		m.recordEvent(what)
 	}
 }
 
-// isNews reports whether a denial is one that is told: each once in a turn, and the first few.
-func (m *machine) isNews(what timeline.AccessDenied) bool {
+// isFirstReport reports whether a denial is one that is told: each once in a turn, and the first few.
+func (m *sessionMachine) isFirstReport(what timeline.AccessDenied) bool {
 	switch {
-	case slices.Contains(m.told, what):
-	case len(m.told) == maxDenials:
-		m.untold++
+	case slices.Contains(m.reportedDenials, what):
+	case len(m.reportedDenials) == maxReportedDenials:
+		m.unreportedDenials++
 	default:
-		m.told = append(m.told, what)
+		m.reportedDenials = append(m.reportedDenials, what)
 		return true
 	}
 	return false
 }
 
-// A private has the directories of which the sandbox gives the session its own, such as /tmp.
-type private struct {
-	dirs  []string
-	home  string   // the home directory that is built for the session, one of them
-	but   []string // what is the machine's in them
-	named string   // the one in which the turn did not find a path, or that path in home
-	told  []string // those that were told, once in a session
+// A privateDirs has the directories of which the sandbox gives the session its own, such as /tmp.
+type privateDirs struct {
+	dirs          []string
+	home          string   // the home directory that is built for the session, one of them
+	exceptions    []string // what is the machine's in them
+	missingPath   string   // the one in which the turn did not find a path, or that path in home
+	reportedPaths []string // those that were told, once in a session
 
-	mayShow func(path string) error // says why no person can show the session a path
+	checkShow func(path string) error // says why no person can show the session a path
 }
 
-// maxToldUnshown bounds the paths in the home directory that a session is told of.
-const maxToldUnshown = 20
+// maxReportedUnshown bounds the paths in the home directory that a session is told of.
+const maxReportedUnshown = 20
 
-// notFound takes in that a message names a file that may be in the machine's directory of that name.
+// noteMissingPath takes in that a message names a file that may be in the machine's directory of that name.
 // Nobody looks whether it is there: that would tell the session.
-func (p *private) notFound(text string) {
-	if p.named != "" {
+func (p *privateDirs) noteMissingPath(text string) {
+	if p.missingPath != "" {
 		return
 	}
 	for _, dir := range p.dirs {
-		if slices.Contains(p.told, dir) {
+		if slices.Contains(p.reportedPaths, dir) {
 			continue
 		}
 		for path := range pathsBelow(text, dir) {
-			own := strings.HasPrefix(filepath.Base(path), "Rtmp") || slices.ContainsFunc(p.but, func(d string) bool { return within(path, d) || within(d, path) })
+			own := strings.HasPrefix(filepath.Base(path), "Rtmp") || slices.ContainsFunc(p.exceptions, func(d string) bool { return within(path, d) || within(d, path) })
 			name := filepath.Base(path)
-			if own || slices.Contains(p.told, path) || timeline.QuoteName(name) != name { // the code may have made the message
+			if own || slices.Contains(p.reportedPaths, path) || timeline.QuoteName(name) != name { // the code may have made the message
 				continue
 			}
-			if p.named = dir; dir == p.home {
-				p.named = path
+			if p.missingPath = dir; dir == p.home {
+				p.missingPath = path
 			}
 			return
 		}
@@ -275,113 +275,115 @@ func pathsBelow(text, dir string) iter.Seq[string] {
 			}
 			last, _ := utf8.DecodeLastRuneInString(before)
 			name := behind[:max(0, strings.IndexFunc(behind+" ", func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("/'\"`’”»:,;)]}", r) }))]
-			if text = behind; name != "" && !isInName(last) && last != '/' && !yield(dir+"/"+name) {
+			if text = behind; name != "" && !isNameRune(last) && last != '/' && !yield(dir+"/"+name) {
 				return
 			}
 		}
 	}
 }
 
-func (m *machine) tellPrivate(e *ipc.RuntimeError) {
+func (m *sessionMachine) reportPrivatePath(e *ipc.RuntimeError) {
 	if e != nil && e.Name == "FileNotFoundError" {
-		m.private.notFound(e.Message)
+		m.privateDirs.noteMissingPath(e.Message)
 	}
-	named := m.private.named
-	m.private.named = ""
+	named := m.privateDirs.missingPath
+	m.privateDirs.missingPath = ""
 	switch {
-	case named == "", slices.ContainsFunc(m.told, func(d timeline.AccessDenied) bool { return d.Path == named }): // it was to be made, and not shown
-	case m.private.home != "" && within(named, m.private.home):
-		m.tellUnshown(named, ", if it is there")
+	case named == "", slices.ContainsFunc(m.reportedDenials, func(d timeline.AccessDenied) bool { return d.Path == named }): // it was to be made, and not shown
+	case m.privateDirs.home != "" && within(named, m.privateDirs.home):
+		m.reportUnshownPath(named, ", if it is there")
 	default:
-		m.private.told = append(m.private.told, named)
-		m.notice("this session has its own %s and does not see the files in yours: put what it needs into the workspace", named)
+		m.privateDirs.reportedPaths = append(m.privateDirs.reportedPaths, named)
+		m.recordNotice("this session has its own %s and does not see the files in yours: put what it needs into the workspace", named)
 	}
 }
 
-// tellHidden says that the error of a turn, or a message in its output, names something that the session
+// reportMaskedPath says that the error of a turn, or a message in its output, names something that the session
 // does not see. Opening it fails as if a file had no rights or were not there, and no call is seen, so only
 // words can tell.
-func (m *machine) tellHidden(e *ipc.RuntimeError) {
-	hidden, unshown := m.namedHidden, m.namedUnshown
+func (m *sessionMachine) reportMaskedPath(e *ipc.RuntimeError) {
+	hidden, unshown := m.namedHiddenPath, m.namedUnshownPath
 	if e != nil {
-		hidden, unshown = cmp.Or(m.firstNamed(e.Message, m.hidden), hidden), cmp.Or(m.firstNamed(e.Message, m.unshown), unshown)
+		hidden, unshown = cmp.Or(m.firstNamedPath(e.Message, m.hiddenPaths), hidden), cmp.Or(m.firstNamedPath(e.Message, m.unshownPaths), unshown)
 	}
-	m.namedHidden, m.namedUnshown = "", ""
+	m.namedHiddenPath, m.namedUnshownPath = "", ""
 	if hidden != "" {
-		m.tellClosed(hidden)
+		m.reportForbiddenPath(hidden)
 	}
-	isRefused := slices.ContainsFunc(m.told, func(d timeline.AccessDenied) bool { return d.Path == unshown })
+	isRefused := slices.ContainsFunc(m.reportedDenials, func(d timeline.AccessDenied) bool { return d.Path == unshown })
 	if unshown != "" && !isRefused { // else to see it would not help
-		m.tellUnshown(unshown, "")
+		m.reportUnshownPath(unshown, "")
 	}
 }
 
-// tellUnshown says, once, how a person shows the session a path.
-func (m *machine) tellUnshown(path, doubt string) {
-	p := &m.private
-	if p.told = append(p.told, path); len(p.told) >= maxToldUnshown {
-		p.told, m.unshown = append(p.told, p.home), nil
+// reportUnshownPath says, once, how a person shows the session a path.
+func (m *sessionMachine) reportUnshownPath(path, doubt string) {
+	p := &m.privateDirs
+	if p.reportedPaths = append(p.reportedPaths, path); len(p.reportedPaths) >= maxReportedUnshown {
+		p.reportedPaths, m.unshownPaths = append(p.reportedPaths, p.home), nil
 	}
 	switch {
-	case p.mayShow == nil:
-		m.notice("the sandbox does not show %s%s", timeline.QuoteName(path), doubt)
-	case p.mayShow(path) != nil:
-		m.tellClosed(path)
-	case m.remedy == nil:
-		m.notice("the sandbox does not show %s%s; a person can allow it", timeline.QuoteName(path), doubt)
+	case p.checkShow == nil:
+		m.recordNotice("the sandbox does not show %s%s", timeline.QuoteName(path), doubt)
+	case p.checkShow(path) != nil:
+		m.reportForbiddenPath(path)
+	case m.grantHint == nil:
+		m.recordNotice("the sandbox does not show %s%s; a person can allow it", timeline.QuoteName(path), doubt)
 	default:
-		m.notice("the sandbox does not show %s%s; a person can allow it with: %s", timeline.QuoteName(path), doubt, m.remedy(session.Grant{Read: path}))
+		m.recordNotice("the sandbox does not show %s%s; a person can allow it with: %s", timeline.QuoteName(path), doubt, m.grantHint(session.Grant{Read: path}))
 	}
 }
 
-// tellClosed says that nobody can show the session a path.
-func (m *machine) tellClosed(path string) {
-	m.notice("the sandbox hides %s from every session, and nobody can allow it", path)
+// reportForbiddenPath says that nobody can show the session a path.
+func (m *sessionMachine) reportForbiddenPath(path string) {
+	m.recordNotice("the sandbox hides %s from every session, and nobody can allow it", path)
 }
 
-// firstNamed returns the first of these paths that a text names and that was not told of; "" without one.
-func (m *machine) firstNamed(text string, paths []string) string {
-	i := slices.IndexFunc(paths, func(path string) bool { return namesPath(text, path) && !slices.Contains(m.private.told, path) })
+// firstNamedPath returns the first of these paths that a text names and that was not told of; "" without one.
+func (m *sessionMachine) firstNamedPath(text string, paths []string) string {
+	i := slices.IndexFunc(paths, func(path string) bool {
+		return containsPath(text, path) && !slices.Contains(m.privateDirs.reportedPaths, path)
+	})
 	if i < 0 {
 		return ""
 	}
 	return paths[i]
 }
 
-// readMessages looks for something hidden, or missing in a directory of the session's own, in what
+// scanMessages looks for something hidden, or missing in a directory of the session's own, in what
 // is written: in the messages of the runtime, and in those of its children. Their words depend on
 // the language of the user.
-func (m *machine) readMessages(t timeline.Text) {
+func (m *sessionMachine) scanMessages(t timeline.Text) {
 	if t.Kind != "" {
 		return
 	}
 	text := slices.Concat(m.lastLine, t.Data) // programs write a message in parts
-	if !m.mayNameHidden(text) {
+	if !m.canNameMaskedPath(text) {
 		return
 	}
 	for line := range strings.Lines(string(text)) {
-		if t.Stream == timeline.Stdout && !isComplaint(line) {
+		if t.Stream == timeline.Stdout && !isFileErrorLine(line) {
 			continue
 		}
-		m.private.notFound(line)
-		m.namedHidden = cmp.Or(m.namedHidden, m.firstNamed(line, m.hidden))
-		m.namedUnshown = cmp.Or(m.namedUnshown, m.firstNamed(line, m.unshown))
+		m.privateDirs.noteMissingPath(line)
+		m.namedHiddenPath = cmp.Or(m.namedHiddenPath, m.firstNamedPath(line, m.hiddenPaths))
+		m.namedUnshownPath = cmp.Or(m.namedUnshownPath, m.firstNamedPath(line, m.unshownPaths))
 	}
 }
 
-// mayNameHidden reports whether readMessages can find anything in a text. It takes little time for
+// canNameMaskedPath reports whether scanMessages can find anything in a text. It takes little time for
 // one in which it cannot.
-func (m *machine) mayNameHidden(text []byte) bool {
-	for _, dir := range m.private.dirs {
-		if !slices.Contains(m.private.told, dir) && bytes.Contains(text, []byte(dir)) {
+func (m *sessionMachine) canNameMaskedPath(text []byte) bool {
+	for _, dir := range m.privateDirs.dirs {
+		if !slices.Contains(m.privateDirs.reportedPaths, dir) && bytes.Contains(text, []byte(dir)) {
 			return true
 		}
 	}
-	return m.namedHidden == "" && namesOneAbove(text, m.hidden) || m.namedUnshown == "" && namesOneAbove(text, m.unshown)
+	return m.namedHiddenPath == "" && containsParentDir(text, m.hiddenPaths) || m.namedUnshownPath == "" && containsParentDir(text, m.unshownPaths)
 }
 
-// namesOneAbove reports whether a text has the directory of one of these paths.
-func namesOneAbove(text []byte, paths []string) bool {
+// containsParentDir reports whether a text has the directory of one of these paths.
+func containsParentDir(text []byte, paths []string) bool {
 	dir := ""
 	for _, path := range paths { // sorted, so few directories
 		if d := filepath.Dir(path); dir == "" || !within(d, dir) {
@@ -393,16 +395,16 @@ func namesOneAbove(text []byte, paths []string) bool {
 	return false
 }
 
-// isComplaint reports whether a line looks like what a program says of a file that it cannot open,
+// isFileErrorLine reports whether a line looks like what a program says of a file that it cannot open,
 // "cat: FILE: No such file or directory", whatever the language. Children write it to the terminal,
 // where it cannot be told from other output.
-func isComplaint(line string) bool {
+func isFileErrorLine(line string) bool {
 	program, rest, ok := strings.Cut(line, ": ")
 	return ok && program != "" && !strings.ContainsAny(program, " \t/") && strings.Contains(rest, ": ")
 }
 
-// namesPath reports whether a text has a path, or one below it.
-func namesPath(text, path string) bool {
+// containsPath reports whether a text has a path, or one below it.
+func containsPath(text, path string) bool {
 	for {
 		before, behind, found := strings.Cut(text, path)
 		if !found {
@@ -410,88 +412,88 @@ func namesPath(text, path string) bool {
 		}
 		last, _ := utf8.DecodeLastRuneInString(before)
 		next, _ := utf8.DecodeRuneInString(behind)
-		if !isInName(last) && last != '/' && !isInName(next) {
+		if !isNameRune(last) && last != '/' && !isNameRune(next) {
 			return true
 		}
 		text = behind
 	}
 }
 
-func isInName(r rune) bool {
+func isNameRune(r rune) bool {
 	return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_-.", r)
 }
 
-// countDenied says how many denials were not told, and begins to count anew.
-func (m *machine) countDenied() {
-	if m.untold > 0 {
-		m.notice("the sandbox refused at least %d more calls", m.untold)
+// reportDeniedCount says how many denials were not told, and begins to count anew.
+func (m *sessionMachine) reportDeniedCount() {
+	if m.unreportedDenials > 0 {
+		m.recordNotice("the sandbox refused at least %d more calls", m.unreportedDenials)
 	}
-	m.told, m.untold = nil, 0
+	m.reportedDenials, m.unreportedDenials = nil, 0
 }
 
-func (m *machine) permit(call uint64, ok bool) {
-	m.effect(effect{do: doPermit, call: call, ok: ok})
+func (m *sessionMachine) answerCall(call uint64, ok bool) {
+	m.addEffect(machineEffect{kind: doAnswerCall, call: call, ok: ok})
 }
 
-// release ends the waits for a person that match, and shows the next.
-func (m *machine) release(match func(ask) bool) {
-	m.asked = slices.DeleteFunc(m.asked, func(a ask) bool { return a.NeedsUser() && match(a) })
-	if m.shown != nil && m.shown.NeedsUser() && match(*m.shown) {
-		m.record(timeline.InputRequestEnded{Request: m.shown.ID})
-		m.shown = nil
+// dropUserRequests ends the waits for a person that match, and shows the next.
+func (m *sessionMachine) dropUserRequests(match func(inputRequest) bool) {
+	m.requests = slices.DeleteFunc(m.requests, func(a inputRequest) bool { return a.NeedsUser() && match(a) })
+	if m.shownRequest != nil && m.shownRequest.NeedsUser() && match(*m.shownRequest) {
+		m.recordEvent(timeline.InputRequestEnded{Request: m.shownRequest.ID})
+		m.shownRequest = nil
 		if m.phase == phaseWaiting {
-			m.resume()
+			m.resumeTurn()
 		}
 	}
-	if m.phase == phaseRunning && !m.turn.unacked {
-		m.serve()
+	if m.phase == phaseRunning && !m.turn.interruptUnacked {
+		m.serveInput()
 	}
 }
 
-// refuseHeld refuses all held calls and cancels all forms, because their worker is being ended.
-func (m *machine) refuseHeld() {
-	for _, a := range m.asked {
+// refusePendingCalls refuses all held calls and cancels all forms, because their worker is being ended.
+func (m *sessionMachine) refusePendingCalls() {
+	for _, a := range m.requests {
 		if a.NeedsUser() {
-			m.permit(a.call, false)
+			m.answerCall(a.callID, false)
 		}
 	}
-	if m.shown != nil && m.shown.NeedsUser() {
-		m.record(timeline.InputRequestEnded{Request: m.shown.ID})
-		m.shown = nil
+	if m.shownRequest != nil && m.shownRequest.NeedsUser() {
+		m.recordEvent(timeline.InputRequestEnded{Request: m.shownRequest.ID})
+		m.shownRequest = nil
 	}
-	m.asked = slices.DeleteFunc(m.asked, func(a ask) bool { return a.NeedsUser() })
+	m.requests = slices.DeleteFunc(m.requests, func(a inputRequest) bool { return a.NeedsUser() })
 }
 
-// decide answers all held calls that match, and returns how many there were.
-func (m *machine) decide(ok bool, match func(session.PermissionRequest) bool) (n int) {
-	for _, a := range m.asked {
+// answerMatchingCalls answers all held calls that match, and returns how many there were.
+func (m *sessionMachine) answerMatchingCalls(ok bool, match func(session.PermissionRequest) bool) (n int) {
+	for _, a := range m.requests {
 		if a.Permission != nil && match(*a.Permission) {
-			m.permit(a.call, ok)
+			m.answerCall(a.callID, ok)
 			n++
 		}
 	}
 	if n > 0 {
-		m.turn.struck = time.Time{} // the code goes on after the interrupt
-		m.release(func(a ask) bool { return a.Permission != nil && match(*a.Permission) })
+		m.turn.interruptedAt = time.Time{} // the code goes on after the interrupt
+		m.dropUserRequests(func(a inputRequest) bool { return a.Permission != nil && match(*a.Permission) })
 	}
 	return n
 }
 
-// granted takes in that a person gave a right, and lets the calls go on that it covers.
-func (m *machine) granted(author string, g session.Grant) {
-	m.record(timeline.AccessGranted{Read: g.Read, Write: g.Write, Host: g.Host, Call: g.Call, Always: g.Always, Author: author})
-	m.refused = slices.DeleteFunc(m.refused, func(r session.Grant) bool {
-		return r.Call != "" && r.Call == g.Call || r.Host != "" && coversHost(g.Host, r.Host) || r.Write != "" && g.Write != "" && within(r.Write, g.Write)
+// applyGrant takes in that a person gave a right, and lets the calls go on that it covers.
+func (m *sessionMachine) applyGrant(author string, g session.Grant) {
+	m.recordEvent(timeline.AccessGranted{Read: g.Read, Write: g.Write, Host: g.Host, Call: g.Call, Always: g.Always, Author: author})
+	m.refusedGrants = slices.DeleteFunc(m.refusedGrants, func(r session.Grant) bool {
+		return r.Call != "" && r.Call == g.Call || r.Host != "" && hostGrantCovers(g.Host, r.Host) || r.Write != "" && g.Write != "" && within(r.Write, g.Write)
 	})
 	if path := g.Read + g.Write; path != "" {
-		m.private.but, m.private.told = append(m.private.but, path), append(m.private.told, path)
+		m.privateDirs.exceptions, m.privateDirs.reportedPaths = append(m.privateDirs.exceptions, path), append(m.privateDirs.reportedPaths, path)
 	}
-	m.decide(true, func(p session.PermissionRequest) bool { return covers(g, p.AccessDenied) })
+	m.answerMatchingCalls(true, func(p session.PermissionRequest) bool { return grantCovers(g, p.AccessDenied) })
 }
 
-// permission returns the question with this number.
-func (m *machine) permission(id uint64) (session.PermissionRequest, error) {
-	for _, a := range m.asked {
+// findPermission returns the question with this number.
+func (m *sessionMachine) findPermission(id uint64) (session.PermissionRequest, error) {
+	for _, a := range m.requests {
 		if a.Permission != nil && a.Permission.ID == id {
 			return *a.Permission, nil
 		}
@@ -499,29 +501,29 @@ func (m *machine) permission(id uint64) (session.PermissionRequest, error) {
 	if m.isClosed() {
 		return session.PermissionRequest{}, session.ErrClosed
 	}
-	if id > m.permissions || id == 0 {
+	if id > m.lastPermission || id == 0 {
 		return session.PermissionRequest{}, session.Errorf(session.KindStale, "no permission %d was asked for", id)
 	}
 	return session.PermissionRequest{}, session.Errorf(session.KindStale, "permission %d is not asked for any more: it was answered, or the code has gone on without it", id)
 }
 
-// refuse takes in a person's no, also to other calls that the same right would let go on.
-func (m *machine) refuse(p session.PermissionRequest) {
-	if len(m.refused) == maxRefused {
-		m.refused = m.refused[1:]
+// recordRefusal takes in a person's no, also to other calls that the same right would let go on.
+func (m *sessionMachine) recordRefusal(p session.PermissionRequest) {
+	if len(m.refusedGrants) == maxRefusedGrants {
+		m.refusedGrants = m.refusedGrants[1:]
 	}
-	m.refused = append(m.refused, p.Grant)
+	m.refusedGrants = append(m.refusedGrants, p.Grant)
 	told := p.AccessDenied
-	if m.remedy != nil {
-		told.Hint = m.remedy(p.Grant)
+	if m.grantHint != nil {
+		told.Hint = m.grantHint(p.Grant)
 	}
-	m.tellDenied(told)
-	m.decide(false, func(other session.PermissionRequest) bool { return other.Grant == p.Grant })
+	m.reportDenied(told)
+	m.answerMatchingCalls(false, func(other session.PermissionRequest) bool { return other.Grant == p.Grant })
 }
 
-// grantFor returns the right without which the call is refused; zero if there is none that a
+// requiredGrant returns the right without which the call is refused; zero if there is none that a
 // person could give.
-func grantFor(d timeline.AccessDenied) session.Grant {
+func requiredGrant(d timeline.AccessDenied) session.Grant {
 	switch {
 	case d.Call != "":
 		return session.Grant{Call: d.Call}
@@ -534,19 +536,19 @@ func grantFor(d timeline.AccessDenied) session.Grant {
 	return session.Grant{}
 }
 
-// covers reports whether a right lets a call go on.
-func covers(g session.Grant, d timeline.AccessDenied) bool {
+// grantCovers reports whether a right lets a call go on.
+func grantCovers(g session.Grant, d timeline.AccessDenied) bool {
 	if g.Call != "" || d.Call != "" {
-		return coversCall(g.Call, d)
+		return callGrantCovers(g.Call, d)
 	}
 	if g.Host != "" {
-		return coversHost(g.Host, d.Host)
+		return hostGrantCovers(g.Host, d.Host)
 	}
 	return g.Write != "" && d.Path != "" && d.Op != "read" && d.Op != "connect" && within(d.Path, g.Write)
 }
 
-// coversHost reports whether a pattern matches name:port.
-func coversHost(pattern, place string) bool {
+// hostGrantCovers reports whether a pattern matches name:port.
+func hostGrantCovers(pattern, place string) bool {
 	h, err := workers.ParseHostPattern(pattern)
 	return err == nil && h.MatchesHostPort(place)
 }
@@ -564,9 +566,9 @@ func (s *Session) AnswerPermission(ctx context.Context, id uint64, ok bool) erro
 
 func (s *Session) permitAs(ctx context.Context, author string, id uint64, ok bool) error {
 	s.mu.Lock()
-	p, err := s.m.permission(id)
+	p, err := s.m.findPermission(id)
 	if err == nil && !ok {
-		s.m.refuse(p)
+		s.m.recordRefusal(p)
 	}
 	s.unlock()
 	if err != nil || !ok {
@@ -582,13 +584,13 @@ func (s *Session) allowAs(ctx context.Context, author string, g session.Grant) e
 	}
 	id := g.Identity
 	g.Identity = ""
-	if err := s.give(ctx, author, g, id); err != nil {
+	if err := s.grantRight(ctx, author, g, id); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	closed := s.m.isClosed()
 	if !closed {
-		s.m.granted(author, g)
+		s.m.applyGrant(author, g)
 	}
 	s.unlock()
 	if closed {
@@ -597,18 +599,18 @@ func (s *Session) allowAs(ctx context.Context, author string, g session.Grant) e
 	if !g.Always {
 		return nil
 	}
-	if err := s.o.Grants.Keep(s.workspace(), g); err != nil {
+	if err := s.o.Grants.Add(s.workspacePath(), g); err != nil {
 		return fmt.Errorf("it is allowed in this session, but not kept for later ones: %w", err)
 	}
 	return nil
 }
 
-// give gives a right to the live worker, for which its path must have this identity, and to those after it.
-func (s *Session) give(ctx context.Context, author string, g session.Grant, id string) error {
+// grantRight gives a right to the live worker, for which its path must have this identity, and to those after it.
+func (s *Session) grantRight(ctx context.Context, author string, g session.Grant, id string) error {
 	g.Always = false
 	s.mu.Lock()
-	had, missed, starting := slices.Contains(s.m.given, g), slices.Contains(s.m.missing, g), s.starting
-	s.m.addGiven(g) // first: each start that is still to be planned has it
+	had, missed, starting := slices.Contains(s.m.grants, g), slices.Contains(s.m.missingGrants, g), s.currentStart
+	s.m.addGrant(g) // first: each start that is still to be planned has it
 	s.mu.Unlock()
 	err := error(nil)
 	if starting != nil { // it may have been planned already
@@ -618,26 +620,26 @@ func (s *Session) give(ctx context.Context, author string, g session.Grant, id s
 	returned := make(chan struct{})
 	defer close(returned)
 	if err == nil {
-		err = s.giveLive(g, id, func(w *worker) {
+		err = s.grantToWorker(g, id, func(w *worker) {
 			<-returned
-			s.gaveLate(w, author, g)
+			s.handleLateGrant(w, author, g)
 		})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case err == nil:
-		s.m.addGiven(g) // a start in between may have left it out
+		s.m.addGrant(g) // a start in between may have left it out
 	case missed:
-		s.m.leaveOut(g)
+		s.m.markMissing(g)
 	case !had:
-		s.m.takeBack(g)
+		s.m.removeGrant(g)
 	}
 	return err
 }
 
-// giveLive gives a right to the live worker, if there is one.
-func (s *Session) giveLive(g session.Grant, id string, late func(*worker)) error {
+// grantToWorker gives a right to the live worker, if there is one.
+func (s *Session) grantToWorker(g session.Grant, id string, late func(*worker)) error {
 	if g.Call != "" {
 		return nil // whoever asks looks at what was given
 	}
@@ -645,49 +647,49 @@ func (s *Session) giveLive(g session.Grant, id string, late func(*worker)) error
 	w := s.worker
 	s.mu.Unlock()
 	switch {
-	case g.Host != "" && w != nil && w.proc.outlet == nil:
+	case g.Host != "" && w != nil && w.proc.egressConn == nil:
 		return session.Errorf(session.KindUnsupported, "the sandbox of this session lets no connection out: its first reply says how it is held")
 	case g.Host != "":
-		return s.network.Allow(g.Host)
+		return s.egressPolicy.AllowHost(g.Host)
 	case w == nil:
 		return nil
-	case w.proc.gate == nil:
+	case w.proc.control == nil:
 		return session.Errorf(session.KindUnsupported, "the sandbox of a running session cannot be changed here: reset the session to have it")
 	}
-	err := s.open(w, g, id, late)
+	err := s.grantPath(w, g, id, late)
 	if errors.Is(err, host.ErrEnded) { // the next worker has it
 		return nil
 	}
 	return err
 }
 
-// open gives a file or directory to a worker. late is called if it has not answered in time, and has it later.
-func (s *Session) open(w *worker, g session.Grant, id string, late func(*worker)) error {
+// grantPath gives a file or directory to a worker. late is called if it has not answered in time, and has it later.
+func (s *Session) grantPath(w *worker, g session.Grant, id string, late func(*worker)) error {
 	ended := func() {}
-	if s.o.Leave != nil && g.Write != "" {
-		_, ended = s.o.Leave([]string{g.Write}) // what stays was named when the session began
+	if s.o.BeforeWrite != nil && g.Write != "" {
+		_, ended = s.o.BeforeWrite([]string{g.Write}) // what stays was named when the session began
 	}
 	path := g.Read + g.Write
-	err := w.proc.gate.Grant(path, g.Read != "", id, func() { late(w) })
+	err := w.proc.control.Grant(path, g.Read != "", id, func() { late(w) })
 	switch {
-	case errors.Is(err, host.ErrUnanswered): // it may write there
-		w.whenEnded(ended)
+	case errors.Is(err, host.ErrGrantPending): // it may write there
+		w.callWhenEnded(ended)
 		return fmt.Errorf("it is not known yet whether this session has %s: its sandbox has not answered within 5s. If it gets it later, an event says so; after a reset it does not have it", path)
 	case err != nil:
 		ended()
 	default:
-		w.whenEnded(ended)
+		w.callWhenEnded(ended)
 	}
 	return err
 }
 
-// gaveLate takes in that a worker has a right of which nobody knew whether it would.
-func (s *Session) gaveLate(w *worker, author string, g session.Grant) {
+// handleLateGrant takes in that a worker has a right of which nobody knew whether it would.
+func (s *Session) handleLateGrant(w *worker, author string, g session.Grant) {
 	s.mu.Lock()
 	defer s.unlock()
 	if s.worker == w && !s.m.isClosed() {
-		s.m.addGiven(g)
-		s.m.granted(author, g)
+		s.m.addGrant(g)
+		s.m.applyGrant(author, g)
 	}
 }
 
@@ -700,16 +702,16 @@ func (s *Session) checkGrant(g session.Grant) (session.Grant, error) {
 	switch {
 	case closed:
 		return g, session.ErrClosed
-	case !namesOne(g):
+	case !hasOneTarget(g):
 		return g, session.Errorf(session.KindInvalid, "name one of a path to read or to write, a host, or a function to call")
 	case g.Call != "":
-		return s.checkCall(g)
+		return s.checkCallGrant(g)
 	case !sandbox.Confines():
 		return g, session.Errorf(session.KindUnsupported, "session %s has no sandbox: it has all rights already", s.Name())
 	case g.Always && s.o.Grants == nil:
 		return g, session.Errorf(session.KindUnsupported, "nothing is kept for later sessions here: allow it for this session")
-	case g.Host != "" && s.network != nil:
-		return checkHost(g)
+	case g.Host != "" && s.egressPolicy != nil:
+		return checkHostGrant(g)
 	case g.Host != "":
 		return g, session.Errorf(session.KindUnsupported, "session %s cannot be allowed single hosts: its network is %s", s.Name(), sandbox.Network)
 	}
@@ -723,7 +725,7 @@ func (o *Options) CheckPath(spec *workers.Spec, g session.Grant) (session.Grant,
 	if !filepath.IsAbs(path) {
 		return g, session.Errorf(session.KindInvalid, "the path is not absolute: %q", path)
 	}
-	found, id, err := lookAt(path)
+	found, id, err := resolveGrantPath(path)
 	if err == nil && g.Identity != "" && g.Identity != id {
 		err = confine.ErrReplaced
 	}
@@ -732,10 +734,10 @@ func (o *Options) CheckPath(spec *workers.Spec, g session.Grant) (session.Grant,
 	meant.Identity, meant.Accept = id, ""
 	if err == nil && g.Read != "" {
 		meant.Read = found
-		err = o.mayShow(spec, found)
+		err = o.checkReadGrant(spec, found)
 	} else if err == nil {
 		meant.Write = found
-		programs, err = o.mayGive(spec, found)
+		programs, err = o.checkWriteGrant(spec, found)
 	}
 	if err != nil {
 		return g, &session.Error{Kind: session.KindInvalid, Message: fmt.Sprintf("%s cannot be allowed: %v", timeline.QuoteName(path), err), Cause: err}
@@ -744,13 +746,13 @@ func (o *Options) CheckPath(spec *workers.Spec, g session.Grant) (session.Grant,
 		meant.Accept = found
 	}
 	if isLink := found != filepath.Clean(path); g.Accept != found && (programs != "" || isLink) { // a link may be the session's own
-		return g, &session.Error{Kind: session.KindUnconfirmed, Grant: &meant, Message: leads(path, found, programs) + ": a person has to confirm that"}
+		return g, &session.Error{Kind: session.KindUnconfirmed, Grant: &meant, Message: describeLink(path, found, programs) + ": a person has to confirm that"}
 	}
 	return meant, nil
 }
 
-// leads says where a path leads, and what programs do there.
-func leads(path, found, programs string) string {
+// describeLink says where a path leads, and what programs do there.
+func describeLink(path, found, programs string) string {
 	from, to := timeline.QuoteName(path), timeline.QuoteName(found)
 	switch {
 	case filepath.Clean(path) == found:
@@ -761,58 +763,58 @@ func leads(path, found, programs string) string {
 	return from + " leads to " + to + ", which " + programs
 }
 
-// lookAt returns the real path and the identity of a directory or regular file.
-func lookAt(path string) (found, id string, err error) {
+// resolveGrantPath returns the real path and the identity of a directory or regular file.
+func resolveGrantPath(path string) (found, id string, err error) {
 	if found, err = filepath.EvalSymlinks(path); err != nil {
 		if named, ok := errors.AsType[*fs.PathError](err); ok {
 			err = named.Err // the path is said already
 		}
 		return "", "", err
 	}
-	if !isPlain(found) {
+	if !isFileOrDir(found) {
 		return "", "", errors.New("it is neither a directory nor a regular file")
 	}
 	return found, confine.Identity(found), nil
 }
 
-// isPlain reports whether a path is a directory or a regular file.
-func isPlain(path string) bool {
+// isFileOrDir reports whether a path is a directory or a regular file.
+func isFileOrDir(path string) bool {
 	st, err := os.Stat(path)
 	return err == nil && (st.IsDir() || st.Mode().IsRegular())
 }
 
-// mayShow returns why no session with this spec is shown a path without symbolic links; nil if a person may
+// checkReadGrant returns why no session with this spec is shown a path without symbolic links; nil if a person may
 // show it.
-func (o *Options) mayShow(spec *workers.Spec, path string) error {
-	return confine.MayShow(o.hiding(spec), o.origin(), path)
+func (o *Options) checkReadGrant(spec *workers.Spec, path string) error {
+	return confine.CheckShow(o.sandboxWithHidden(spec), o.newOrigin(), path)
 }
 
-// mayGive returns why no session with this spec is given a path without symbolic links to write; nil if a
+// checkWriteGrant returns why no session with this spec is given a path without symbolic links to write; nil if a
 // person may give it. programs says why that person has to mean it.
-func (o *Options) mayGive(spec *workers.Spec, path string) (programs string, err error) {
-	return confine.MayGive(o.hiding(spec), o.origin(), path)
+func (o *Options) checkWriteGrant(spec *workers.Spec, path string) (programs string, err error) {
+	return confine.CheckGive(o.sandboxWithHidden(spec), o.newOrigin(), path)
 }
 
-// hiding returns the sandbox of a spec with all that it hides.
-func (o *Options) hiding(spec *workers.Spec) *workers.Sandbox {
+// sandboxWithHidden returns the sandbox of a spec with all that it hides.
+func (o *Options) sandboxWithHidden(spec *workers.Spec) *workers.Sandbox {
 	box := *spec.Sandbox
-	box.Hidden = slices.Concat(box.Hidden, o.alsoHidden(&box, workspaceOf(spec)))
+	box.Hidden = slices.Concat(box.Hidden, o.serviceDirs(&box, specWorkspace(spec)))
 	return &box
 }
 
-// origin has what is known of the machine before a session starts.
-func (o *Options) origin() confine.Origin {
-	return confine.Origin{Home: variable(o.Env, "HOME"), Path: variable(o.Env, "PATH"), Env: o.Env, Sessions: o.Dir, Directories: homeDirectories(o.Env), Account: accountHome()}
+// newOrigin has what is known of the machine before a session starts.
+func (o *Options) newOrigin() confine.PlanInput {
+	return confine.PlanInput{Home: envValue(o.Env, "HOME"), Path: envValue(o.Env, "PATH"), Env: o.Env, Sessions: o.Dir, Directories: movedHomeDirs(o.Env), Account: accountHome()}
 }
 
-// workspace returns the directory for which rights are kept.
-func (s *Session) workspace() string {
+// workspacePath returns the directory for which rights are kept.
+func (s *Session) workspacePath() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return workspaceOf(&s.spec)
+	return specWorkspace(&s.spec)
 }
 
-func workspaceOf(spec *workers.Spec) string {
+func specWorkspace(spec *workers.Spec) string {
 	dir := spec.Dir
 	if spec.Sandbox != nil && spec.Sandbox.Workspace != "" {
 		dir = spec.Sandbox.Workspace
@@ -826,12 +828,12 @@ func workspaceOf(spec *workers.Spec) string {
 	return dir
 }
 
-// kept returns the rights that are kept for the workspace of a spec.
-func (o *Options) kept(spec *workers.Spec) ([]session.Grant, error) {
+// savedGrants returns the rights that are kept for the workspace of a spec.
+func (o *Options) savedGrants(spec *workers.Spec) ([]session.Grant, error) {
 	if o.Grants == nil {
 		return nil, nil
 	}
-	all, err := o.Grants.Kept(workspaceOf(spec))
+	all, err := o.Grants.List(specWorkspace(spec))
 	if err != nil {
 		return nil, fmt.Errorf("what is allowed in this workspace cannot be read: %w", err)
 	}
@@ -844,40 +846,40 @@ func (o *Options) kept(spec *workers.Spec) ([]session.Grant, error) {
 	return all, nil
 }
 
-// addKept adds the rights that are kept to those that the session was given, and returns all. It
+// addSavedGrants adds the rights that are kept to those that the session was given, and returns all. It
 // lets through the hosts among them; directories are for a worker that starts.
-func (s *Session) addKept(spec *workers.Spec) ([]session.Grant, error) {
-	kept, err := s.o.kept(spec)
+func (s *Session) addSavedGrants(spec *workers.Spec) ([]session.Grant, error) {
+	kept, err := s.o.savedGrants(spec)
 	if err != nil {
 		return nil, err
 	}
 	for _, g := range kept {
-		if g.Host != "" && s.network != nil {
-			if err := s.network.Allow(g.Host); err != nil {
+		if g.Host != "" && s.egressPolicy != nil {
+			if err := s.egressPolicy.AllowHost(g.Host); err != nil {
 				return nil, fmt.Errorf("a host that is allowed in this workspace: %w", err)
 			}
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, g := range slices.Concat(kept, s.m.missing) {
-		s.m.addGiven(g)
+	for _, g := range slices.Concat(kept, s.m.missingGrants) {
+		s.m.addGrant(g)
 	}
-	return slices.Clone(s.m.given), nil
+	return slices.Clone(s.m.grants), nil
 }
 
-// remedyFor returns Remedy for one session; nil without one.
-func (o *Options) remedyFor(name string, spec *workers.Spec) func(session.Grant) string {
-	if o.Remedy == nil {
+// grantHintFor returns Remedy for one session; nil without one.
+func (o *Options) grantHintFor(name string, spec *workers.Spec) func(session.Grant) string {
+	if o.GrantHint == nil {
 		return nil
 	}
-	workspace := workspaceOf(spec)
-	return func(g session.Grant) string { return o.Remedy(name, workspace, g) }
+	workspace := specWorkspace(spec)
+	return func(g session.Grant) string { return o.GrantHint(name, workspace, g) }
 }
 
-// withGiven returns a sandbox with the rights that persons gave. Files and directories that are gone, or
+// sandboxWithGrants returns a sandbox with the rights that persons gave. Files and directories that are gone, or
 // are something else now, are missing in it, with a notice for each.
-func (o *Options) withGiven(spec *workers.Spec, given []session.Grant) (_ *workers.Sandbox, missing []session.Grant, notices []string) {
+func (o *Options) sandboxWithGrants(spec *workers.Spec, given []session.Grant) (_ *workers.Sandbox, missing []session.Grant, notices []string) {
 	sandbox := spec.Sandbox
 	if !sandbox.Confines() || len(given) == 0 {
 		return sandbox, nil, nil
@@ -896,7 +898,7 @@ func (o *Options) withGiven(spec *workers.Spec, given []session.Grant) (_ *worke
 		named := slices.Contains(*list, path)
 		if _, err := o.CheckPath(spec, g); err != nil {
 			if !named { // else the plan says what is wrong with it
-				missing, notices = append(missing, g), append(notices, notGiven(path, err))
+				missing, notices = append(missing, g), append(notices, skippedGrantText(path, err))
 			}
 			continue
 		}
@@ -910,8 +912,8 @@ func (o *Options) withGiven(spec *workers.Spec, given []session.Grant) (_ *worke
 	return &wider, missing, notices
 }
 
-// notGiven says why a path that was allowed is left out.
-func notGiven(path string, err error) string {
+// skippedGrantText says why a path that was allowed is left out.
+func skippedGrantText(path string, err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
 		return timeline.QuoteName(path) + " was allowed and is not there any more"
 	}

@@ -20,15 +20,17 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A grantBook is a GrantStore in memory.
-type grantBook struct {
+// A memoryGrantStore is a GrantStore in memory.
+type memoryGrantStore struct {
 	all map[string][]session.Grant
 	err error
 }
 
-func (b *grantBook) Kept(workspace string) ([]session.Grant, error) { return b.all[workspace], b.err }
+func (b *memoryGrantStore) List(workspace string) ([]session.Grant, error) {
+	return b.all[workspace], b.err
+}
 
-func (b *grantBook) Keep(workspace string, g session.Grant) error {
+func (b *memoryGrantStore) Add(workspace string, g session.Grant) error {
 	if b.err == nil {
 		b.all[workspace] = append(b.all[workspace], g)
 	}
@@ -36,62 +38,62 @@ func (b *grantBook) Keep(workspace string, g session.Grant) error {
 }
 
 // A confined is a session with a sandbox whose turn runs, and the directories outside of it.
-type boxed struct {
+type sandboxFixture struct {
 	*testing.T
-	s        *Session
-	p        *fakeProcess
-	turn     uint64
-	work     string
-	a, b     string
-	book     *grantBook
-	nextCall uint64
+	session    *Session
+	process    *fakeProcess
+	turn       uint64
+	workspace  string
+	dirA, dirB string
+	grantStore *memoryGrantStore
+	nextCall   uint64
 }
 
-// inSandbox runs a test in fake time, with a turn of a session that has a sandbox.
-func inSandbox(t *testing.T, test func(*testing.T, *boxed)) {
+// runInSandbox runs a test in fake time, with a turn of a session that has a sandbox.
+func runInSandbox(t *testing.T, test func(*testing.T, *sandboxFixture)) {
 	t.Helper()
-	dir, err := filepath.EvalSymlinks(confined.Dir(t))
+	dir, err := filepath.EvalSymlinks(confined.TempDir(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &boxed{work: filepath.Join(dir, "work"), a: filepath.Join(dir, "a"), b: filepath.Join(dir, "b"), book: &grantBook{all: map[string][]session.Grant{}}}
-	for _, d := range []string{c.work, c.a, c.b, filepath.Join(dir, "home")} {
+	c := &sandboxFixture{workspace: filepath.Join(dir, "work"), dirA: filepath.Join(dir, "a"), dirB: filepath.Join(dir, "b"), grantStore: &memoryGrantStore{all: map[string][]session.Grant{}}}
+	for _, d := range []string{c.workspace, c.dirA, c.dirB, filepath.Join(dir, "home")} {
 		if err := os.Mkdir(d, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	spec := workers.Spec{Dir: c.work, Sandbox: &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, AskUser: true}}
-	inBubble(t, &Options{Grants: c.book, Env: []string{"HOME=" + filepath.Join(dir, "home")}}, spec, func(t *testing.T, s *Session, p *fakeProcess) {
-		c.T, c.s, c.p = t, s, p
-		p.ready()
-		c.turn = submit(t, s, "code")
-		p.take()
+	spec := workers.Spec{Dir: c.workspace, Sandbox: &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, AskUser: true}}
+	runWithFakeWorker(t, &Options{Grants: c.grantStore, Env: []string{"HOME=" + filepath.Join(dir, "home")}}, spec, func(t *testing.T, s *Session, p *fakeProcess) {
+		c.T, c.session, c.process = t, s, p
+		p.sendReady()
+		c.turn = submitTurn(t, s, "code")
+		p.takeReceived()
 		test(t, c)
 	})
 }
 
-// hold has the sandbox hold a call, and returns the stage's number for it.
-func (c *boxed) hold(op, path string) uint64 {
+// holdCall has the sandbox hold a call, and returns the stage's number for it.
+func (c *sandboxFixture) holdCall(op, path string) uint64 {
 	c.Helper()
 	c.nextCall++
-	c.report(host.Denial{ID: c.nextCall, Op: op, Path: path})
+	c.reportDenial(host.Denial{ID: c.nextCall, Op: op, Path: path})
 	return c.nextCall
 }
 
-func (c *boxed) report(d host.Denial) {
-	c.s.denied(c.generation(), d)
+func (c *sandboxFixture) reportDenial(d host.Denial) {
+	c.session.handleDenial(c.generation(), d)
 	synctest.Wait()
 }
 
-func (c *boxed) generation() uint64 {
-	i, _ := c.s.Info(c.Context())
+func (c *sandboxFixture) generation() uint64 {
+	i, _ := c.session.Info(c.Context())
 	return i.Generation
 }
 
-// asked returns the permission that callers see; nil without one.
-func (c *boxed) asked() *session.PermissionRequest {
+// shownPermission returns the permission that callers see; nil without one.
+func (c *sandboxFixture) shownPermission() *session.PermissionRequest {
 	c.Helper()
-	r := now(c.T, c.s, c.turn)
+	r := pollReply(c.T, c.session, c.turn)
 	if r.InputRequest == nil {
 		return nil
 	}
@@ -101,35 +103,35 @@ func (c *boxed) asked() *session.PermissionRequest {
 	return r.InputRequest.Permission
 }
 
-// mustAsk fails unless this is asked now, and returns its number.
-func (c *boxed) mustAsk(path string) uint64 {
+// wantQuestion fails unless this is asked now, and returns its number.
+func (c *sandboxFixture) wantQuestion(path string) uint64 {
 	c.Helper()
-	p := c.asked()
+	p := c.shownPermission()
 	if p == nil || p.Path != path || p.Grant != (session.Grant{Write: filepath.Dir(path)}) {
 		c.Fatalf("got %+v, want a question about %s", p, path)
 	}
 	return p.ID
 }
 
-// answers are the answers to held calls since the last look.
-func (c *boxed) answers() (got []permitted) {
-	for _, h := range c.p.take() {
-		if a, ok := h.what.(permitted); ok {
+// takeAnswers are the answers to held calls since the last look.
+func (c *sandboxFixture) takeAnswers() (got []answeredCall) {
+	for _, h := range c.process.takeReceived() {
+		if a, ok := h.what.(answeredCall); ok {
 			got = append(got, a)
 		}
 	}
 	return got
 }
 
-func (c *boxed) mustAnswer(want ...permitted) {
+func (c *sandboxFixture) wantAnswers(want ...answeredCall) {
 	c.Helper()
-	if got := c.answers(); !slices.Equal(got, want) {
+	if got := c.takeAnswers(); !slices.Equal(got, want) {
 		c.Fatalf("the stage was told %v, want %v", got, want)
 	}
 }
 
-// recorded returns the events of a kind.
-func recorded[B timeline.Body](s *Session) (all []B) {
+// recordedBodies returns the events of a kind.
+func recordedBodies[B timeline.Body](s *Session) (all []B) {
 	for _, e := range s.Log().EventsSince(0) {
 		if b, ok := e.Body.(B); ok {
 			all = append(all, b)
@@ -138,88 +140,88 @@ func recorded[B timeline.Body](s *Session) (all []B) {
 	return all
 }
 
-// reset starts a new worker, and a turn in it.
-func (c *boxed) reset() {
+// resetWorker starts a new worker, and a turn in it.
+func (c *sandboxFixture) resetWorker() {
 	c.Helper()
-	c.p.change(func() { c.p.dies = host.Hangup })
-	c.s.launcher = func(*host.Command) (l *launched, err error) { c.p, l = launchFake(c.T); return l, nil }
-	if err := c.s.Reset(c.Context()); err != nil {
+	c.process.withLock(func() { c.process.fatalSignal = host.Hangup })
+	c.session.launcher = func(*host.Command) (l *launchResult, err error) { c.process, l = newFakeProcess(c.T); return l, nil }
+	if err := c.session.Reset(c.Context()); err != nil {
 		c.Fatal(err)
 	}
-	c.p.ready()
-	c.turn = submit(c.T, c.s, "code")
-	c.p.take()
+	c.process.sendReady()
+	c.turn = submitTurn(c.T, c.session, "code")
+	c.process.takeReceived()
 }
 
-func (c *boxed) allow(g session.Grant) {
+func (c *sandboxFixture) allowGrant(g session.Grant) {
 	c.Helper()
-	if err := c.s.As("ada").Allow(c.Context(), g); err != nil {
+	if err := c.session.As("ada").Allow(c.Context(), g); err != nil {
 		c.Fatal(err)
 	}
 }
 
-func (c *boxed) permit(id uint64, ok bool) {
+func (c *sandboxFixture) answerPermission(id uint64, ok bool) {
 	c.Helper()
-	if err := c.s.As("ada").AnswerPermission(c.Context(), id, ok); err != nil {
+	if err := c.session.As("ada").AnswerPermission(c.Context(), id, ok); err != nil {
 		c.Fatal(err)
 	}
 }
 
 func TestPermission_AYesGivesTheDirectoryAndLetsTheCallGoOn(t *testing.T) {
 	t.Parallel()
-	inSandbox(t, func(t *testing.T, c *boxed) {
-		call := c.hold("write", c.a+"/x")
-		c.permit(c.mustAsk(c.a+"/x"), true)
+	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+		call := c.holdCall("write", c.dirA+"/x")
+		c.answerPermission(c.wantQuestion(c.dirA+"/x"), true)
 		var got []any
-		for _, h := range c.p.take() {
+		for _, h := range c.process.takeReceived() {
 			got = append(got, h.what)
 		}
-		if want := []any{granted{c.a}, permitted{call, true}}; !slices.Equal(got, want) {
+		if want := []any{writeGrant{c.dirA}, answeredCall{call, true}}; !slices.Equal(got, want) {
 			t.Errorf("the stage was told %v, want %v", got, want)
 		}
-		if r := now(c.T, c.s, c.turn); r.State != session.StateRunning || r.InputRequest != nil {
+		if r := pollReply(c.T, c.session, c.turn); r.State != session.StateRunning || r.InputRequest != nil {
 			t.Errorf("got %+v", r)
 		}
-		if got := recorded[timeline.AccessGranted](c.s); !slices.Equal(got, []timeline.AccessGranted{{Write: c.a, Author: "ada"}}) {
+		if got := recordedBodies[timeline.AccessGranted](c.session); !slices.Equal(got, []timeline.AccessGranted{{Write: c.dirA, Author: "ada"}}) {
 			t.Errorf("got %+v", got)
 		}
-		if i, _ := c.s.Info(t.Context()); !slices.Equal(i.Grants, []session.Grant{{Write: c.a}}) || i.Sandbox != "workspace, network none" {
+		if i, _ := c.session.Info(t.Context()); !slices.Equal(i.Grants, []session.Grant{{Write: c.dirA}}) || i.Sandbox != "workspace, network none" {
 			t.Errorf("got %+v of %q", i.Grants, i.Sandbox)
 		}
-		again := c.hold("create", c.a+"/y") // it was on its way
-		c.mustAnswer(permitted{again, true})
+		again := c.holdCall("create", c.dirA+"/y") // it was on its way
+		c.wantAnswers(answeredCall{again, true})
 	})
 }
 
 func TestPermission_ANoIsRememberedUntilSomebodyAllowsIt(t *testing.T) {
 	t.Parallel()
-	inSandbox(t, func(t *testing.T, c *boxed) {
-		first := c.hold("write", c.a+"/x")
-		c.permit(c.mustAsk(c.a+"/x"), false)
-		c.mustAnswer(permitted{first, false})
-		second := c.hold("write", c.a+"/y")
-		c.mustAnswer(permitted{second, false})
-		if p := c.asked(); p != nil {
+	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+		first := c.holdCall("write", c.dirA+"/x")
+		c.answerPermission(c.wantQuestion(c.dirA+"/x"), false)
+		c.wantAnswers(answeredCall{first, false})
+		second := c.holdCall("write", c.dirA+"/y")
+		c.wantAnswers(answeredCall{second, false})
+		if p := c.shownPermission(); p != nil {
 			t.Errorf("it was asked again: %+v", p)
 		}
-		if got, want := recorded[timeline.AccessDenied](c.s), []timeline.AccessDenied{{Op: "write", Path: c.a + "/x"}, {Op: "write", Path: c.a + "/y"}}; !slices.Equal(got, want) {
+		if got, want := recordedBodies[timeline.AccessDenied](c.session), []timeline.AccessDenied{{Op: "write", Path: c.dirA + "/x"}, {Op: "write", Path: c.dirA + "/y"}}; !slices.Equal(got, want) {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
-		c.allow(session.Grant{Write: c.a})
-		third := c.hold("write", c.a+"/z")
-		c.mustAnswer(permitted{third, true})
+		c.allowGrant(session.Grant{Write: c.dirA})
+		third := c.holdCall("write", c.dirA+"/z")
+		c.wantAnswers(answeredCall{third, true})
 	})
 }
 
 func TestPermission_OneIsAskedAtATimeAndAnAnswerCoversItsDirectory(t *testing.T) {
 	t.Parallel()
-	inSandbox(t, func(t *testing.T, c *boxed) {
-		x, other, y := c.hold("write", c.a+"/x"), c.hold("write", c.b+"/o"), c.hold("create", c.a+"/y")
-		c.permit(c.mustAsk(c.a+"/x"), true)
-		c.mustAnswer(permitted{x, true}, permitted{y, true})
-		c.permit(c.mustAsk(c.b+"/o"), false)
-		c.mustAnswer(permitted{other, false})
-		if p := c.asked(); p != nil {
+	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+		x, other, y := c.holdCall("write", c.dirA+"/x"), c.holdCall("write", c.dirB+"/o"), c.holdCall("create", c.dirA+"/y")
+		c.answerPermission(c.wantQuestion(c.dirA+"/x"), true)
+		c.wantAnswers(answeredCall{x, true}, answeredCall{y, true})
+		c.answerPermission(c.wantQuestion(c.dirB+"/o"), false)
+		c.wantAnswers(answeredCall{other, false})
+		if p := c.shownPermission(); p != nil {
 			t.Errorf("got %+v", p)
 		}
 	})
@@ -227,60 +229,60 @@ func TestPermission_OneIsAskedAtATimeAndAnAnswerCoversItsDirectory(t *testing.T)
 
 func TestPermission_AllowCoversHeldCallsBelowIt(t *testing.T) {
 	t.Parallel()
-	inSandbox(t, func(t *testing.T, c *boxed) {
-		deep := filepath.Join(c.a, "deep")
+	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+		deep := filepath.Join(c.dirA, "deep")
 		if err := os.Mkdir(deep, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		call := c.hold("write", deep+"/x")
-		c.mustAsk(deep + "/x")
-		c.allow(session.Grant{Write: c.b})
-		c.mustAnswer()
-		c.allow(session.Grant{Write: c.a})
-		c.mustAnswer(permitted{call, true})
+		call := c.holdCall("write", deep+"/x")
+		c.wantQuestion(deep + "/x")
+		c.allowGrant(session.Grant{Write: c.dirB})
+		c.wantAnswers()
+		c.allowGrant(session.Grant{Write: c.dirA})
+		c.wantAnswers(answeredCall{call, true})
 	})
 }
 
 func TestPermission_FiveAreAskedInATurn(t *testing.T) {
 	t.Parallel()
-	inSandbox(t, func(t *testing.T, c *boxed) {
-		for i := range maxQuestions {
-			path := fmt.Sprintf("%s/%d/x", c.a, i)
-			c.hold("write", path)
-			c.permit(c.mustAsk(path), false)
+	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+		for i := range maxQuestionsPerTurn {
+			path := fmt.Sprintf("%s/%d/x", c.dirA, i)
+			c.holdCall("write", path)
+			c.answerPermission(c.wantQuestion(path), false)
 		}
-		c.answers()
+		c.takeAnswers()
 		for i := range 7 {
-			call := c.hold("write", fmt.Sprintf("%s/more%d/x", c.b, i))
-			c.mustAnswer(permitted{call, false})
+			call := c.holdCall("write", fmt.Sprintf("%s/more%d/x", c.dirB, i))
+			c.wantAnswers(answeredCall{call, false})
 		}
-		if got := len(recorded[timeline.AccessDenied](c.s)); got != maxDenials {
-			t.Errorf("%d denials are told, want %d", got, maxDenials)
+		if got := len(recordedBodies[timeline.AccessDenied](c.session)); got != maxReportedDenials {
+			t.Errorf("%d denials are told, want %d", got, maxReportedDenials)
 		}
-		c.p.say(ipc.Idle{Turn: c.turn, Outcome: ipc.OutcomeOK})
-		if !strings.Contains(now(c.T, c.s, c.turn).Text(), "[the sandbox refused at least 7 more calls]") {
-			t.Errorf("got %s", now(c.T, c.s, c.turn).Text())
+		c.process.sendFrames(ipc.Idle{Turn: c.turn, Outcome: ipc.OutcomeOK})
+		if !strings.Contains(pollReply(c.T, c.session, c.turn).Text(), "[the sandbox refused at least 7 more calls]") {
+			t.Errorf("got %s", pollReply(c.T, c.session, c.turn).Text())
 		}
-		c.turn = submit(t, c.s, "more")
-		c.hold("write", c.b+"/again")
-		c.mustAsk(c.b + "/again")
+		c.turn = submitTurn(t, c.session, "more")
+		c.holdCall("write", c.dirB+"/again")
+		c.wantQuestion(c.dirB + "/again")
 	})
 }
 
 // A pool of threads, or a call that a timer's signals interrupt, is one question.
 func TestPermission_CallsThatOneAnswerCoversAreAskedOnce(t *testing.T) {
 	t.Parallel()
-	inSandbox(t, func(t *testing.T, c *boxed) {
+	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
 		for _, ok := range []bool{false, true} {
-			dir := map[bool]string{false: c.a, true: c.b}[ok]
-			var want []permitted
-			for i := range 2 * maxQuestions {
-				want = append(want, permitted{c.hold("write", fmt.Sprintf("%s/%d", dir, i)), ok})
+			dir := map[bool]string{false: c.dirA, true: c.dirB}[ok]
+			var want []answeredCall
+			for i := range 2 * maxQuestionsPerTurn {
+				want = append(want, answeredCall{c.holdCall("write", fmt.Sprintf("%s/%d", dir, i)), ok})
 			}
-			c.mustAnswer()
-			c.permit(c.mustAsk(dir+"/0"), ok)
-			c.mustAnswer(want...)
-			if p := c.asked(); p != nil {
+			c.wantAnswers()
+			c.answerPermission(c.wantQuestion(dir+"/0"), ok)
+			c.wantAnswers(want...)
+			if p := c.shownPermission(); p != nil {
 				t.Errorf("it goes on asking: %+v", p)
 			}
 		}
@@ -289,22 +291,22 @@ func TestPermission_CallsThatOneAnswerCoversAreAskedOnce(t *testing.T) {
 
 func TestPermission_SomePlacesAreNeverOffered(t *testing.T) {
 	t.Parallel()
-	inSandbox(t, func(t *testing.T, c *boxed) {
-		home := variable(c.s.o.Env, "HOME")
+	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+		home := envValue(c.session.o.Env, "HOME")
 		for _, path := range []string{"/x", home + "/x", filepath.Dir(home) + "/x", home + "/.ssh/id", home + "/.config/gh/hosts.yml", "/proc/1/mem", "/sys/x", "/dev/sda",
-			"/run/docker.sock", "/tmp/x", c.a + "/.git/hooks/pre-commit", c.a + "/.vscode/tasks.json", "relative", ""} {
-			call := c.hold("write", path)
-			c.mustAnswer(permitted{call, false})
-			if p := c.asked(); p != nil {
+			"/run/docker.sock", "/tmp/x", c.dirA + "/.git/hooks/pre-commit", c.dirA + "/.vscode/tasks.json", "relative", ""} {
+			call := c.holdCall("write", path)
+			c.wantAnswers(answeredCall{call, false})
+			if p := c.shownPermission(); p != nil {
 				t.Errorf("%s was offered: %+v", path, p)
 			}
 		}
 		for _, op := range []string{"read", "connect"} {
-			call := c.hold(op, c.a+"/x")
-			c.mustAnswer(permitted{call, false})
+			call := c.holdCall(op, c.dirA+"/x")
+			c.wantAnswers(answeredCall{call, false})
 		}
-		for _, dir := range []string{"/", home, "/proc", "/tmp", home + "/.ssh", c.a + "/.git", "a", c.a + "/absent"} {
-			if err := c.s.Allow(t.Context(), session.Grant{Write: dir}); session.KindOf(err) != session.KindInvalid {
+		for _, dir := range []string{"/", home, "/proc", "/tmp", home + "/.ssh", c.dirA + "/.git", "a", c.dirA + "/absent"} {
+			if err := c.session.Allow(t.Context(), session.Grant{Write: dir}); session.KindOf(err) != session.KindInvalid {
 				t.Errorf("allow %s: got %v", dir, err)
 			}
 		}
@@ -314,16 +316,16 @@ func TestPermission_SomePlacesAreNeverOffered(t *testing.T) {
 // The directories of the user's services and of the daemon are not given, even if they are named to write.
 func TestPermission_PlacesOfTheDaemonAreNeverGiven(t *testing.T) {
 	t.Parallel()
-	inSandbox(t, func(t *testing.T, c *boxed) {
-		run, home := filepath.Join(filepath.Dir(c.work), "run"), variable(c.s.o.Env, "HOME")
-		o := c.s.o
+	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+		run, home := filepath.Join(filepath.Dir(c.workspace), "run"), envValue(c.session.o.Env, "HOME")
+		o := c.session.o
 		o.Env = append(slices.Clone(o.Env), "XDG_RUNTIME_DIR="+run)
 		for _, path := range []string{run, run + "/turnstone", home + "/.local/state/turnstone", home + "/.config/turnstone"} {
 			if err := os.MkdirAll(path, 0o700); err != nil {
 				t.Fatal(err)
 			}
 			for named, writable := range map[string][]string{"": nil, ", named to write": {path}} {
-				spec := c.s.spec
+				spec := c.session.spec
 				sandbox := *spec.Sandbox
 				sandbox.Writable, sandbox.AcceptPaths = writable, writable
 				spec.Sandbox = &sandbox
@@ -332,7 +334,7 @@ func TestPermission_PlacesOfTheDaemonAreNeverGiven(t *testing.T) {
 						t.Errorf("%s %s%s: got %v", what, path, named, err)
 					}
 				}
-				box, err := confinementOf(&spec, &o, "", t.TempDir(), filepath.Join(t.TempDir(), "files"))
+				box, err := newConfinement(&spec, &o, "", t.TempDir(), filepath.Join(t.TempDir(), "files"))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -341,9 +343,9 @@ func TestPermission_PlacesOfTheDaemonAreNeverGiven(t *testing.T) {
 				}
 			}
 		}
-		spec := c.s.spec
+		spec := c.session.spec
 		spec.Dir = home + "/.local/state/turnstone"
-		box, err := confinementOf(&spec, &o, "", t.TempDir(), filepath.Join(t.TempDir(), "files"))
+		box, err := newConfinement(&spec, &o, "", t.TempDir(), filepath.Join(t.TempDir(), "files"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -356,56 +358,56 @@ func TestPermission_PlacesOfTheDaemonAreNeverGiven(t *testing.T) {
 // Of a directory that is never given, such as the home directory, a file may be.
 func TestPermission_AFileWhoseDirectoryIsNotGivenIsOfferedAlone(t *testing.T) {
 	t.Parallel()
-	inSandbox(t, func(t *testing.T, c *boxed) {
-		notes := filepath.Join(variable(c.s.o.Env, "HOME"), "notes")
-		profile := filepath.Join(variable(c.s.o.Env, "HOME"), ".profile")
+	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+		notes := filepath.Join(envValue(c.session.o.Env, "HOME"), "notes")
+		profile := filepath.Join(envValue(c.session.o.Env, "HOME"), ".profile")
 		for _, path := range []string{notes, profile} {
 			if err := os.WriteFile(path, nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for op, path := range map[string]string{"remove": notes, "rename": notes, "write": profile} {
-			c.mustAnswer(permitted{c.hold(op, path), false})
+			c.wantAnswers(answeredCall{c.holdCall(op, path), false})
 		}
-		call := c.hold("write", notes)
-		if p := c.asked(); p == nil || p.Grant != (session.Grant{Write: notes}) {
+		call := c.holdCall("write", notes)
+		if p := c.shownPermission(); p == nil || p.Grant != (session.Grant{Write: notes}) {
 			t.Fatalf("got %+v", p)
 		}
-		c.permit(c.asked().ID, true)
+		c.answerPermission(c.shownPermission().ID, true)
 		var got []any
-		for _, h := range c.p.take() {
+		for _, h := range c.process.takeReceived() {
 			got = append(got, h.what)
 		}
-		if want := []any{granted{notes}, permitted{call, true}}; !slices.Equal(got, want) {
+		if want := []any{writeGrant{notes}, answeredCall{call, true}}; !slices.Equal(got, want) {
 			t.Errorf("the stage was told %v, want %v", got, want)
 		}
-		c.mustAnswer()
-		again := c.hold("write", notes)
-		c.mustAnswer(permitted{again, true})
+		c.wantAnswers()
+		again := c.holdCall("write", notes)
+		c.wantAnswers(answeredCall{again, true})
 	})
 }
 
 // A session sees what a person shows it, in later workers too, and no held call goes on by that.
 func TestPermission_WhatIsShownIsNotWritten(t *testing.T) {
 	t.Parallel()
-	inSandbox(t, func(t *testing.T, c *boxed) {
-		call := c.hold("write", c.a+"/x")
-		c.allow(session.Grant{Read: c.a})
-		if got := c.p.take(); len(got) != 1 || got[0].what != (shown{c.a}) {
+	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+		call := c.holdCall("write", c.dirA+"/x")
+		c.allowGrant(session.Grant{Read: c.dirA})
+		if got := c.process.takeReceived(); len(got) != 1 || got[0].what != (readGrant{c.dirA}) {
 			t.Errorf("the stage was told %v", got)
 		}
-		if got := recorded[timeline.AccessGranted](c.s); !slices.Equal(got, []timeline.AccessGranted{{Read: c.a, Author: "ada"}}) {
+		if got := recordedBodies[timeline.AccessGranted](c.session); !slices.Equal(got, []timeline.AccessGranted{{Read: c.dirA, Author: "ada"}}) {
 			t.Errorf("got %+v", got)
 		}
-		c.permit(c.mustAsk(c.a+"/x"), false)
-		c.mustAnswer(permitted{call, false})
-		c.allow(session.Grant{Read: c.b, Always: true})
-		if got := c.book.all[c.work]; !slices.Equal(got, []session.Grant{{Read: c.b, Always: true}}) {
+		c.answerPermission(c.wantQuestion(c.dirA+"/x"), false)
+		c.wantAnswers(answeredCall{call, false})
+		c.allowGrant(session.Grant{Read: c.dirB, Always: true})
+		if got := c.grantStore.all[c.workspace]; !slices.Equal(got, []session.Grant{{Read: c.dirB, Always: true}}) {
 			t.Errorf("kept: got %+v", got)
 		}
-		given := []session.Grant{{Read: c.a}, {Write: c.b}, {Read: c.a + "/gone"}}
-		box, missing, notices := c.s.o.withGiven(&c.s.spec, given)
-		if !slices.Equal(box.Readable, []string{c.a}) || !slices.Equal(box.Writable, []string{c.b}) || !slices.Equal(missing, given[2:]) || len(notices) != 1 {
+		given := []session.Grant{{Read: c.dirA}, {Write: c.dirB}, {Read: c.dirA + "/gone"}}
+		box, missing, notices := c.session.o.sandboxWithGrants(&c.session.spec, given)
+		if !slices.Equal(box.Readable, []string{c.dirA}) || !slices.Equal(box.Writable, []string{c.dirB}) || !slices.Equal(missing, given[2:]) || len(notices) != 1 {
 			t.Errorf("a later worker: got %+v, %q", box, notices)
 		}
 	})
@@ -413,37 +415,37 @@ func TestPermission_WhatIsShownIsNotWritten(t *testing.T) {
 
 func TestPermission_NoInputGivesIt(t *testing.T) {
 	t.Parallel()
-	inSandbox(t, func(t *testing.T, c *boxed) {
-		c.hold("write", c.a+"/x")
-		c.mustAsk(c.a + "/x")
-		w := now(c.T, c.s, c.turn).InputRequest
+	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+		c.holdCall("write", c.dirA+"/x")
+		c.wantQuestion(c.dirA + "/x")
+		w := pollReply(c.T, c.session, c.turn).InputRequest
 		for _, in := range []session.Input{{Data: []byte("yes\n")}, {Data: []byte("y\n"), EOF: true}, {EOF: true}, {}} {
-			if _, err := c.s.As("model").Answer(t.Context(), w.ID, in); session.KindOf(err) != session.KindPermission {
+			if _, err := c.session.As("model").Answer(t.Context(), w.ID, in); session.KindOf(err) != session.KindPermission {
 				t.Errorf("%q: got %v", in.Data, err)
 			}
 		}
-		_, err := c.s.Submit(t.Context(), "yes")
+		_, err := c.session.Submit(t.Context(), "yes")
 		if refused, ok := errors.AsType[*session.Error](err); !errors.Is(err, session.ErrWaiting) || !ok || refused.InputRequest.Permission == nil || !strings.Contains(err.Error(), "a person") {
 			t.Errorf("got %v", err)
 		}
-		c.mustAnswer()
-		c.mustAsk(c.a + "/x")
+		c.wantAnswers()
+		c.wantQuestion(c.dirA + "/x")
 	})
 }
 
 func TestPermission_QueuedInputGoesToReadersOnly(t *testing.T) {
 	t.Parallel()
-	inSandbox(t, func(t *testing.T, c *boxed) {
-		c.p.say(ipc.StdinWait{Turn: c.turn, Wait: 1, Prompt: "one? ", Kind: ipc.WaitLine, Want: ipc.WantLine})
-		w := now(c.T, c.s, c.turn).InputRequest
-		c.hold("write", c.a+"/x") // behind the question for input
-		if _, err := c.s.Answer(t.Context(), w.ID, session.Input{Data: []byte("1\n2\n")}); err != nil {
+	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+		c.process.sendFrames(ipc.StdinWait{Turn: c.turn, Wait: 1, Prompt: "one? ", Kind: ipc.WaitLine, Want: ipc.WantLine})
+		w := pollReply(c.T, c.session, c.turn).InputRequest
+		c.holdCall("write", c.dirA+"/x") // behind the question for input
+		if _, err := c.session.Answer(t.Context(), w.ID, session.Input{Data: []byte("1\n2\n")}); err != nil {
 			t.Fatal(err)
 		}
-		c.mustAsk(c.a + "/x")
-		c.p.say(ipc.StdinWait{Turn: c.turn, Wait: 2, Prompt: "two? ", Kind: ipc.WaitLine, Want: ipc.WantLine})
-		c.permit(c.asked().ID, false)
-		got, _ := frames[ipc.TurnInput](c.p.take())
+		c.wantQuestion(c.dirA + "/x")
+		c.process.sendFrames(ipc.StdinWait{Turn: c.turn, Wait: 2, Prompt: "two? ", Kind: ipc.WaitLine, Want: ipc.WantLine})
+		c.answerPermission(c.shownPermission().ID, false)
+		got, _ := receivedFrames[ipc.TurnInput](c.process.takeReceived())
 		if len(got) != 2 || string(got[1].Input) != "2\n" || got[1].Wait != 2 {
 			t.Errorf("got %+v", got)
 		}
@@ -452,36 +454,36 @@ func TestPermission_QueuedInputGoesToReadersOnly(t *testing.T) {
 
 func TestPermission_AnInterruptEndsTheQuestionAndRefusesWhatIsStillHeld(t *testing.T) {
 	t.Parallel()
-	inSandbox(t, func(t *testing.T, c *boxed) {
-		call := c.hold("write", c.a+"/x")
-		id := c.mustAsk(c.a + "/x")
-		result := interruptAside(t, c.s, c.turn)
+	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+		call := c.holdCall("write", c.dirA+"/x")
+		id := c.wantQuestion(c.dirA + "/x")
+		result := interruptInBackground(t, c.session, c.turn)
 		var order []string
-		for _, h := range c.p.take() {
+		for _, h := range c.process.takeReceived() {
 			switch h.what.(type) {
-			case sent:
+			case sentSignal:
 				order = append(order, "signal")
-			case permitted:
+			case answeredCall:
 				order = append(order, "refusal")
 			}
 		}
 		if !slices.Equal(order, []string{"signal", "signal", "refusal"}) {
 			t.Errorf("got %v: the signal has to end the call", order)
 		}
-		if p := c.asked(); p != nil {
+		if p := c.shownPermission(); p != nil {
 			t.Errorf("it is still asked: %+v", p)
 		}
-		if err := c.s.AnswerPermission(t.Context(), id, true); !errors.Is(err, session.ErrStale) || !strings.Contains(err.Error(), "not asked for any more") {
+		if err := c.session.AnswerPermission(t.Context(), id, true); !errors.Is(err, session.ErrStale) || !strings.Contains(err.Error(), "not asked for any more") {
 			t.Errorf("a late yes: got %v", err)
 		}
-		c.report(host.Denial{ID: call, Op: "write", Path: c.a + "/x"}) // the call began again before the worker said a word
-		if p := c.asked(); p != nil {
+		c.reportDenial(host.Denial{ID: call, Op: "write", Path: c.dirA + "/x"}) // the call began again before the worker said a word
+		if p := c.shownPermission(); p != nil {
 			t.Errorf("it is asked before the interrupt was felt: %+v", p)
 		}
-		c.mustAnswer(permitted{call, false}) // or it would never feel it
-		c.hold("write", c.a+"/x")            // which goes on, and wants the same once more
-		c.p.say(ipc.InterruptAck{Turn: c.turn, Seq: 1, Result: ipc.InterruptPending})
-		if again := c.mustAsk(c.a + "/x"); again == id {
+		c.wantAnswers(answeredCall{call, false}) // or it would never feel it
+		c.holdCall("write", c.dirA+"/x")         // which goes on, and wants the same once more
+		c.process.sendFrames(ipc.InterruptAck{Turn: c.turn, Seq: 1, Result: ipc.InterruptPending})
+		if again := c.wantQuestion(c.dirA + "/x"); again == id {
 			t.Errorf("a late answer to %d would answer the new question", id)
 		}
 		if got := <-result; got != session.InterruptWaiting {
@@ -492,16 +494,16 @@ func TestPermission_AnInterruptEndsTheQuestionAndRefusesWhatIsStillHeld(t *testi
 
 func TestPermission_AnInterruptThatEndsTheTurnLeavesNothing(t *testing.T) {
 	t.Parallel()
-	inSandbox(t, func(t *testing.T, c *boxed) {
-		call := c.hold("write", c.a+"/x")
-		c.mustAsk(c.a + "/x")
-		result := interruptAside(t, c.s, c.turn)
-		c.report(host.Denial{ID: call, Over: true})
-		c.p.say(ipc.InterruptAck{Turn: c.turn, Seq: 1, Result: ipc.InterruptPending}, ipc.Idle{Turn: c.turn, Outcome: ipc.OutcomeInterrupted})
+	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+		call := c.holdCall("write", c.dirA+"/x")
+		c.wantQuestion(c.dirA + "/x")
+		result := interruptInBackground(t, c.session, c.turn)
+		c.reportDenial(host.Denial{ID: call, Resolved: true})
+		c.process.sendFrames(ipc.InterruptAck{Turn: c.turn, Seq: 1, Result: ipc.InterruptPending}, ipc.Idle{Turn: c.turn, Outcome: ipc.OutcomeInterrupted})
 		if got := <-result; got != session.InterruptIdle {
 			t.Errorf("got %q", got)
 		}
-		if r := now(c.T, c.s, c.turn); r.Outcome != timeline.OutcomeInterrupted || r.InputRequest != nil {
+		if r := pollReply(c.T, c.session, c.turn); r.Outcome != timeline.OutcomeInterrupted || r.InputRequest != nil {
 			t.Errorf("got %+v", r)
 		}
 	})
@@ -509,65 +511,68 @@ func TestPermission_AnInterruptThatEndsTheTurnLeavesNothing(t *testing.T) {
 
 func TestPermission_TheQuestionGoesWithItsCall(t *testing.T) {
 	t.Parallel()
-	inSandbox(t, func(t *testing.T, c *boxed) {
-		x, y := c.hold("write", c.a+"/x"), c.hold("write", c.b+"/y")
-		c.mustAsk(c.a + "/x")
-		c.report(host.Denial{ID: y, Over: true})
-		c.report(host.Denial{ID: x, Over: true})
-		c.report(host.Denial{ID: x, Over: true})
-		if r := now(c.T, c.s, c.turn); r.State != session.StateRunning || r.InputRequest != nil {
+	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+		x, y := c.holdCall("write", c.dirA+"/x"), c.holdCall("write", c.dirB+"/y")
+		c.wantQuestion(c.dirA + "/x")
+		c.reportDenial(host.Denial{ID: y, Resolved: true})
+		c.reportDenial(host.Denial{ID: x, Resolved: true})
+		c.reportDenial(host.Denial{ID: x, Resolved: true})
+		if r := pollReply(c.T, c.session, c.turn); r.State != session.StateRunning || r.InputRequest != nil {
 			t.Errorf("got %+v", r)
 		}
-		c.mustAnswer()
-		c.report(host.Denial{ID: x, Op: "write", Path: c.a + "/x"})
-		c.report(host.Denial{ID: x, Op: "write", Path: c.a + "/x"})
-		c.permit(c.mustAsk(c.a+"/x"), false)
-		c.mustAnswer(permitted{x, false})
+		c.wantAnswers()
+		c.reportDenial(host.Denial{ID: x, Op: "write", Path: c.dirA + "/x"})
+		c.reportDenial(host.Denial{ID: x, Op: "write", Path: c.dirA + "/x"})
+		c.answerPermission(c.wantQuestion(c.dirA+"/x"), false)
+		c.wantAnswers(answeredCall{x, false})
 	})
 }
 
 func TestPermission_EveryEndOfATurnAnswersItsCalls(t *testing.T) {
 	for name, test := range map[string]struct {
-		end  func(*boxed)
-		want []permitted
+		end  func(*sandboxFixture)
+		want []answeredCall
 	}{
-		"idle":  {func(c *boxed) { c.p.say(ipc.Idle{Turn: c.turn, Outcome: ipc.OutcomeOK}) }, []permitted{{1, false}, {2, false}}},
-		"death": {func(c *boxed) { c.p.end(host.Exit{Code: 3}) }, nil},
-		"reset": {func(c *boxed) {
-			c.p.change(func() { c.p.dies = host.Hangup })
-			if err := c.s.Reset(c.Context()); err != nil {
+		"idle":  {func(c *sandboxFixture) { c.process.sendFrames(ipc.Idle{Turn: c.turn, Outcome: ipc.OutcomeOK}) }, []answeredCall{{1, false}, {2, false}}},
+		"death": {func(c *sandboxFixture) { c.process.exitWith(host.Exit{Code: 3}) }, nil},
+		"reset": {func(c *sandboxFixture) {
+			c.process.withLock(func() { c.process.fatalSignal = host.Hangup })
+			if err := c.session.Reset(c.Context()); err != nil {
 				c.Fatal(err)
 			}
-		}, []permitted{{1, false}, {2, false}}},
-		"close": {func(c *boxed) {
-			c.p.change(func() { c.p.dies = host.Hangup })
-			if err := c.s.Close(c.Context()); err != nil {
+		}, []answeredCall{{1, false}, {2, false}}},
+		"close": {func(c *sandboxFixture) {
+			c.process.withLock(func() { c.process.fatalSignal = host.Hangup })
+			if err := c.session.Close(c.Context()); err != nil {
 				c.Fatal(err)
 			}
-		}, []permitted{{1, false}, {2, false}}},
-		"the worker leaves": {func(c *boxed) { c.p.say(ipc.SessionEnd{Reason: ipc.EndExit}); c.p.end(host.Exit{}) }, nil},
+		}, []answeredCall{{1, false}, {2, false}}},
+		"the worker leaves": {func(c *sandboxFixture) {
+			c.process.sendFrames(ipc.SessionEnd{Reason: ipc.EndExit})
+			c.process.exitWith(host.Exit{})
+		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inSandbox(t, func(t *testing.T, c *boxed) {
-				c.hold("write", c.a+"/x")
-				c.hold("write", c.b+"/y")
-				id, p, generation := c.mustAsk(c.a+"/x"), c.p, c.generation()
+			runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+				c.holdCall("write", c.dirA+"/x")
+				c.holdCall("write", c.dirB+"/y")
+				id, p, generation := c.wantQuestion(c.dirA+"/x"), c.process, c.generation()
 				test.end(c)
 				synctest.Wait()
-				c.p = p
-				c.mustAnswer(test.want...)
-				if i, _ := c.s.Info(t.Context()); i.InputRequest != nil {
+				c.process = p
+				c.wantAnswers(test.want...)
+				if i, _ := c.session.Info(t.Context()); i.InputRequest != nil {
 					t.Errorf("got %+v", i.InputRequest)
 				}
-				if err := c.s.AnswerPermission(t.Context(), id, true); err == nil {
+				if err := c.session.AnswerPermission(t.Context(), id, true); err == nil {
 					t.Error("a late yes was taken")
 				}
-				waits, ends := recorded[timeline.InputRequested](c.s), recorded[timeline.InputRequestEnded](c.s)
+				waits, ends := recordedBodies[timeline.InputRequested](c.session), recordedBodies[timeline.InputRequestEnded](c.session)
 				if len(waits) != 1 || len(ends) != 1 {
 					t.Errorf("got %d waits and %d ends", len(waits), len(ends))
 				}
-				c.s.denied(generation, host.Denial{ID: 9, Op: "write", Path: c.a + "/late"}) // must not panic, nor reach a later worker
-				if i, _ := c.s.Info(t.Context()); i.InputRequest != nil {
+				c.session.handleDenial(generation, host.Denial{ID: 9, Op: "write", Path: c.dirA + "/late"}) // must not panic, nor reach a later worker
+				if i, _ := c.session.Info(t.Context()); i.InputRequest != nil {
 					t.Errorf("got %+v", i.InputRequest)
 				}
 			})
@@ -577,12 +582,12 @@ func TestPermission_EveryEndOfATurnAnswersItsCalls(t *testing.T) {
 
 func TestPermission_WhileTheWorkerLeavesAnAnswerIsHarmless(t *testing.T) {
 	t.Parallel()
-	inSandbox(t, func(t *testing.T, c *boxed) {
-		call := c.hold("write", c.a+"/x")
-		id := c.mustAsk(c.a + "/x")
-		c.p.say(ipc.SessionEnd{Reason: ipc.EndExit})
-		c.report(host.Denial{ID: call, Over: true})
-		if err := c.s.AnswerPermission(t.Context(), id, false); !errors.Is(err, session.ErrStale) {
+	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+		call := c.holdCall("write", c.dirA+"/x")
+		id := c.wantQuestion(c.dirA + "/x")
+		c.process.sendFrames(ipc.SessionEnd{Reason: ipc.EndExit})
+		c.reportDenial(host.Denial{ID: call, Resolved: true})
+		if err := c.session.AnswerPermission(t.Context(), id, false); !errors.Is(err, session.ErrStale) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -590,15 +595,15 @@ func TestPermission_WhileTheWorkerLeavesAnAnswerIsHarmless(t *testing.T) {
 
 func TestPermission_NobodyIsAskedOutsideOfATurn(t *testing.T) {
 	t.Parallel()
-	inSandbox(t, func(t *testing.T, c *boxed) {
-		c.p.say(ipc.Idle{Turn: c.turn, Outcome: ipc.OutcomeOK})
-		call := c.hold("write", c.a+"/x")
-		c.mustAnswer(permitted{call, false})
-		if i, _ := c.s.Info(t.Context()); i.State != session.StateIdle {
+	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+		c.process.sendFrames(ipc.Idle{Turn: c.turn, Outcome: ipc.OutcomeOK})
+		call := c.holdCall("write", c.dirA+"/x")
+		c.wantAnswers(answeredCall{call, false})
+		if i, _ := c.session.Info(t.Context()); i.State != session.StateIdle {
 			t.Errorf("got %v", i.State)
 		}
-		c.report(host.Denial{Op: "write", Path: c.b + "/y", By: "touch"})
-		if got := recorded[timeline.AccessDenied](c.s); len(got) != 2 || got[1].ChildProgram != "touch" {
+		c.reportDenial(host.Denial{Op: "write", Path: c.dirB + "/y", Program: "touch"})
+		if got := recordedBodies[timeline.AccessDenied](c.session); len(got) != 2 || got[1].ChildProgram != "touch" {
 			t.Errorf("got %+v", got)
 		}
 	})
@@ -606,28 +611,28 @@ func TestPermission_NobodyIsAskedOutsideOfATurn(t *testing.T) {
 
 func TestPermission_WhatWasGivenOutlivesTheWorker(t *testing.T) {
 	t.Parallel()
-	inSandbox(t, func(t *testing.T, c *boxed) {
-		c.allow(session.Grant{Write: c.a})
-		c.allow(session.Grant{Write: c.b})
-		if err := os.Remove(c.b); err != nil {
+	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+		c.allowGrant(session.Grant{Write: c.dirA})
+		c.allowGrant(session.Grant{Write: c.dirB})
+		if err := os.Remove(c.dirB); err != nil {
 			t.Fatal(err)
 		}
 		var plans []*host.Command
-		launch := c.s.launcher
-		c.s.launcher = func(cmd *host.Command) (*launched, error) { plans = append(plans, cmd); return launch(cmd) }
-		c.p.change(func() { c.p.dies = host.Hangup })
-		if err := c.s.Reset(t.Context()); err != nil {
+		launch := c.session.launcher
+		c.session.launcher = func(cmd *host.Command) (*launchResult, error) { plans = append(plans, cmd); return launch(cmd) }
+		c.process.withLock(func() { c.process.fatalSignal = host.Hangup })
+		if err := c.session.Reset(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		plan, err := plans[0].Sandbox.Plan()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := plan.Writable(); !slices.Contains(got, c.a) || slices.Contains(got, c.b) {
+		if got := plan.WritableDirs(); !slices.Contains(got, c.dirA) || slices.Contains(got, c.dirB) {
 			t.Errorf("the new worker writes %v", got)
 		}
-		said := recorded[timeline.Notice](c.s)
-		if !slices.ContainsFunc(said, func(n timeline.Notice) bool { return strings.Contains(n.Message, c.b+" was allowed") }) {
+		said := recordedBodies[timeline.Notice](c.session)
+		if !slices.ContainsFunc(said, func(n timeline.Notice) bool { return strings.Contains(n.Message, c.dirB+" was allowed") }) {
 			t.Errorf("got %v", said)
 		}
 	})
@@ -635,34 +640,36 @@ func TestPermission_WhatWasGivenOutlivesTheWorker(t *testing.T) {
 
 // A right that the worker was started without does not count as given. It is back once its path is there at a start.
 func TestPermission_WhatIsGoneAtAStartIsAskedFor(t *testing.T) {
-	for name, give := range map[string]func(*boxed){
-		"kept for the workspace": func(c *boxed) { c.book.all[c.work] = []session.Grant{{Write: c.a, Always: true}} },
-		"given to the session":   func(c *boxed) { c.allow(session.Grant{Write: c.a}) },
+	for name, give := range map[string]func(*sandboxFixture){
+		"kept for the workspace": func(c *sandboxFixture) {
+			c.grantStore.all[c.workspace] = []session.Grant{{Write: c.dirA, Always: true}}
+		},
+		"given to the session": func(c *sandboxFixture) { c.allowGrant(session.Grant{Write: c.dirA}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inSandbox(t, func(t *testing.T, c *boxed) {
+			runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
 				give(c)
-				if err := os.Remove(c.a); err != nil {
+				if err := os.Remove(c.dirA); err != nil {
 					t.Fatal(err)
 				}
-				c.reset()
-				if i, _ := c.s.Info(t.Context()); len(i.Grants) > 0 {
+				c.resetWorker()
+				if i, _ := c.session.Info(t.Context()); len(i.Grants) > 0 {
 					t.Errorf("without the directory it has %+v", i.Grants)
 				}
-				if err := os.Mkdir(c.a, 0o700); err != nil {
+				if err := os.Mkdir(c.dirA, 0o700); err != nil {
 					t.Fatal(err)
 				}
-				call := c.hold("write", c.a+"/x")
-				c.permit(c.mustAsk(c.a+"/x"), false)
-				c.mustAnswer(permitted{call, false})
-				if got := recorded[timeline.AccessDenied](c.s); !slices.Equal(got, []timeline.AccessDenied{{Op: "write", Path: c.a + "/x"}}) {
+				call := c.holdCall("write", c.dirA+"/x")
+				c.answerPermission(c.wantQuestion(c.dirA+"/x"), false)
+				c.wantAnswers(answeredCall{call, false})
+				if got := recordedBodies[timeline.AccessDenied](c.session); !slices.Equal(got, []timeline.AccessDenied{{Op: "write", Path: c.dirA + "/x"}}) {
 					t.Errorf("told: got %+v", got)
 				}
-				c.reset()
-				call = c.hold("write", c.a+"/y")
-				c.mustAnswer(permitted{call, true})
-				if i, _ := c.s.Info(t.Context()); !slices.Equal(i.Grants, []session.Grant{{Write: c.a}}) {
+				c.resetWorker()
+				call = c.holdCall("write", c.dirA+"/y")
+				c.wantAnswers(answeredCall{call, true})
+				if i, _ := c.session.Info(t.Context()); !slices.Equal(i.Grants, []session.Grant{{Write: c.dirA}}) {
 					t.Errorf("with the directory it has %+v", i.Grants)
 				}
 			})
@@ -673,61 +680,61 @@ func TestPermission_WhatIsGoneAtAStartIsAskedFor(t *testing.T) {
 // A yes gives what the start left out, and one that fails leaves it for the next start.
 func TestPermission_WhatWasLeftOutCanBeGiven(t *testing.T) {
 	t.Parallel()
-	inSandbox(t, func(t *testing.T, c *boxed) {
-		c.allow(session.Grant{Write: c.a})
-		if err := os.Remove(c.a); err != nil {
+	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+		c.allowGrant(session.Grant{Write: c.dirA})
+		if err := os.Remove(c.dirA); err != nil {
 			t.Fatal(err)
 		}
-		c.reset()
-		if err := os.Mkdir(c.a, 0o700); err != nil {
+		c.resetWorker()
+		if err := os.Mkdir(c.dirA, 0o700); err != nil {
 			t.Fatal(err)
 		}
 		for _, no := range []error{errors.New("the kernel says no"), nil} {
-			c.p.change(func() { c.p.noGrant = no })
-			if err := c.s.Allow(t.Context(), session.Grant{Write: c.a}); (err == nil) != (no == nil) {
+			c.process.withLock(func() { c.process.grantError = no })
+			if err := c.session.Allow(t.Context(), session.Grant{Write: c.dirA}); (err == nil) != (no == nil) {
 				t.Errorf("got %v", err)
 			}
-			want := []session.Grant{{Write: c.a}}
+			want := []session.Grant{{Write: c.dirA}}
 			if no != nil {
 				want = nil
 			}
-			if i, _ := c.s.Info(t.Context()); !slices.Equal(i.Grants, want) {
+			if i, _ := c.session.Info(t.Context()); !slices.Equal(i.Grants, want) {
 				t.Errorf("after %v: got %+v", no, i.Grants)
 			}
 		}
-		call := c.hold("write", c.a+"/x")
-		c.mustAnswer(permitted{call, true})
+		call := c.holdCall("write", c.dirA+"/x")
+		c.wantAnswers(answeredCall{call, true})
 	})
 }
 
 func TestPermission_AlwaysIsKeptForTheWorkspace(t *testing.T) {
 	t.Parallel()
-	inSandbox(t, func(t *testing.T, c *boxed) {
-		call := c.hold("write", c.a+"/x")
-		c.mustAsk(c.a + "/x")
-		c.allow(session.Grant{Write: c.a, Always: true})
-		c.mustAnswer(permitted{call, true})
-		if got := c.book.all[c.work]; !slices.Equal(got, []session.Grant{{Write: c.a, Always: true}}) {
-			t.Errorf("got %+v", c.book.all)
+	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+		call := c.holdCall("write", c.dirA+"/x")
+		c.wantQuestion(c.dirA + "/x")
+		c.allowGrant(session.Grant{Write: c.dirA, Always: true})
+		c.wantAnswers(answeredCall{call, true})
+		if got := c.grantStore.all[c.workspace]; !slices.Equal(got, []session.Grant{{Write: c.dirA, Always: true}}) {
+			t.Errorf("got %+v", c.grantStore.all)
 		}
-		c.book.err = errors.New("line 3: no such key")
-		err := c.s.Allow(t.Context(), session.Grant{Write: c.b, Always: true})
+		c.grantStore.err = errors.New("line 3: no such key")
+		err := c.session.Allow(t.Context(), session.Grant{Write: c.dirB, Always: true})
 		if err == nil || !strings.Contains(err.Error(), "allowed in this session, but not kept") || !strings.Contains(err.Error(), "line 3") {
 			t.Errorf("got %v", err)
 		}
-		if i, _ := c.s.Info(t.Context()); len(i.Grants) != 2 {
+		if i, _ := c.session.Info(t.Context()); len(i.Grants) != 2 {
 			t.Errorf("got %+v", i.Grants)
 		}
 	})
 }
 
-// A writing has what sessions write now, as a program hears it.
-type writing struct {
+// A writtenDirs has what sessions write now, as a program hears it.
+type writtenDirs struct {
 	mu   sync.Mutex
 	dirs []string
 }
 
-func (w *writing) leave(dirs []string) ([]string, func()) {
+func (w *writtenDirs) beforeWrite(dirs []string) ([]string, func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.dirs = append(w.dirs, dirs...)
@@ -743,8 +750,8 @@ func (w *writing) leave(dirs []string) ([]string, func()) {
 
 func TestLeave_NamesWhatIsWrittenAsLongAsItIs(t *testing.T) {
 	t.Parallel()
-	inSandbox(t, func(t *testing.T, c *boxed) {
-		now := &writing{}
+	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+		now := &writtenDirs{}
 		must := func(when string, want ...string) {
 			t.Helper()
 			synctest.Wait()
@@ -752,27 +759,27 @@ func TestLeave_NamesWhatIsWrittenAsLongAsItIs(t *testing.T) {
 				t.Errorf("%s: got %q, want %q", when, now.dirs, want)
 			}
 		}
-		c.s.o.Leave = now.leave
-		c.reset()
-		must("in a workspace", c.work)
-		c.allow(session.Grant{Read: c.b})
-		c.allow(session.Grant{Write: c.a})
-		must("with a grant", c.work, c.a)
-		c.p.change(func() { c.p.noGrant = errors.New("the kernel says no") })
-		if err := c.s.Allow(t.Context(), session.Grant{Write: c.b}); err == nil {
+		c.session.o.BeforeWrite = now.beforeWrite
+		c.resetWorker()
+		must("in a workspace", c.workspace)
+		c.allowGrant(session.Grant{Read: c.dirB})
+		c.allowGrant(session.Grant{Write: c.dirA})
+		must("with a grant", c.workspace, c.dirA)
+		c.process.withLock(func() { c.process.grantError = errors.New("the kernel says no") })
+		if err := c.session.Allow(t.Context(), session.Grant{Write: c.dirB}); err == nil {
 			t.Error("it was given")
 		}
-		must("with one that failed", c.work, c.a)
-		c.p.change(func() { c.p.noGrant = host.ErrUnanswered })
-		if err := c.s.Allow(t.Context(), session.Grant{Write: c.b}); err == nil {
+		must("with one that failed", c.workspace, c.dirA)
+		c.process.withLock(func() { c.process.grantError = host.ErrGrantPending })
+		if err := c.session.Allow(t.Context(), session.Grant{Write: c.dirB}); err == nil {
 			t.Error("it was given")
 		}
-		must("with one that may come late", c.work, c.a, c.b)
-		c.reset()
-		must("in the next worker", c.work, c.a)
-		c.p.change(func() { c.p.dies = host.Hangup })
-		c.s.launcher = func(*host.Command) (*launched, error) { return nil, errors.New("no") }
-		if err := c.s.Reset(t.Context()); err == nil {
+		must("with one that may come late", c.workspace, c.dirA, c.dirB)
+		c.resetWorker()
+		must("in the next worker", c.workspace, c.dirA)
+		c.process.withLock(func() { c.process.fatalSignal = host.Hangup })
+		c.session.launcher = func(*host.Command) (*launchResult, error) { return nil, errors.New("no") }
+		if err := c.session.Reset(t.Context()); err == nil {
 			t.Error("it has started")
 		}
 		must("after a start that failed")
@@ -781,20 +788,20 @@ func TestLeave_NamesWhatIsWrittenAsLongAsItIs(t *testing.T) {
 
 func TestLeave_NamesNothingThatNoPlanMakesWritable(t *testing.T) {
 	t.Parallel()
-	inSandbox(t, func(t *testing.T, c *boxed) {
-		now := &writing{}
-		o := c.s.o
-		o.Leave = now.leave
-		home := variable(o.Env, "HOME")
+	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+		now := &writtenDirs{}
+		o := c.session.o
+		o.BeforeWrite = now.beforeWrite
+		home := envValue(o.Env, "HOME")
 		for _, dir := range []string{"/", home, filepath.Dir(home), "/tmp", "/var/tmp"} {
-			box, err := confinementOf(&workers.Spec{Path: "/bin/sh", Dir: dir, Sandbox: &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Writable: []string{dir}}}, &o, "", t.TempDir(), filepath.Join(t.TempDir(), "files"))
+			box, err := newConfinement(&workers.Spec{Path: "/bin/sh", Dir: dir, Sandbox: &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Writable: []string{dir}}}, &o, "", t.TempDir(), filepath.Join(t.TempDir(), "files"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			if len(now.dirs) > 0 {
 				t.Errorf("in %s: got %q", dir, now.dirs)
 			}
-			box.ended()
+			box.release()
 		}
 	})
 }
@@ -802,16 +809,16 @@ func TestLeave_NamesNothingThatNoPlanMakesWritable(t *testing.T) {
 // A place of programs that is named to write, too, needs what was confirmed for it.
 func TestPermission_WhatWasConfirmedIsKeptForANamedPlace(t *testing.T) {
 	t.Parallel()
-	inSandbox(t, func(t *testing.T, c *boxed) {
-		bin := filepath.Join(variable(c.s.o.Env, "HOME"), "bin")
+	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+		bin := filepath.Join(envValue(c.session.o.Env, "HOME"), "bin")
 		if err := os.Mkdir(bin, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		spec := c.s.spec
+		spec := c.session.spec
 		sandbox := *spec.Sandbox
 		sandbox.Writable = []string{bin}
 		spec.Sandbox = &sandbox
-		box, missing, notices := c.s.o.withGiven(&spec, []session.Grant{{Write: bin, Accept: bin}})
+		box, missing, notices := c.session.o.sandboxWithGrants(&spec, []session.Grant{{Write: bin, Accept: bin}})
 		if !slices.Equal(box.Writable, []string{bin}) || !slices.Equal(box.AcceptPaths, []string{bin}) || len(missing) > 0 || len(notices) > 0 {
 			t.Errorf("got %+v, %+v, %q", box, missing, notices)
 		}
@@ -820,48 +827,48 @@ func TestPermission_WhatWasConfirmedIsKeptForANamedPlace(t *testing.T) {
 
 func TestPermission_AGrantThatFailsGivesNothing(t *testing.T) {
 	t.Parallel()
-	inSandbox(t, func(t *testing.T, c *boxed) {
-		c.p.change(func() { c.p.noGrant = errors.New("the kernel says no") })
-		c.hold("write", c.a+"/x")
-		id := c.mustAsk(c.a + "/x")
-		if err := c.s.AnswerPermission(t.Context(), id, true); err == nil || !strings.Contains(err.Error(), "the kernel says no") {
+	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+		c.process.withLock(func() { c.process.grantError = errors.New("the kernel says no") })
+		c.holdCall("write", c.dirA+"/x")
+		id := c.wantQuestion(c.dirA + "/x")
+		if err := c.session.AnswerPermission(t.Context(), id, true); err == nil || !strings.Contains(err.Error(), "the kernel says no") {
 			t.Errorf("got %v", err)
 		}
-		c.mustAnswer()
-		if i, _ := c.s.Info(t.Context()); len(i.Grants) > 0 {
+		c.wantAnswers()
+		if i, _ := c.session.Info(t.Context()); len(i.Grants) > 0 {
 			t.Errorf("got %+v", i.Grants)
 		}
-		c.permit(c.mustAsk(c.a+"/x"), false) // it can still be refused
+		c.answerPermission(c.wantQuestion(c.dirA+"/x"), false) // it can still be refused
 	})
 }
 
 // Nobody is told that a session lacks what it may have.
 func TestPermission_AGrantWithoutAnAnswerIsNotKnown(t *testing.T) {
 	t.Parallel()
-	inSandbox(t, func(t *testing.T, c *boxed) {
-		c.p.change(func() { c.p.noGrant = host.ErrUnanswered })
-		call := c.hold("write", c.a+"/x")
-		err := c.s.As("ada").AnswerPermission(t.Context(), c.mustAsk(c.a+"/x"), true)
-		if err == nil || !strings.Contains(err.Error(), "not known yet whether this session has "+c.a) {
+	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+		c.process.withLock(func() { c.process.grantError = host.ErrGrantPending })
+		call := c.holdCall("write", c.dirA+"/x")
+		err := c.session.As("ada").AnswerPermission(t.Context(), c.wantQuestion(c.dirA+"/x"), true)
+		if err == nil || !strings.Contains(err.Error(), "not known yet whether this session has "+c.dirA) {
 			t.Errorf("got %v", err)
 		}
-		c.mustAnswer()
-		if i, _ := c.s.Info(t.Context()); len(i.Grants) > 0 {
+		c.wantAnswers()
+		if i, _ := c.session.Info(t.Context()); len(i.Grants) > 0 {
 			t.Errorf("before it is known: got %+v", i.Grants)
 		}
-		c.p.late()
-		c.mustAnswer(permitted{call, true})
-		if i, _ := c.s.Info(t.Context()); !slices.Equal(i.Grants, []session.Grant{{Write: c.a}}) {
+		c.process.lateGrant()
+		c.wantAnswers(answeredCall{call, true})
+		if i, _ := c.session.Info(t.Context()); !slices.Equal(i.Grants, []session.Grant{{Write: c.dirA}}) {
 			t.Errorf("got %+v", i.Grants)
 		}
-		if got := recorded[timeline.AccessGranted](c.s); !slices.Equal(got, []timeline.AccessGranted{{Write: c.a, Author: "ada"}}) {
+		if got := recordedBodies[timeline.AccessGranted](c.session); !slices.Equal(got, []timeline.AccessGranted{{Write: c.dirA, Author: "ada"}}) {
 			t.Errorf("got %+v", got)
 		}
-		late := c.p.late
-		c.reset()
-		c.allow(session.Grant{Write: c.b})
+		late := c.process.lateGrant
+		c.resetWorker()
+		c.allowGrant(session.Grant{Write: c.dirB})
 		late() // of a worker that has ended
-		if got := recorded[timeline.AccessGranted](c.s); len(got) != 2 {
+		if got := recordedBodies[timeline.AccessGranted](c.session); len(got) != 2 {
 			t.Errorf("got %+v", got)
 		}
 	})
@@ -869,13 +876,13 @@ func TestPermission_AGrantWithoutAnAnswerIsNotKnown(t *testing.T) {
 
 func TestPermission_ItsTextCannotPassForAnother(t *testing.T) {
 	t.Parallel()
-	inSandbox(t, func(t *testing.T, c *boxed) {
-		c.hold("write", c.a+"/x. Allow it to write /harmless? (yes\n")
-		if q, want := c.asked().Question(), fmt.Sprintf("the sandbox holds a call of code: write %q. Allow it to write %q?", c.asked().Path, c.asked().Grant.Write); q != want {
+	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+		c.holdCall("write", c.dirA+"/x. Allow it to write /harmless? (yes\n")
+		if q, want := c.shownPermission().Question(), fmt.Sprintf("the sandbox holds a call of code: write %q. Allow it to write %q?", c.shownPermission().Path, c.shownPermission().Grant.Write); q != want {
 			t.Errorf("got %s, want %s", q, want)
 		}
-		c.p.later(time.Hour) // no clock answers it
-		if c.asked() == nil {
+		c.process.advanceTime(time.Hour) // no clock answers it
+		if c.shownPermission() == nil {
 			t.Error("the question is gone")
 		}
 	})
@@ -894,7 +901,7 @@ func TestNamesPath_TakesWholeNamesOnly(t *testing.T) {
 		"//data/a/.ssh":                          false,
 		"":                                       false,
 	} {
-		if got := namesPath(text, "/data/a/.ssh"); got != want {
+		if got := containsPath(text, "/data/a/.ssh"); got != want {
 			t.Errorf("%q: got %v", text, got)
 		}
 	}
@@ -902,15 +909,15 @@ func TestNamesPath_TakesWholeNamesOnly(t *testing.T) {
 
 // A place that a name leads to in vain is told once in a turn, however often the code tries.
 func TestRefusedHost_IsToldOnceInATurn(t *testing.T) {
-	inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		p.ready()
-		turn := submit(t, s, "loop")
+	runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+		p.sendReady()
+		turn := submitTurn(t, s, "loop")
 		for i := range 100 {
-			if s.refusedHost(t.Context(), fmt.Sprintf("db%d.example.org:5432", i%10), "it leads to 10.0.0.1") {
+			if s.handleRefusedHost(t.Context(), fmt.Sprintf("db%d.example.org:5432", i%10), "it leads to 10.0.0.1") {
 				t.Error("it was allowed")
 			}
 		}
-		p.say(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeOK})
+		p.sendFrames(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeOK})
 		told, more := 0, 0
 		for _, e := range s.log.EventsSince(0) {
 			if n, ok := e.Body.(timeline.Notice); ok && strings.Contains(n.Message, "it leads to") {
@@ -919,7 +926,7 @@ func TestRefusedHost_IsToldOnceInATurn(t *testing.T) {
 				more++
 			}
 		}
-		if told != maxDenials || more != 1 {
+		if told != maxReportedDenials || more != 1 {
 			t.Errorf("got %d notices, and %d of the rest", told, more)
 		}
 	})

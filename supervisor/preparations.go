@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// progressPause is the shortest time between two reports to one waiter. A waiter may miss
+	// progressInterval is the shortest time between two reports to one waiter. A waiter may miss
 	// reports in between, but never the newest.
-	progressPause = 250 * time.Millisecond
+	progressInterval = 250 * time.Millisecond
 
-	// givenUpLimit is how long the last waiter waits until work that it gave up has ended. Its
+	// abandonTimeout is how long the last waiter waits until work that it gave up has ended. Its
 	// processes are killed meanwhile.
-	givenUpLimit = 5 * time.Second
+	abandonTimeout = 5 * time.Second
 )
 
-// errUnwanted ends a preparation that nobody waits for any more.
-var errUnwanted = errors.New("nobody waits for it any more")
+// errNoWaiters ends a preparation that nobody waits for any more.
+var errNoWaiters = errors.New("nobody waits for it any more")
 
-// preparations are those that run now, at most one for each key.
-type preparations struct {
+// preparationGroup are those that run now, at most one for each key.
+type preparationGroup struct {
 	mu    sync.Mutex
 	byKey map[string]*preparation // guarded by mu
 }
@@ -36,26 +36,26 @@ type preparation struct {
 	made workers.PreparationResult
 	err  error
 
-	waiting int              // guarded by preparations.mu; the number of waiters
-	now     workers.Progress // guarded by preparations.mu
-	changed chan struct{}    // guarded by preparations.mu; closed when now changes
+	waiters  int              // guarded by preparations.mu; the number of waiters
+	progress workers.Progress // guarded by preparations.mu
+	changed  chan struct{}    // guarded by preparations.mu; closed when now changes
 }
 
-// join waits until w is made. The first waiter begins the work, and the work ends early when
+// awaitPreparation waits until w is made. The first waiter begins the work, and the work ends early when
 // the last one gives up. join calls tell at once, and again at all progress. done is the
 // progress at the end. When ctx ends, join returns its cause.
-func (a *preparations) join(ctx context.Context, w workers.Preparation, limit time.Duration, tell func(workers.Progress)) (made workers.PreparationResult, done int64, err error) {
-	p := a.enter(w, limit)
-	defer a.leave(w.Key, p)
+func (a *preparationGroup) awaitPreparation(ctx context.Context, w workers.Preparation, limit time.Duration, tell func(workers.Progress)) (made workers.PreparationResult, done int64, err error) {
+	p := a.joinOrBegin(w, limit)
+	defer a.leavePreparation(w.Key, p)
 	for {
 		a.mu.Lock()
-		now, changed := p.now, p.changed
+		now, changed := p.progress, p.changed
 		a.mu.Unlock()
 		tell(now)
 		for _, news := range []<-chan struct{}{nil, changed} {
 			var pause <-chan time.Time
 			if news == nil {
-				pause = time.After(progressPause)
+				pause = time.After(progressInterval)
 			}
 			select {
 			case <-news:
@@ -63,7 +63,7 @@ func (a *preparations) join(ctx context.Context, w workers.Preparation, limit ti
 			case <-p.done:
 				a.mu.Lock()
 				defer a.mu.Unlock()
-				return p.made, p.now.Done, p.err
+				return p.made, p.progress.Done, p.err
 			case <-ctx.Done():
 				return workers.PreparationResult{}, 0, context.Cause(ctx)
 			}
@@ -71,19 +71,19 @@ func (a *preparations) join(ctx context.Context, w workers.Preparation, limit ti
 	}
 }
 
-// enter begins a preparation, or joins one with the same key.
-func (a *preparations) enter(w workers.Preparation, limit time.Duration) *preparation {
+// joinOrBegin begins a preparation, or joins one with the same key.
+func (a *preparationGroup) joinOrBegin(w workers.Preparation, limit time.Duration) *preparation {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	p := a.byKey[w.Key]
 	if p == nil {
 		p = a.beginLocked(w, limit)
 	}
-	p.waiting++
+	p.waiters++
 	return p
 }
 
-func (a *preparations) beginLocked(w workers.Preparation, limit time.Duration) *preparation {
+func (a *preparationGroup) beginLocked(w workers.Preparation, limit time.Duration) *preparation {
 	if w.Timeout > 0 {
 		limit = w.Timeout
 	}
@@ -99,7 +99,7 @@ func (a *preparations) beginLocked(w workers.Preparation, limit time.Duration) *
 		late := fmt.Errorf("it was not prepared after %s", limit)
 		bounded, cancel := context.WithTimeoutCause(ctx, limit, late)
 		defer cancel()
-		p.made, p.err = w.Run(bounded, func(now workers.Progress) { a.report(p, now) })
+		p.made, p.err = w.Run(bounded, func(now workers.Progress) { a.reportProgress(p, now) })
 		if p.err != nil && errors.Is(p.err, context.DeadlineExceeded) && context.Cause(bounded) == late {
 			p.err = late
 		}
@@ -110,21 +110,21 @@ func (a *preparations) beginLocked(w workers.Preparation, limit time.Duration) *
 	return p
 }
 
-func (a *preparations) report(p *preparation, now workers.Progress) {
+func (a *preparationGroup) reportProgress(p *preparation, now workers.Progress) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	now.Done = max(now.Done, p.now.Done)
-	p.now = now
+	now.Done = max(now.Done, p.progress.Done)
+	p.progress = now
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
 
-// leave ends one caller's wait. The last waiter to leave ends the work, and waits until it has
+// leavePreparation ends one caller's wait. The last waiter to leave ends the work, and waits until it has
 // ended.
-func (a *preparations) leave(key string, p *preparation) {
+func (a *preparationGroup) leavePreparation(key string, p *preparation) {
 	a.mu.Lock()
-	p.waiting--
-	last := p.waiting == 0
+	p.waiters--
+	last := p.waiters == 0
 	if last {
 		a.forgetLocked(key, p) // the next caller begins anew instead of joining work that was given up
 	}
@@ -132,14 +132,14 @@ func (a *preparations) leave(key string, p *preparation) {
 	if !last {
 		return
 	}
-	p.stop(errUnwanted)
+	p.stop(errNoWaiters)
 	select {
 	case <-p.done:
-	case <-time.After(givenUpLimit):
+	case <-time.After(abandonTimeout):
 	}
 }
 
-func (a *preparations) forgetLocked(key string, p *preparation) {
+func (a *preparationGroup) forgetLocked(key string, p *preparation) {
 	if a.byKey[key] == p {
 		delete(a.byKey, key)
 	}

@@ -14,7 +14,7 @@ import (
 
 func TestPreparations_OneOfAKeyForAllWhoWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var all preparations
+		var all preparationGroup
 		var runs atomic.Int64
 		w := workers.Preparation{Key: "k", Run: func(_ context.Context, report func(workers.Progress)) (workers.PreparationResult, error) {
 			runs.Add(1)
@@ -28,7 +28,7 @@ func TestPreparations_OneOfAKeyForAllWhoWait(t *testing.T) {
 			waiting.Go(func() {
 				time.Sleep(time.Duration(i) * 400 * time.Millisecond)
 				first := true
-				made, done, err := all.join(t.Context(), w, time.Minute, func(p workers.Progress) {
+				made, done, err := all.awaitPreparation(t.Context(), w, time.Minute, func(p workers.Progress) {
 					if late := i > 2; first && (p.Message != "") != late {
 						t.Errorf("caller %d begins with %q", i, p.Message)
 					}
@@ -43,7 +43,7 @@ func TestPreparations_OneOfAKeyForAllWhoWait(t *testing.T) {
 		if n := runs.Load(); n != 1 {
 			t.Errorf("it was made %d times", n)
 		}
-		if _, _, err := all.join(t.Context(), w, time.Minute, func(workers.Progress) {}); err != nil || runs.Load() != 2 {
+		if _, _, err := all.awaitPreparation(t.Context(), w, time.Minute, func(workers.Progress) {}); err != nil || runs.Load() != 2 {
 			t.Errorf("the next: %v, made %d times", err, runs.Load())
 		}
 	})
@@ -51,7 +51,7 @@ func TestPreparations_OneOfAKeyForAllWhoWait(t *testing.T) {
 
 func TestPreparations_EndWithTheLastWhoWants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var all preparations
+		var all preparationGroup
 		ended := make(chan error, 2)
 		w := workers.Preparation{Key: "k", Run: func(ctx context.Context, _ func(workers.Progress)) (workers.PreparationResult, error) {
 			<-ctx.Done()
@@ -65,7 +65,7 @@ func TestPreparations_EndWithTheLastWhoWants(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			leave = append(leave, cancel)
 			go func() {
-				_, _, err := all.join(ctx, w, time.Hour, func(workers.Progress) {})
+				_, _, err := all.awaitPreparation(ctx, w, time.Hour, func(workers.Progress) {})
 				result <- err
 			}()
 		}
@@ -78,7 +78,7 @@ func TestPreparations_EndWithTheLastWhoWants(t *testing.T) {
 		if err := <-result; err != gone {
 			t.Errorf("got %v", err)
 		}
-		if err := <-ended; err != errUnwanted {
+		if err := <-ended; err != errNoWaiters {
 			t.Errorf("the work ended with %v", err)
 		}
 	})
@@ -87,7 +87,7 @@ func TestPreparations_EndWithTheLastWhoWants(t *testing.T) {
 // Make should return when its context ends. If it does not, the waiters still get away.
 func TestPreparations_OneThatDoesNotGiveUpIsNotWaitedForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var all preparations
+		var all preparationGroup
 		over := make(chan struct{})
 		w := workers.Preparation{Key: "k", Run: func(context.Context, func(workers.Progress)) (workers.PreparationResult, error) {
 			<-over
@@ -96,7 +96,7 @@ func TestPreparations_OneThatDoesNotGiveUpIsNotWaitedForLong(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		begun := time.Now()
-		if _, _, err := all.join(ctx, w, time.Hour, func(workers.Progress) {}); err == nil || time.Since(begun) != time.Second+givenUpLimit {
+		if _, _, err := all.awaitPreparation(ctx, w, time.Hour, func(workers.Progress) {}); err == nil || time.Since(begun) != time.Second+abandonTimeout {
 			t.Errorf("got %v after %s", err, time.Since(begun))
 		}
 		close(over)
@@ -105,7 +105,7 @@ func TestPreparations_OneThatDoesNotGiveUpIsNotWaitedForLong(t *testing.T) {
 
 func TestPreparations_ReportsAreFewAndTheNewestIsAmongThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var all preparations
+		var all preparationGroup
 		w := workers.Preparation{Key: "k", Run: func(_ context.Context, report func(workers.Progress)) (workers.PreparationResult, error) {
 			for i := range int64(10_000) {
 				report(workers.Progress{Done: i + 1})
@@ -115,7 +115,7 @@ func TestPreparations_ReportsAreFewAndTheNewestIsAmongThem(t *testing.T) {
 			return workers.PreparationResult{}, nil
 		}}
 		var got []int64
-		if _, _, err := all.join(t.Context(), w, time.Hour, func(p workers.Progress) { got = append(got, p.Done) }); err != nil {
+		if _, _, err := all.awaitPreparation(t.Context(), w, time.Hour, func(p workers.Progress) { got = append(got, p.Done) }); err != nil {
 			t.Fatal(err)
 		}
 		if len(got) > 6 || got[len(got)-1] != 10_000 {

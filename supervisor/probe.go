@@ -6,64 +6,64 @@ const (
 	// The first look for programs that read the terminal comes after the worker was silent
 	// for quiet; later ones come less and less often. Only the moment of a look depends on
 	// time; its result is a fact of the kernel.
-	quiet    = 3 * time.Millisecond
-	maxPause = 50 * time.Millisecond
+	firstScanDelay  = 3 * time.Millisecond
+	maxScanInterval = 50 * time.Millisecond
 
 	// After a second of silence, the pause grows to the length of the silence divided by
-	// pausePart, at most longestPause. So a program that reads without any output is seen
+	// silenceDivisor, at most maxSilentScanInterval. So a program that reads without any output is seen
 	// that much later. A look costs 0.1 ms, so fifty turns that last hours cost less than
 	// one hundredth of a core. Any output starts anew.
-	pausePart    = 20
-	longestPause = 2 * time.Second
+	silenceDivisor        = 20
+	maxSilentScanInterval = 2 * time.Second
 
-	// eagerLooks bounds the looks without a pause while there is input for a reader; each
+	// maxEagerScans bounds the looks without a pause while there is input for a reader; each
 	// takes about 0.1 ms.
-	eagerLooks = 20
+	maxEagerScans = 20
 
-	// lateFrames bounds the looks, each after quiet, that are repeated because a frame that comes
+	// maxLateScans bounds the looks, each after quiet, that are repeated because a frame that comes
 	// before a reader's wait has not arrived.
-	lateFrames = 300
+	maxLateScans = 300
 )
 
-// watchTerminal starts looking for terminal readers; s.mu is held.
-func (w *worker) watchTerminal() {
-	if w == nil || w.watching == nil {
+// startReaderScan starts looking for terminal readers; s.mu is held.
+func (w *worker) startReaderScan() {
+	if w == nil || w.readerTimer == nil {
 		return
 	}
-	w.active.Store(time.Now().UnixNano())
-	if w.armed && w.pause == quiet {
+	w.lastOutput.Store(time.Now().UnixNano())
+	if w.readerTimerSet && w.scanInterval == firstScanDelay {
 		return // the timer is set already; setting it again costs time, and turns are short
 	}
-	w.pause = quiet
-	w.lookLaterLocked(quiet)
+	w.scanInterval = firstScanDelay
+	w.scheduleScanLocked(firstScanDelay)
 }
 
-// nextPause returns the time until the next look, after this pause and this silence.
-func nextPause(pause, silent time.Duration) time.Duration {
-	return min(pause*3/2, max(maxPause, min(silent/pausePart, longestPause)))
+// nextScanInterval returns the time until the next look, after this pause and this silence.
+func nextScanInterval(pause, silent time.Duration) time.Duration {
+	return min(pause*3/2, max(maxScanInterval, min(silent/silenceDivisor, maxSilentScanInterval)))
 }
 
 // noteOutput notes output of the worker. It may be a prompt, so the next look for readers
 // comes soon.
 func (w *worker) noteOutput() {
-	w.active.Store(time.Now().UnixNano())
-	if w.slow.CompareAndSwap(true, false) {
+	w.lastOutput.Store(time.Now().UnixNano())
+	if w.scansSlowly.CompareAndSwap(true, false) {
 		w.s.mu.Lock()
 		defer w.s.mu.Unlock()
-		if w.looksLocked() {
-			w.watchTerminal()
+		if w.needsScanLocked() {
+			w.startReaderScan()
 		}
 	}
 }
 
-// terminalReaders returns the programs that read the terminal before a turn begins. An
+// terminalReaderCode returns the programs that read the terminal before a turn begins. An
 // earlier turn has left them behind, so they are not a wait of the next one.
 func (s *Session) terminalReaders() map[string]bool {
 	s.mu.Lock()
 	w := s.worker
 	idle := s.m.phase == phaseIdle
 	s.mu.Unlock()
-	if !idle || w.watching == nil || w.proc.readers.NoOtherReader() {
+	if !idle || w.readerTimer == nil || w.proc.readers.HasNoOtherReader() {
 		return nil
 	}
 	known := make(map[string]bool)
@@ -73,19 +73,19 @@ func (s *Session) terminalReaders() map[string]bool {
 	return known
 }
 
-// look is run by the timer.
-func (w *worker) look() {
+// scanReaders is run by the timer.
+func (w *worker) scanReaders() {
 	s := w.s
 	s.mu.Lock()
-	w.armed = false
-	if !w.looksLocked() {
+	w.readerTimerSet = false
+	if !w.needsScanLocked() {
 		s.mu.Unlock()
 		return // the next turn, or answer, starts it again
 	}
 	turn := s.m.turn
-	if silent := time.Duration(time.Now().UnixNano() - w.active.Load()); silent < quiet {
-		w.pause = quiet
-		w.lookLaterLocked(quiet - silent)
+	if silent := time.Duration(time.Now().UnixNano() - w.lastOutput.Load()); silent < firstScanDelay {
+		w.scanInterval = firstScanDelay
+		w.scheduleScanLocked(firstScanDelay - silent)
 		s.mu.Unlock()
 		return
 	}
@@ -95,53 +95,53 @@ func (w *worker) look() {
 	readers := w.proc.readers.Readers()
 	late := false
 	if len(readers) > 0 {
-		w.fence.catchUp(w.stopReading) // their prompts come before their waits
-		late = w.fence.awaits()
+		w.merger.catchUp(w.stopReading) // their prompts come before their waits
+		late = w.merger.isAwaitingFrame()
 	}
 
 	s.mu.Lock()
 	defer s.unlock()
-	if s.m.turn != turn || !w.looksLocked() {
-		if w.looksLocked() {
-			w.lookLaterLocked(quiet) // for the turn that began meanwhile
+	if s.m.turn != turn || !w.needsScanLocked() {
+		if w.needsScanLocked() {
+			w.scheduleScanLocked(firstScanDelay) // for the turn that began meanwhile
 		}
 		return
 	}
-	if late && w.late < lateFrames {
-		w.late++
-		w.lookLaterLocked(quiet)
+	if late && w.lateScans < maxLateScans {
+		w.lateScans++
+		w.scheduleScanLocked(firstScanDelay)
 		return
 	}
-	w.late = 0
+	w.lateScans = 0
 	if underWay {
-		s.m.strikesLater(time.Now())
+		s.m.renewReaderGrace(time.Now())
 	}
 	for _, r := range readers {
-		s.m.reads(r.Key, r.Command, r.Secret)
+		s.m.handleTerminalReader(r.Key, r.Command, r.Secret)
 	}
 	s.performLocked()
-	if w.looksLocked() {
+	if w.needsScanLocked() {
 		silent := time.Duration(0)
-		last := w.active.Load()
+		last := w.lastOutput.Load()
 		if last != 0 { // otherwise there is input that a reader will take
 			silent = time.Duration(time.Now().UnixNano() - last)
 		}
-		w.pause = nextPause(w.pause, silent)
-		w.slow.Store(w.pause > maxPause)
-		if w.active.Load() != last { // there was output meanwhile, before slow was set
-			w.pause = quiet
+		w.scanInterval = nextScanInterval(w.scanInterval, silent)
+		w.scansSlowly.Store(w.scanInterval > maxScanInterval)
+		if w.lastOutput.Load() != last { // there was output meanwhile, before slow was set
+			w.scanInterval = firstScanDelay
 		}
-		w.lookLaterLocked(w.pause)
+		w.scheduleScanLocked(w.scanInterval)
 	}
 }
 
-func (w *worker) lookLaterLocked(d time.Duration) {
-	w.armed = true
-	w.watching.Reset(d)
+func (w *worker) scheduleScanLocked(d time.Duration) {
+	w.readerTimerSet = true
+	w.readerTimer.Reset(d)
 }
 
-// looksLocked reports whether a look is useful: a terminal reader would be news, and can be
+// needsScanLocked reports whether a look is useful: a terminal reader would be news, and can be
 // distinguished from one that is taking its input.
-func (w *worker) looksLocked() bool {
-	return w.s.worker == w && w.s.m.looks() && len(w.input) == 0
+func (w *worker) needsScanLocked() bool {
+	return w.s.worker == w && w.s.m.needsReaderScan() && len(w.terminalInput) == 0
 }

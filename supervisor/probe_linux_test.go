@@ -21,7 +21,7 @@ func TestProbe_ATurnThatWasSilentForLongIsSeenToRead(t *testing.T) {
 	}{
 		"a child that prompts":                              {"sh printf 'name? '; exec head -n1", time.Hour},
 		"a runtime that says something, and then its child": {"print up\nreadtty", time.Hour},
-		"a child that only reads":                           {"readtty", longestPause},
+		"a child that only reads":                           {"readtty", maxSilentScanInterval},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -53,14 +53,14 @@ func TestProbe_ATurnThatWasSilentForLongIsSeenToRead(t *testing.T) {
 			}
 			s.mu.Lock()
 			w := s.worker
-			if w.watching == nil {
+			if w.readerTimer == nil {
 				s.mu.Unlock()
 				t.Skip("needs /proc/<pid>/syscall")
 			}
-			w.active.Store(time.Now().Add(-time.Hour).UnixNano())
-			w.pause = longestPause
-			w.slow.Store(true)
-			w.lookLaterLocked(test.next)
+			w.lastOutput.Store(time.Now().Add(-time.Hour).UnixNano())
+			w.scanInterval = maxSilentScanInterval
+			w.scansSlowly.Store(true)
+			w.scheduleScanLocked(test.next)
 			s.mu.Unlock()
 			_ = open.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

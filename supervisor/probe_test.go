@@ -7,17 +7,17 @@ import (
 
 func TestProbe_LooksLessTheLongerATurnIsSilent(t *testing.T) {
 	t.Parallel()
-	looks, pause, silent := 0, quiet, time.Duration(0)
+	looks, pause, silent := 0, firstScanDelay, time.Duration(0)
 	for silent < time.Hour {
 		silent += pause
 		looks++
-		next := nextPause(pause, silent)
-		if late := max(maxPause, silent/pausePart); next > late || next > longestPause {
+		next := nextScanInterval(pause, silent)
+		if late := max(maxScanInterval, silent/silenceDivisor); next > late || next > maxSilentScanInterval {
 			t.Fatalf("after %s of silence the next look is in %s, want at most %s", silent, next, late)
 		}
 		pause = next
 	}
-	if most := int(time.Hour/longestPause) + 200; looks > most {
+	if most := int(time.Hour/maxSilentScanInterval) + 200; looks > most {
 		t.Errorf("%d looks in an hour, want at most %d", looks, most)
 	}
 }

@@ -8,20 +8,20 @@ import (
 )
 
 // A launcher starts a worker's process and returns once it exists.
-type launcher func(*host.Command) (*launched, error)
+type launcher func(*host.Command) (*launchResult, error)
 
-// launched is the result of a launcher: a process with its channel and its terminal.
-type launched struct {
+// launchResult is the result of a launcher: a process with its channel and its terminal.
+type launchResult struct {
 	process
-	channel  io.ReadWriteCloser // frames; closing it ends a Read and a Write
-	terminal terminal
-	readers  readerFinder // nil where readers of the terminal cannot be seen
-	gate     gate         // nil where nothing can be asked for or given while the worker runs
-	pid      int
-	nonce    string       // of the markers in the terminal
-	staged   bool         // started by the stage: nothing outlives the session
-	outlet   *outlet.Conn // connections of a sandbox; nil without workers.NetworkList
-	leaves   string       // which memory its limit leaves out, in a sentence; "" if none
+	channel       io.ReadWriteCloser // frames; closing it ends a Read and a Write
+	terminal      terminal
+	readers       readerFinder   // nil where readers of the terminal cannot be seen
+	control       sandboxControl // nil where nothing can be asked for or given while the worker runs
+	pid           int
+	nonce         string       // of the markers in the terminal
+	monitored     bool         // started by the stage: nothing outlives the session
+	egressConn    *outlet.Conn // connections of a sandbox; nil without workers.NetworkList
+	uncountedNote string       // which memory its limit leaves out, in a sentence; "" if none
 }
 
 // A process is a worker's process with everything that it started, wherever it
@@ -32,15 +32,15 @@ type process interface {
 	Kill()
 	Exited() <-chan struct{}
 	Exit() host.Exit
-	Gone() <-chan struct{}
-	Remains() []int
+	Done() <-chan struct{}
+	Survivors() []int
 	Notices() <-chan string
-	CatchUp()
-	Forget() error
-	Refresh() (notices []string, err error)
+	DrainDenials()
+	ForgetDenials() error
+	RefreshSandbox() (notices []string, err error)
 	MemoryBytes() int64
-	Usage(exact int64) host.Usage
-	Allow(host.Usage, host.Allowance)
+	MeasureUsage(exact int64) host.Usage
+	ApplyLimits(host.Usage, host.LimitUpdate)
 	EndLargest(u host.Usage, bytes int64) string
 	EndNewest(u host.Usage, tasks int)
 	Close() error
@@ -50,43 +50,43 @@ type process interface {
 // [host.Terminal] documents it.
 type terminal interface {
 	TryRead([]byte) (int, error)
-	Await(take func() bool) error
-	Feed(b []byte, eof bool) error
-	Sync()
+	AwaitOutput(take func() bool) error
+	WriteInput(b []byte, eof bool) error
+	SyncOutput()
 	Restore() error
 	Resize(host.Size) error
-	Screen() bool
-	Lent() bool
-	Keys([]byte) error
+	IsRawMode() bool
+	HasForegroundJob() bool
+	TypeKeys([]byte) error
 }
 
 // A readerFinder finds the programs that are blocked in reading the terminal.
 type readerFinder interface {
-	Readers() []host.Reader
-	NoOtherReader() bool
+	Readers() []host.TerminalReader
+	HasNoOtherReader() bool
 }
 
-// launchHere starts a process of this system.
-func launchHere(c *host.Command) (*launched, error) {
+// launchLocal starts a process of this system.
+func launchLocal(c *host.Command) (*launchResult, error) {
 	p, err := host.Start(c)
 	if err != nil {
 		return nil, err
 	}
-	l := &launched{
-		process:  p,
-		channel:  p.Channel(),
-		terminal: p.Terminal(),
-		pid:      p.PID(),
-		nonce:    p.Nonce(),
-		staged:   p.Staged(),
-		outlet:   p.Outlet(),
-		leaves:   p.Uncounted(),
+	l := &launchResult{
+		process:       p,
+		channel:       p.Channel(),
+		terminal:      p.Terminal(),
+		pid:           p.PID(),
+		nonce:         p.Nonce(),
+		monitored:     p.HasMonitor(),
+		egressConn:    p.EgressConn(),
+		uncountedNote: p.UncountedMemory(),
 	}
 	if p.CanSeeReaders() {
 		l.readers = p
 	}
-	if c.Sandbox != nil && c.Sandbox.By == "" {
-		l.gate = p
+	if c.Sandbox != nil && c.Sandbox.Mechanism == "" {
+		l.control = p
 	}
 	return l, nil
 }

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	lastWordsBytes = 4 << 10                // of a program's standard error that are kept
-	programGrace   = time.Second            // a program may take to end by itself once its pipes are closed,
-	programTerm    = 500 * time.Millisecond // and again after SIGTERM
+	stderrTailBytes  = 4 << 10                // of a program's standard error that are kept
+	programStopGrace = time.Second            // a program may take to end by itself once its pipes are closed,
+	programTermGrace = 500 * time.Millisecond // and again after SIGTERM
 )
 
 // A Program is one that is no worker, such as a server of tools. It is started as workers are, by
@@ -35,35 +35,35 @@ type RunningProgram struct {
 	process            *host.Process
 	drained            chan struct{} // closed when all of its standard error was read
 
-	mu    sync.Mutex
-	words []byte // the end of its standard error
+	mu         sync.Mutex
+	stderrTail []byte // the end of its standard error
 }
 
-// StartProgram starts a program. It needs [StageMain] on Windows; elsewhere, without it, what
+// StartProgram starts a program. It needs [MonitorMain] on Windows; elsewhere, without it, what
 // the program starts may stay behind.
 func StartProgram(p *Program) (*RunningProgram, error) {
-	process, err := host.Start(&host.Command{Path: p.Path, Args: p.Args, Env: p.Env, Dir: p.Dir, Piped: true, Logger: p.Logger})
+	process, err := host.Start(&host.Command{Path: p.Path, Args: p.Args, Env: p.Env, Dir: p.Dir, ChannelOnStdio: true, Logger: p.Logger})
 	if err != nil {
 		return nil, err
 	}
 	r := &RunningProgram{ReadWriteCloser: process.Channel(), process: process, drained: make(chan struct{})}
-	go r.listen() // ends with the terminal
+	go r.readStderr() // ends with the terminal
 	return r, nil
 }
 
-// listen keeps the end of what the program writes to its standard error.
-func (r *RunningProgram) listen() {
+// readStderr keeps the end of what the program writes to its standard error.
+func (r *RunningProgram) readStderr() {
 	defer close(r.drained)
-	part := make([]byte, lastWordsBytes)
+	part := make([]byte, stderrTailBytes)
 	for {
 		var end error
-		err := r.process.Terminal().Await(func() bool {
+		err := r.process.Terminal().AwaitOutput(func() bool {
 			n := 0
 			n, end = r.process.Terminal().TryRead(part)
 			r.mu.Lock()
-			r.words = append(r.words, part[:n]...)
-			if more := len(r.words) - lastWordsBytes; more > 0 {
-				r.words = append(r.words[:0], r.words[more:]...)
+			r.stderrTail = append(r.stderrTail, part[:n]...)
+			if more := len(r.stderrTail) - stderrTailBytes; more > 0 {
+				r.stderrTail = append(r.stderrTail[:0], r.stderrTail[more:]...)
 			}
 			r.mu.Unlock()
 			return n > 0 || end != nil
@@ -74,11 +74,11 @@ func (r *RunningProgram) listen() {
 	}
 }
 
-// LastWords returns the end of its standard error as plain text, once it has ended: with how it
+// StderrSummary returns the end of its standard error as plain text, once it has ended: with how it
 // ended.
-func (r *RunningProgram) LastWords() string {
+func (r *RunningProgram) StderrSummary() string {
 	r.mu.Lock()
-	words := string(bytes.TrimSpace([]byte(timeline.TerminalText(string(r.words)))))
+	words := string(bytes.TrimSpace([]byte(timeline.TerminalText(string(r.stderrTail)))))
 	r.mu.Unlock()
 	select {
 	case <-r.process.Exited():
@@ -100,9 +100,9 @@ func (r *RunningProgram) LastWords() string {
 // Exited is closed when the program has ended, or Close was called.
 func (r *RunningProgram) Exited() <-chan struct{} { return r.process.Exited() }
 
-// AwaitWords waits until all that the ended program has said is in LastWords, for a second at
+// WaitStderr waits until all that the ended program has said is in StderrSummary, for a second at
 // most.
-func (r *RunningProgram) AwaitWords() {
+func (r *RunningProgram) WaitStderr() {
 	timer := time.NewTimer(time.Second)
 	defer timer.Stop()
 	for _, done := range []<-chan struct{}{r.process.Exited(), r.drained} {
@@ -121,7 +121,7 @@ func (r *RunningProgram) Close() error {
 	for _, step := range []struct {
 		sig  host.Signal
 		wait time.Duration
-	}{{wait: programGrace}, {host.Terminate, programTerm}} {
+	}{{wait: programStopGrace}, {host.Terminate, programTermGrace}} {
 		if step.sig == host.Terminate && r.process.Signal(host.Terminate, host.Group) != nil {
 			break
 		}

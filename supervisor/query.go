@@ -11,16 +11,16 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 )
 
-// queryTime is how long a query may take before it is interrupted, and then how long the
+// queryTimeout is how long a query may take before it is interrupted, and then how long the
 // interrupt may take before the query is given up.
-const queryTime = 200 * time.Millisecond
+const queryTimeout = 200 * time.Millisecond
 
-// inspectTime is the same for an inspection: a help page is read from disk and formatted.
-const inspectTime = 2 * time.Second
+// inspectTimeout is the same for an inspection: a help page is read from disk and formatted.
+const inspectTimeout = 2 * time.Second
 
 // Complete implements session.Session.
 func (s *Session) Complete(ctx context.Context, text string, cursor int) (session.Completion, error) {
-	r, err := s.query(ctx, ipc.Query{Kind: ipc.QueryComplete, Text: text, Cursor: uint64(max(0, min(cursor, len(text))))})
+	r, err := s.runQuery(ctx, ipc.Query{Kind: ipc.QueryComplete, Text: text, Cursor: uint64(max(0, min(cursor, len(text))))})
 	if err == nil && r.Status != ipc.StatusOK {
 		err = session.ErrNoAnswer
 	}
@@ -35,7 +35,7 @@ func (s *Session) Complete(ctx context.Context, text string, cursor int) (sessio
 
 // Parse implements session.Session.
 func (s *Session) Parse(ctx context.Context, text string) (session.ParseStatus, error) {
-	r, err := s.query(ctx, ipc.Query{Kind: ipc.QueryParse, Text: text})
+	r, err := s.runQuery(ctx, ipc.Query{Kind: ipc.QueryParse, Text: text})
 	if err != nil {
 		return session.ParseUnknown, err
 	}
@@ -52,7 +52,7 @@ func (s *Session) Parse(ctx context.Context, text string) (session.ParseStatus, 
 
 // Variables implements session.Session.
 func (s *Session) Variables(ctx context.Context) (session.Variables, error) {
-	r, err := s.query(ctx, ipc.Query{Kind: ipc.QueryVariables})
+	r, err := s.runQuery(ctx, ipc.Query{Kind: ipc.QueryVariables})
 	if err == nil && r.Status != ipc.StatusOK {
 		err = session.ErrNoAnswer
 	}
@@ -68,7 +68,7 @@ func (s *Session) Variables(ctx context.Context) (session.Variables, error) {
 
 // Inspect implements session.Session.
 func (s *Session) Inspect(ctx context.Context, text string, cursor int) (session.Inspection, error) {
-	r, err := s.query(ctx, ipc.Query{Kind: ipc.QueryInspect, Text: text, Cursor: uint64(max(0, min(cursor, len(text))))})
+	r, err := s.runQuery(ctx, ipc.Query{Kind: ipc.QueryInspect, Text: text, Cursor: uint64(max(0, min(cursor, len(text))))})
 	if err == nil && r.Status != ipc.StatusOK {
 		err = session.ErrNoAnswer
 	}
@@ -82,8 +82,8 @@ func (s *Session) Inspect(ctx context.Context, text string, cursor int) (session
 	return found, nil
 }
 
-// offers reports whether a worker answers queries of that kind.
-func offers(c ipc.Capabilities, kind ipc.QueryKind) bool {
+// supportsQuery reports whether a worker answers queries of that kind.
+func supportsQuery(c ipc.Capabilities, kind ipc.QueryKind) bool {
 	switch kind {
 	case ipc.QueryVariables:
 		return c.Variables
@@ -93,7 +93,7 @@ func offers(c ipc.Capabilities, kind ipc.QueryKind) bool {
 	return c.Query
 }
 
-func (s *Session) query(ctx context.Context, q ipc.Query) (ipc.QueryResult, error) {
+func (s *Session) runQuery(ctx context.Context, q ipc.Query) (ipc.QueryResult, error) {
 	none := ipc.QueryResult{Status: ipc.StatusTimeout}
 	if len(q.Text) > ipc.MaxTextBytes {
 		return none, session.ErrTooLarge
@@ -106,7 +106,7 @@ func (s *Session) query(ctx context.Context, q ipc.Query) (ipc.QueryResult, erro
 			select {
 			case <-signals:
 			case <-proc.Exited():
-			case <-time.After(queryTime):
+			case <-time.After(queryTimeout):
 				return none, nil
 			case <-ctx.Done():
 				return none, ctx.Err()
@@ -114,12 +114,12 @@ func (s *Session) query(ctx context.Context, q ipc.Query) (ipc.QueryResult, erro
 			s.mu.Lock()
 		}
 	}
-	w, err := s.worker, s.m.refusal()
+	w, err := s.worker, s.m.inputRefusal()
 	switch {
 	case err != nil:
 	case s.m.phase != phaseIdle:
-		err = s.m.busy()
-	case !offers(s.m.ready.Capabilities, q.Kind):
+		err = s.m.busyError()
+	case !supportsQuery(s.m.ready.Capabilities, q.Kind):
 		err = session.ErrUnsupported
 	}
 	if err != nil {
@@ -143,9 +143,9 @@ func (s *Session) query(ctx context.Context, q ipc.Query) (ipc.QueryResult, erro
 	if err != nil {
 		return none, nil // the worker is on its way out
 	}
-	limit := queryTime
+	limit := queryTimeout
 	if q.Kind == ipc.QueryInspect {
-		limit = inspectTime
+		limit = inspectTimeout
 	}
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -165,7 +165,7 @@ func (s *Session) query(ctx context.Context, q ipc.Query) (ipc.QueryResult, erro
 		}
 		interrupted = true
 		w.interruptQuery(q.ID)
-		timer.Reset(queryTime)
+		timer.Reset(queryTimeout)
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// bounded returns n, or the default if it is 0, and an error if it is out of bounds.
-func bounded[N int | int64](name string, n, byDefault, most N) (N, error) {
+// limitOrDefault returns n, or the default if it is 0, and an error if it is out of bounds.
+func limitOrDefault[N int | int64](name string, n, byDefault, most N) (N, error) {
 	if n < 0 || n > most {
 		return 0, session.Errorf(session.KindInvalid, "%s is %d: use 1 to %d", name, n, most)
 	}
@@ -26,13 +26,13 @@ func bounded[N int | int64](name string, n, byDefault, most N) (N, error) {
 func (s *Session) Read(_ context.Context, q session.ReadQuery) (session.EventPage, error) {
 	span := timeline.ReadRange{After: q.After, Before: q.Before, Backward: q.Backward || q.Before > 0 && q.After == 0}
 	var err error
-	if span.MaxEvents, err = bounded("limit", q.Limit, session.DefaultReadEvents, session.MaxReadEvents); err != nil {
+	if span.MaxEvents, err = limitOrDefault("limit", q.Limit, session.DefaultReadEvents, session.MaxReadEvents); err != nil {
 		return session.EventPage{}, err
 	}
-	if span.MaxBytes, err = bounded("bytes", q.Bytes, session.MaxReadBytes, session.MaxReadBytes); err != nil {
+	if span.MaxBytes, err = limitOrDefault("bytes", q.Bytes, session.MaxReadBytes, session.MaxReadBytes); err != nil {
 		return session.EventPage{}, err
 	}
-	inline, err := bounded("blobs", q.InlineBytes, session.DefaultInlineBytes, session.MaxInlineBytes)
+	inline, err := limitOrDefault("blobs", q.InlineBytes, session.DefaultInlineBytes, session.MaxInlineBytes)
 	if err != nil {
 		return session.EventPage{}, err
 	}
@@ -50,7 +50,7 @@ func (s *Session) Read(_ context.Context, q session.ReadQuery) (session.EventPag
 	}
 	if events := s.log.Read(span); len(events) > 0 {
 		p.Events = events
-		p.First, p.Last = firstOf(events[0]), events[len(events)-1].Seq
+		p.First, p.Last = firstSeq(events[0]), events[len(events)-1].Seq
 		p.End = max(p.End, p.Last)
 		p.HasEarlier = p.First > span.After+1
 		p.HasLater = p.Last < p.End && (span.Before == 0 || p.Last+1 < span.Before)
@@ -60,7 +60,7 @@ func (s *Session) Read(_ context.Context, q session.ReadQuery) (session.EventPag
 
 // Blob implements session.Session.
 func (s *Session) Blob(_ context.Context, digest string, offset int64, limit int) (session.BlobPart, error) {
-	limit, err := bounded("limit", limit, session.MaxPartBytes, session.MaxPartBytes)
+	limit, err := limitOrDefault("limit", limit, session.MaxPartBytes, session.MaxPartBytes)
 	if err != nil {
 		return session.BlobPart{}, err
 	}
@@ -79,7 +79,7 @@ func (s *Session) Blob(_ context.Context, digest string, offset int64, limit int
 
 // Search implements session.Session.
 func (s *Session) Search(_ context.Context, q session.SearchQuery) (session.SearchResult, error) {
-	limit, err := bounded("limit", q.Limit, session.DefaultSearchMatches, session.MaxSearchMatches)
+	limit, err := limitOrDefault("limit", q.Limit, session.DefaultSearchMatches, session.MaxSearchMatches)
 	if err != nil {
 		return session.SearchResult{}, err
 	}
@@ -101,13 +101,13 @@ func (s *Session) Search(_ context.Context, q session.SearchQuery) (session.Sear
 	found, next, over := s.log.Search(pattern, from, limit)
 	f := session.SearchResult{Matches: append([]timeline.Match{}, found...)}
 	if !over {
-		f.Next = cursorText(next)
+		f.Next = formatCursor(next)
 	}
 	return f, nil
 }
 
-// cursorText writes a cursor of a search for callers, who give it back as it is.
-func cursorText(c timeline.Cursor) string {
+// formatCursor writes a cursor of a search for callers, who give it back as it is.
+func formatCursor(c timeline.Cursor) string {
 	asked := ""
 	if c.AwaitsInput {
 		asked = "?"
@@ -129,8 +129,8 @@ func parseCursor(text string) (c timeline.Cursor, err error) {
 	return timeline.Cursor{Seq: timeline.Seq(n), Lines: int(k), AwaitsInput: asked}, nil
 }
 
-// firstOf returns the Seq of an event, or of the first that a gap stands for.
-func firstOf(e timeline.Event) timeline.Seq {
+// firstSeq returns the Seq of an event, or of the first that a gap stands for.
+func firstSeq(e timeline.Event) timeline.Seq {
 	if g, ok := e.Body.(timeline.Gap); ok {
 		return g.From
 	}
@@ -139,7 +139,7 @@ func firstOf(e timeline.Event) timeline.Seq {
 
 // TurnSummaries implements session.Session.
 func (s *Session) TurnSummaries(_ context.Context, q session.TurnSummariesQuery) (session.TurnSummaries, error) {
-	limit, err := bounded("limit", q.Limit, session.DefaultSummaries, session.MaxSummaries)
+	limit, err := limitOrDefault("limit", q.Limit, session.DefaultSummaries, session.MaxSummaries)
 	if err != nil {
 		return session.TurnSummaries{}, err
 	}
@@ -174,7 +174,7 @@ func (s *Session) Tick() (now session.Tick, event, state <-chan struct{}) {
 		now.Turn = s.m.turn.id
 	}
 	if s.m.phase == phaseWaiting {
-		w := s.m.shown.InputRequest
+		w := s.m.shownRequest.InputRequest
 		now.InputRequest = &w
 	}
 	event = s.log.NotifyAfter(now.LastSeq)

@@ -11,31 +11,31 @@ import (
 // session.ErrExists, session.ErrClosed or one of kind session.KindName.
 func (v *Supervisor) Rename(s *Session, name string) error {
 	if !session.IsValidName(name) {
-		return badName(name)
+		return invalidNameError(name)
 	}
-	if err := v.move(s, name); err != nil {
+	if err := v.moveSession(s, name); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	spec := s.spec
 	s.mu.Unlock()
-	a := about{Name: name, Dir: spec.Dir, Spec: spec.Name}
-	if v.o.Recover != "" {
-		s.describe(a)
+	a := lockFileInfo{Name: name, Dir: spec.Dir, Spec: spec.Name}
+	if v.o.RecoverCommand != "" {
+		s.updateLockInfo(a)
 	}
-	lost := v.claimLost(a)
+	lost := v.claimCrashed(a)
 	s.mu.Lock()
 	defer s.unlock()
-	s.opened, s.lost = time.Now(), lost
-	s.m.remedy = v.o.remedyFor(name, &spec)
+	s.openedAt, s.crashedBefore = time.Now(), lost
+	s.m.grantHint = v.o.grantHintFor(name, &spec)
 	if lost != nil {
-		s.m.notice("%s", lost.notice(v.o.Recover))
+		s.m.recordNotice("%s", lost.noticeText(v.o.RecoverCommand))
 	}
 	return nil
 }
 
-// move puts a session under another name.
-func (v *Supervisor) move(s *Session, name string) error {
+// moveSession puts a session under another name.
+func (v *Supervisor) moveSession(s *Session, name string) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.sessions[s.Name()] != s {
@@ -50,7 +50,7 @@ func (v *Supervisor) move(s *Session, name string) error {
 	return nil
 }
 
-func badName(name string) error {
+func invalidNameError(name string) error {
 	return session.Errorf(session.KindName, "%q is not a session name: use 1 to 64 letters, digits, dots, dashes and underscores", name)
 }
 

@@ -15,16 +15,16 @@ import (
 func TestRename_TheSessionIsThereUnderItsNewNameAlone(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	sup, err := supervisor.New(&supervisor.Options{Dir: dir, Recover: "program recover"})
+	sup, err := supervisor.New(&supervisor.Options{Dir: dir, RecoverCommand: "program recover"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = sup.Close() })
-	s, err := sup.Open(t.Context(), "before", fakeworker.Spec(self(), nil))
+	s, err := sup.Open(t.Context(), "before", fakeworker.Spec(executablePath(), nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sup.Open(t.Context(), "other", fakeworker.Spec(self(), nil)); err != nil {
+	if _, err := sup.Open(t.Context(), "other", fakeworker.Spec(executablePath(), nil)); err != nil {
 		t.Fatal(err)
 	}
 	if err := sup.Rename(s, "other"); !errors.Is(err, session.ErrExists) {
@@ -50,7 +50,7 @@ func TestRename_TheSessionIsThereUnderItsNewNameAlone(t *testing.T) {
 	if found, _ := sup.Session("after"); found != s {
 		t.Error("the new name does not lead to it")
 	}
-	if _, err := sup.Open(t.Context(), "before", fakeworker.Spec(self(), nil)); err != nil {
+	if _, err := sup.Open(t.Context(), "before", fakeworker.Spec(executablePath(), nil)); err != nil {
 		t.Errorf("the old name is not free: %v", err)
 	}
 	if err := s.Close(t.Context()); err != nil {

@@ -5,7 +5,7 @@ import "testing"
 func TestMostSessions_FitIntoTheOpenFilesOfTheProgram(t *testing.T) {
 	t.Parallel()
 	for files, want := range map[int]int{0: 0, 64: 1, 1024: 96, 4096: 480, 1 << 20: 131040} {
-		if got := mostSessions(files); got != want {
+		if got := sessionsForFiles(files); got != want {
 			t.Errorf("%d open files: got %d sessions, want %d", files, got, want)
 		}
 	}

@@ -21,27 +21,27 @@ import (
 
 // A confinement is the part of a start that a sandbox adds.
 type confinement struct {
-	sandbox  *host.Sandbox // nil without one
-	env      []string      // changes of the worker's environment, before those of its Spec
-	notices  []string      // for the user of the session; complete when the worker has started
-	hidden   []string      // cannot be opened; complete then, too
-	unshown  []string      // could be shown; likewise
-	plan     *confine.Plan // likewise
-	withheld []string      // variables that the worker does not have
-	private  private       // likewise
-	ended    func()        // is to be called once it is over; never nil
+	sandbox           *host.Sandbox // nil without one
+	env               []string      // changes of the worker's environment, before those of its Spec
+	notices           []string      // for the user of the session; complete when the worker has started
+	hiddenPaths       []string      // cannot be opened; complete then, too
+	unshownPaths      []string      // could be shown; likewise
+	plan              *confine.Plan // likewise
+	withheldVariables []string      // variables that the worker does not have
+	privateDirs       privateDirs   // likewise
+	release           func()        // is to be called once it is over; never nil
 }
 
-// maxNamed bounds the variables that a notice names.
-const maxNamed = 8
+// maxListedItems bounds the variables that a notice names.
+const maxListedItems = 8
 
-// eachWay tries the ways in which a sandbox may be held until one holds it: those that are not the
+// eachMechanism tries the ways in which a sandbox may be held until one holds it: those that are not the
 // first only if their user accepts them, and where this system lacks what the one before needs.
-func eachWay[T any](s *workers.Sandbox, try func(by workers.SandboxMechanism) (T, error)) (result T, err error) {
+func eachMechanism[T any](s *workers.Sandbox, try func(by workers.SandboxMechanism) (T, error)) (result T, err error) {
 	if !s.Confines() {
 		return try("")
 	}
-	for _, by := range confine.Ways(s.AcceptMechanism) {
+	for _, by := range confine.Mechanisms(s.AcceptMechanism) {
 		before := err
 		if result, err = try(by); err == nil {
 			return result, nil
@@ -49,22 +49,22 @@ func eachWay[T any](s *workers.Sandbox, try func(by workers.SandboxMechanism) (T
 		if before != nil {
 			return result, fmt.Errorf("%w; before that: %w", err, before)
 		}
-		if e, ok := errors.AsType[*host.StartError](err); !ok || !confine.Lacks(e.Step, e.Err) {
+		if e, ok := errors.AsType[*host.StartError](err); !ok || !confine.IsUnsupported(e.Step, e.Err) {
 			return result, err
 		}
 	}
 	return result, err
 }
 
-// confinementOf prepares the sandbox of a worker. own is the directory of its session, files
+// newConfinement prepares the sandbox of a worker. own is the directory of its session, files
 // that of the worker.
-func confinementOf(spec *workers.Spec, o *Options, by workers.SandboxMechanism, own, files string) (c *confinement, err error) {
-	c = &confinement{ended: func() {}}
+func newConfinement(spec *workers.Spec, o *Options, by workers.SandboxMechanism, own, files string) (c *confinement, err error) {
+	c = &confinement{release: func() {}}
 	sandbox := spec.Sandbox
 	if !sandbox.Confines() {
 		return c, nil
 	}
-	if err := confine.Supported(by); err != nil {
+	if err := confine.CheckSupported(by); err != nil {
 		return c, err
 	}
 	state := filepath.Join(own, "sandbox")
@@ -74,13 +74,13 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.SandboxMechanism, 
 			return c, err
 		}
 	}
-	home := variable(o.Env, "HOME")
+	home := envValue(o.Env, "HOME")
 	policy := *sandbox
 	policy.Layered = slices.Clone(policy.Layered)
 	variables := workers.HomeVariables()
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		dir := filepath.Join(home, variables[name])
-		if set := variable(o.Env, name); set != "" {
+		if set := envValue(o.Env, name); set != "" {
 			if !strings.HasPrefix(name, "XDG_") { // those are built like the home directory
 				policy.Layered = append(policy.Layered, filepath.Clean(set))
 			}
@@ -104,7 +104,7 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.SandboxMechanism, 
 		name, _, _ := strings.Cut(entry, "=")
 		c.env, hidden = append(c.env, entry), append(hidden, "the login in "+name)
 	}
-	c.withheld = hidden
+	c.withheldVariables = hidden
 
 	dir := spec.Dir
 	if dir == "" {
@@ -112,32 +112,32 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.SandboxMechanism, 
 			return c, err
 		}
 	}
-	if dir := variable(o.Env, "XDG_STATE_HOME"); filepath.IsAbs(dir) {
+	if dir := envValue(o.Env, "XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		// It has the daemon's key later, also if that is made while the session runs.
 		_ = os.MkdirAll(filepath.Join(dir, "turnstone"), 0o700)
 	}
-	policy.Hidden = slices.Concat(policy.Hidden, o.alsoHidden(sandbox, dir))
-	policy.Protected = append(slices.Clone(policy.Protected), daemonDirectories(o.Env)...)
-	if cache := ownDirectory(o.Env, home, "XDG_CACHE_HOME", ".cache"); filepath.IsAbs(cache) { // it has code that sessions without a sandbox run
+	policy.Hidden = slices.Concat(policy.Hidden, o.serviceDirs(sandbox, dir))
+	policy.Protected = append(slices.Clone(policy.Protected), daemonDirs(o.Env)...)
+	if cache := turnstoneDir(o.Env, home, "XDG_CACHE_HOME", ".cache"); filepath.IsAbs(cache) { // it has code that sessions without a sandbox run
 		policy.Protected = append(slices.Clone(policy.Protected), cache)
 	}
 	var replaced map[string]string
 	if policy.Network == workers.NetworkList && by == "" {
-		if replaced, err = namesFiles(state); err != nil {
+		if replaced, err = writeNameFiles(state); err != nil {
 			return c, err
 		}
 	}
 	hasOutlet := policy.Network == workers.NetworkList && by == ""
 	if policy.Network == workers.NetworkList && by == workers.Landlock { // it has no namespace in which names lead to us
-		switch err := confine.MayConnect(); {
+		switch err := confine.CheckConnect(); {
 		case err == nil:
 			hasOutlet = true
-			c.env = append(c.env, proxyVariables()...)
+			c.env = append(c.env, proxyEnv()...)
 		case len(policy.Hosts) > 0:
 			return c, err
 		}
 	}
-	directories := homeDirectories(o.Env)
+	directories := movedHomeDirs(o.Env)
 	settings := filepath.Join(state, "settings") // the session sees its files read-only
 	if by != "" {
 		settings = homes // nothing can be mounted
@@ -145,34 +145,34 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.SandboxMechanism, 
 	if by != "" { // git stops at settings that it may not read, and does without a file that is not there
 		c.env = append(c.env, "GIT_CONFIG_GLOBAL="+confine.SettingsIn(settings, ".gitconfig"))
 	}
-	origin := confine.Origin{
-		Home: home, Path: variable(o.Env, "PATH"), Env: o.Env, Directories: directories, Dir: dir, Program: spec.Path,
+	origin := confine.PlanInput{
+		Home: home, Path: envValue(o.Env, "PATH"), Env: o.Env, Directories: directories, Dir: dir, Program: spec.Path,
 		State: state, Sessions: o.Dir, Files: []string{files, homes},
 		Replaced: replaced, Settings: settings, Account: accountHome(), Events: o.events,
 	}
-	if o.Leave != nil {
+	if o.BeforeWrite != nil {
 		var keep []string
-		keep, c.ended = o.Leave(confine.Writes(sandbox, origin))
+		keep, c.release = o.BeforeWrite(confine.WritablePaths(sandbox, origin))
 		policy.Protected = append(policy.Protected, keep...)
 	}
-	c.sandbox = &host.Sandbox{By: by, Outlet: hasOutlet, Plan: func() (*confine.Plan, error) {
+	c.sandbox = &host.Sandbox{Mechanism: by, Egress: hasOutlet, Plan: func() (*confine.Plan, error) {
 		plan, notices, err := confine.NewPlan(&policy, origin)
 		if err != nil {
 			return nil, err
 		}
-		plan.Ask, plan.Outlet = sandbox.AskUser, hasOutlet
-		plan.Disk, plan.Shared = spec.Limits.Disk, sharedLimit(spec.Limits)
-		plan.Objects = objectsLimit(spec.Limits, o)
-		lacks, err := plan.HeldBy(by, sandbox)
+		plan.Ask, plan.Egress = sandbox.AskUser, hasOutlet
+		plan.Disk, plan.Shared = spec.Limits.Disk, sharedMemoryLimit(spec.Limits)
+		plan.Objects = sysVObjectsLimit(spec.Limits, o)
+		lacks, err := plan.ForMechanism(by, sandbox)
 		if err != nil {
 			return nil, err
 		}
-		c.plan, c.hidden, c.unshown = plan, plan.Hidden(), plan.Unshown()
+		c.plan, c.hiddenPaths, c.unshownPaths = plan, plan.HiddenPaths(), plan.UnshownPaths()
 		if by == "" {
-			c.private = privateIn(plan, append(plan.Writable(), real(dir), real(o.Dir)))
+			c.privateDirs = newPrivateDirs(plan, append(plan.WritableDirs(), real(dir), real(o.Dir)))
 		}
 		if !policy.NoNotice {
-			c.notices = append(c.notices, holds(plan.Writable(), &policy, tmp, hidden))
+			c.notices = append(c.notices, describeSandbox(plan.WritableDirs(), &policy, tmp, hidden))
 		}
 		c.notices = append(append(c.notices, lacks...), notices...)
 		return plan, nil
@@ -180,72 +180,72 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.SandboxMechanism, 
 	return c, nil
 }
 
-// privateIn returns the directories of which a session has its own. but lists the machine's directories in
+// newPrivateDirs returns the directories of which a session has its own. but lists the machine's directories in
 // them.
-func privateIn(plan *confine.Plan, but []string) private {
+func newPrivateDirs(plan *confine.Plan, but []string) privateDirs {
 	home, shown := plan.Home()
-	p := private{dirs: plan.Private(), home: home, but: but, mayShow: plan.MayShow}
+	p := privateDirs{dirs: plan.PrivateDirs(), home: home, exceptions: but, checkShow: plan.CheckShow}
 	if home != "" {
 		p.dirs = append(p.dirs, home)
-		p.but = slices.Concat(p.but, plan.Hidden(), plan.Unshown()) // those are explained themselves
+		p.exceptions = slices.Concat(p.exceptions, plan.HiddenPaths(), plan.UnshownPaths()) // those are explained themselves
 		for _, place := range shown {
-			p.but = append(p.but, string(place.Path))
+			p.exceptions = append(p.exceptions, string(place.Path))
 		}
 	}
 	return p
 }
 
-// alsoHidden returns the directories of the user's services and of this project that a session in dir does
+// serviceDirs returns the directories of the user's services and of this project that a session in dir does
 // not see, whatever it is to write.
-func (o *Options) alsoHidden(sandbox *workers.Sandbox, dir string) (hidden []string) {
-	home := variable(o.Env, "HOME")
+func (o *Options) serviceDirs(sandbox *workers.Sandbox, dir string) (hidden []string) {
+	home := envValue(o.Env, "HOME")
 	needed := []string{home, o.Dir}
-	for _, own := range []string{ownDirectory(o.Env, home, "XDG_CONFIG_HOME", ".config"), ownDirectory(o.Env, home, "XDG_STATE_HOME", ".local/state")} {
-		if mayHide(own, needed) {
+	for _, own := range []string{turnstoneDir(o.Env, home, "XDG_CONFIG_HOME", ".config"), turnstoneDir(o.Env, home, "XDG_STATE_HOME", ".local/state")} {
+		if canHide(own, needed) {
 			hidden = append(hidden, own)
 		}
 	}
-	if run := variable(o.Env, "XDG_RUNTIME_DIR"); mayHide(run, append(needed, dir, sandbox.Workspace)) { // the user's services
+	if run := envValue(o.Env, "XDG_RUNTIME_DIR"); canHide(run, append(needed, dir, sandbox.Workspace)) { // the user's services
 		hidden = append(hidden, run)
 	}
 	return hidden
 }
 
-// ownDirectory returns the directory of this project in the one that a variable names, or in its
+// turnstoneDir returns the directory of this project in the one that a variable names, or in its
 // usual place in a home directory.
-func ownDirectory(env []string, home, name, usual string) string {
-	return filepath.Join(cmp.Or(variable(env, name), filepath.Join(home, usual)), "turnstone")
+func turnstoneDir(env []string, home, name, usual string) string {
+	return filepath.Join(cmp.Or(envValue(env, name), filepath.Join(home, usual)), "turnstone")
 }
 
-// homeDirectories returns the directories that variables put in the place of some below the home
+// movedHomeDirs returns the directories that variables put in the place of some below the home
 // directory, by the names of those.
-func homeDirectories(env []string) map[string]string {
+func movedHomeDirs(env []string) map[string]string {
 	moved := map[string]string{}
 	for name, usual := range map[string]string{"XDG_CACHE_HOME": ".cache", "XDG_CONFIG_HOME": ".config", "XDG_DATA_HOME": ".local/share", "XDG_STATE_HOME": ".local/state"} {
-		if dir := variable(env, name); filepath.IsAbs(dir) {
+		if dir := envValue(env, name); filepath.IsAbs(dir) {
 			moved[usual] = filepath.Clean(dir)
 		}
 	}
 	return moved
 }
 
-// daemonDirectories returns the places in which a daemon listens, where a variable names them. A session that
+// daemonDirs returns the places in which a daemon listens, where a variable names them. A session that
 // changes one of them in its workspace could take the daemon's place.
-func daemonDirectories(env []string) (dirs []string) {
-	if socket := variable(env, "REPL_SOCKET"); filepath.IsAbs(socket) {
+func daemonDirs(env []string) (dirs []string) {
+	if socket := envValue(env, "REPL_SOCKET"); filepath.IsAbs(socket) {
 		dirs = append(dirs, socket, socket+".lock")
 	}
 	for name, own := range map[string]string{"XDG_RUNTIME_DIR": "turnstone", "XDG_STATE_HOME": "turnstone", "TMPDIR": "turnstone-" + strconv.Itoa(os.Getuid())} {
-		if dir := variable(env, name); filepath.IsAbs(dir) {
+		if dir := envValue(env, name); filepath.IsAbs(dir) {
 			dirs = append(dirs, filepath.Join(dir, own))
 		}
 	}
 	return dirs
 }
 
-// mayHide reports whether a directory can be hidden as a whole: whether it is one that holds none
+// canHide reports whether a directory can be hidden as a whole: whether it is one that holds none
 // of those that the session needs.
-func mayHide(dir string, needed []string) bool {
+func canHide(dir string, needed []string) bool {
 	if !filepath.IsAbs(dir) {
 		return false
 	}
@@ -262,8 +262,8 @@ func real(path string) string {
 	return path
 }
 
-// holds describes in one line what a session may do.
-func holds(writable []string, s *workers.Sandbox, tmp string, hidden []string) string {
+// describeSandbox describes in one line what a session may do.
+func describeSandbox(writable []string, s *workers.Sandbox, tmp string, hidden []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "sandbox %s: ", s.Level)
 	if len(writable) > 0 {
@@ -273,8 +273,8 @@ func holds(writable []string, s *workers.Sandbox, tmp string, hidden []string) s
 	}
 	switch {
 	case s.Network == workers.NetworkList && len(s.Hosts) > 0:
-		fmt.Fprintf(&b, ", reaches %s", strings.Join(s.Hosts[:min(len(s.Hosts), maxNamed)], ", "))
-		if more := len(s.Hosts) - maxNamed; more > 0 {
+		fmt.Fprintf(&b, ", reaches %s", strings.Join(s.Hosts[:min(len(s.Hosts), maxListedItems)], ", "))
+		if more := len(s.Hosts) - maxListedItems; more > 0 {
 			fmt.Fprintf(&b, " and %d more", more)
 		}
 	case s.Network != workers.NetworkFull:
@@ -287,36 +287,36 @@ func holds(writable []string, s *workers.Sandbox, tmp string, hidden []string) s
 	}
 	if len(hidden) > 0 {
 		more := ""
-		if len(hidden) > maxNamed {
-			more = fmt.Sprintf(" and %d more", len(hidden)-maxNamed)
+		if len(hidden) > maxListedItems {
+			more = fmt.Sprintf(" and %d more", len(hidden)-maxListedItems)
 		}
-		fmt.Fprintf(&b, " (withheld variables: %s%s)", strings.Join(hidden[:min(len(hidden), maxNamed)], ", "), more)
+		fmt.Fprintf(&b, " (withheld variables: %s%s)", strings.Join(hidden[:min(len(hidden), maxListedItems)], ", "), more)
 	}
 	return b.String()
 }
 
-// sharedLimit bounds the shared memory of a session, in bytes; 0 does not. Files in it that nobody
+// sharedMemoryLimit bounds the shared memory of a session, in bytes; 0 does not. Files in it that nobody
 // has mapped do not count as memory. It is larger than the limit of memory, so that a program
 // which maps it meets that one first, whose end is told.
-func sharedLimit(l workers.Limits) int64 {
+func sharedMemoryLimit(l workers.Limits) int64 {
 	if l.Disk > 0 {
 		return l.Disk
 	}
 	return l.Memory + l.Memory/2
 }
 
-// objectsLimit bounds what programs share by number (System V), in bytes. Most of it is memory of the
+// sysVObjectsLimit bounds what programs share by number (System V), in bytes. Most of it is memory of the
 // kernel's that no process has: without a bound, code fills the machine with it.
-func objectsLimit(l workers.Limits, o *Options) int64 {
+func sysVObjectsLimit(l workers.Limits, o *Options) int64 {
 	if l.Memory > 0 {
 		return l.Memory + l.Memory/2
 	}
 	return cmp.Or(o.Memory, DefaultMemory()) / 4
 }
 
-// variable returns the value of a variable in an environment, "" when it is not set. The last of
+// envValue returns the value of a variable in an environment, "" when it is not set. The last of
 // a repeated name counts, as it does for the worker.
-func variable(env []string, name string) string {
+func envValue(env []string, name string) string {
 	for _, entry := range slices.Backward(env) {
 		if value, ok := strings.CutPrefix(entry, name+"="); ok {
 			return value
@@ -335,20 +335,22 @@ func (s *Supervisor) TrySandbox(ctx context.Context, sandbox *workers.Sandbox, d
 		return nil, err
 	}
 	defer func() { _ = removeTree(state) }()
-	return eachWay(sandbox, func(by workers.SandboxMechanism) ([]string, error) { return s.tryIn(ctx, sandbox, by, dir, state) })
+	return eachMechanism(sandbox, func(by workers.SandboxMechanism) ([]string, error) {
+		return s.trySandboxBy(ctx, sandbox, by, dir, state)
+	})
 }
 
-func (s *Supervisor) tryIn(ctx context.Context, sandbox *workers.Sandbox, by workers.SandboxMechanism, dir, state string) ([]string, error) {
+func (s *Supervisor) trySandboxBy(ctx context.Context, sandbox *workers.Sandbox, by workers.SandboxMechanism, dir, state string) ([]string, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	c, err := confinementOf(&workers.Spec{Path: program, Dir: dir, Sandbox: sandbox}, &s.o, by, state, filepath.Join(state, "files"))
+	c, err := newConfinement(&workers.Spec{Path: program, Dir: dir, Sandbox: sandbox}, &s.o, by, state, filepath.Join(state, "files"))
 	if err != nil || c.sandbox == nil {
 		return nil, err
 	}
-	defer c.ended()
-	p, err := host.Start(&host.Command{Path: confine.Trial, Env: s.o.Env, Dir: dir, Sandbox: c.sandbox, Timeout: s.o.StartTimeout, Context: ctx})
+	defer c.release()
+	p, err := host.Start(&host.Command{Path: confine.TrialProgram, Env: s.o.Env, Dir: dir, Sandbox: c.sandbox, Timeout: s.o.StartTimeout, Context: ctx})
 	if err != nil {
 		return nil, err
 	}

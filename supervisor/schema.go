@@ -14,20 +14,20 @@ import (
 // A schema is the part of a JSON Schema that arguments are checked against: names and types.
 // Other words of it are for the help of the language, and for the function.
 type schema struct {
-	Type                 kinds              `json:"type"`
+	Type                 typeNames          `json:"type"`
 	Properties           map[string]*schema `json:"properties"`
 	Required             []string           `json:"required"`
 	AdditionalProperties json.RawMessage    `json:"additionalProperties"`
 	Items                *schema            `json:"items"`
 }
 
-// kinds is one name of a type, or a list of them; empty is any.
-type kinds []string
+// typeNames is one name of a type, or a list of them; empty is any.
+type typeNames []string
 
-func (k *kinds) UnmarshalJSON(b []byte) error {
+func (k *typeNames) UnmarshalJSON(b []byte) error {
 	var one string
 	if json.Unmarshal(b, &one) == nil {
-		*k = kinds{one}
+		*k = typeNames{one}
 		return nil
 	}
 	return json.Unmarshal(b, (*[]string)(k))
@@ -63,18 +63,18 @@ func readSchema(text []byte) (*schema, error) {
 	return &s, nil
 }
 
-// closed reports whether arguments that are not listed are wrong. Without a word about it, they
+// isClosed reports whether arguments that are not listed are wrong. Without a word about it, they
 // are, as for a function of any language.
-func (s *schema) closed() bool {
+func (s *schema) isClosed() bool {
 	open := string(s.AdditionalProperties)
 	return open == "false" || open == "" && s.Properties != nil
 }
 
-// maxWrong bounds the faults that one error names.
-const maxWrong = 20
+// maxListedFaults bounds the faults that one error names.
+const maxListedFaults = 20
 
-// check returns one error that names everything that is wrong with the arguments.
-func (s *schema) check(function string, args map[string]any) error {
+// checkArguments returns one error that names everything that is wrong with the arguments.
+func (s *schema) checkArguments(function string, args map[string]any) error {
 	if s == nil {
 		return nil
 	}
@@ -86,37 +86,37 @@ func (s *schema) check(function string, args map[string]any) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(args)) {
 		p, known := s.Properties[name]
-		if !known && s.closed() {
+		if !known && s.isClosed() {
 			wrong = append(wrong, "unknown "+name)
 		} else if known {
-			wrong = p.fits(wrong, name, args[name])
+			wrong = p.appendFaults(wrong, name, args[name])
 		}
 	}
-	return wrongArguments(function, wrong)
+	return argumentsError(function, wrong)
 }
 
-func wrongArguments(function string, wrong []string) error {
+func argumentsError(function string, wrong []string) error {
 	if len(wrong) == 0 {
 		return nil
 	}
-	if n := len(wrong); n > maxWrong {
-		wrong = append(wrong[:maxWrong:maxWrong], fmt.Sprintf("and %d more", n-maxWrong))
+	if n := len(wrong); n > maxListedFaults {
+		wrong = append(wrong[:maxListedFaults:maxListedFaults], fmt.Sprintf("and %d more", n-maxListedFaults))
 	}
 	return &CallError{"TypeError", function + ": wrong arguments: " + strings.Join(wrong, "; ")}
 }
 
-// fits adds what is wrong with v, which place names.
-func (s *schema) fits(wrong []string, place string, v any) []string {
+// appendFaults adds what is wrong with v, which place names.
+func (s *schema) appendFaults(wrong []string, place string, v any) []string {
 	if s == nil {
 		return wrong
 	}
-	if len(s.Type) > 0 && !slices.ContainsFunc(s.Type, func(kind string) bool { return isOf(kind, v) }) {
-		return append(wrong, fmt.Sprintf("%s is %s, not %s", place, described(v), strings.Join(s.Type, " or ")))
+	if len(s.Type) > 0 && !slices.ContainsFunc(s.Type, func(kind string) bool { return isOfType(kind, v) }) {
+		return append(wrong, fmt.Sprintf("%s is %s, not %s", place, describeValue(v), strings.Join(s.Type, " or ")))
 	}
 	switch v := v.(type) {
 	case []any:
-		for i := 0; s.Items != nil && i < len(v) && len(wrong) <= maxWrong; i++ {
-			wrong = s.Items.fits(wrong, fmt.Sprintf("%s[%d]", place, i), v[i])
+		for i := 0; s.Items != nil && i < len(v) && len(wrong) <= maxListedFaults; i++ {
+			wrong = s.Items.appendFaults(wrong, fmt.Sprintf("%s[%d]", place, i), v[i])
 		}
 	case map[string]any:
 		for _, name := range s.Required {
@@ -125,15 +125,15 @@ func (s *schema) fits(wrong []string, place string, v any) []string {
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			wrong = s.Properties[name].fits(wrong, place+"."+name, v[name])
+			wrong = s.Properties[name].appendFaults(wrong, place+"."+name, v[name])
 		}
 	}
 	return wrong
 }
 
-// isOf reports whether v is of a type of JSON Schema. Bytes and times have none there: they
+// isOfType reports whether v is of a type of JSON Schema. Bytes and times have none there: they
 // are strings, as they would be in JSON.
-func isOf(kind string, v any) bool {
+func isOfType(kind string, v any) bool {
 	switch v := v.(type) {
 	case nil:
 		return kind == "null"
@@ -151,7 +151,7 @@ func isOf(kind string, v any) bool {
 	return kind == "object"
 }
 
-func described(v any) string {
+func describeValue(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return "null"

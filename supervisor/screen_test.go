@@ -10,11 +10,11 @@ import (
 
 func TestFence_AScreenBeginsAtOnceAndEndsBehindWhatWasDrawn(t *testing.T) {
 	t.Parallel()
-	var p placed
+	var p mergeRecorder
 	taken := false
-	f := p.fence()
-	f.screen = func() bool { return taken }
-	f.onScreen = func(on bool) { fmt.Fprintf(&p.b, "<%t>", on) }
+	f := p.newMerger()
+	f.isScreenOn = func() bool { return taken }
+	f.onScreenChange = func(on bool) { fmt.Fprintf(&p.b, "<%t>", on) }
 	stop := make(chan struct{})
 	p.write(f, "before\r\n", stop)
 	taken = true
@@ -27,8 +27,8 @@ func TestFence_AScreenBeginsAtOnceAndEndsBehindWhatWasDrawn(t *testing.T) {
 	}
 }
 
-// screens returns what a machine says of the screen, and of waits.
-func screens(log *timeline.Log) (said []string) {
+// screenEvents returns what a machine says of the screen, and of waits.
+func screenEvents(log *timeline.Log) (said []string) {
 	for _, e := range log.Read(timeline.ReadRange{MaxEvents: 1000, MaxBytes: 1 << 20}) {
 		switch b := e.Body.(type) {
 		case timeline.FullScreenChanged:
@@ -51,18 +51,18 @@ func TestScreen_ReadsNoLinesAndEndsWithItsTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	m := &machine{log: log, phase: phaseRunning, turn: &turn{id: 1}, known: map[string]bool{}, fed: map[string]bool{}}
-	m.reads("before", "cat", false)
-	m.screenTaken(true)
-	m.screenTaken(true)
-	m.reads("other", "less", false)
-	if m.phase != phaseRunning || len(m.asked) > 0 {
-		t.Errorf("phase %s, %d wait: a program that has the keys asks for no line", m.phase, len(m.asked))
+	m := &sessionMachine{log: log, phase: phaseRunning, turn: &turn{id: 1}, knownReaders: map[string]bool{}, fedReaders: map[string]bool{}}
+	m.handleTerminalReader("before", "cat", false)
+	m.handleScreen(true)
+	m.handleScreen(true)
+	m.handleTerminalReader("other", "less", false)
+	if m.phase != phaseRunning || len(m.requests) > 0 {
+		t.Errorf("phase %s, %d wait: a program that has the keys asks for no line", m.phase, len(m.requests))
 	}
 	m.finishTurn(timeline.OutcomeOK, nil, "")
-	m.screenTaken(true) // nothing of the turn is left
+	m.handleScreen(true) // nothing of the turn is left
 	want := []string{"wait", "wait ended", "screen true", "screen false", "turn ended"}
-	if got := screens(log); !slices.Equal(got, want) {
+	if got := screenEvents(log); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

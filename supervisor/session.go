@@ -26,51 +26,51 @@ import (
 // for concurrent use. Only Wait, Reset and Close wait for a running turn, and Interrupt does
 // for one second.
 type Session struct {
-	name         atomic.Pointer[string] // changes in Supervisor.Rename, which holds the supervisor's lock
-	o            Options
-	launcher     launcher
-	preparations *preparations // the supervisor's
-	keeper       *keeper       // likewise
-	dir          string        // private to the session; Close removes it
-	lock         *os.File      // shows other programs that dir is in use
-	log          *timeline.Log
-	forget       func()         // removes the session from its supervisor
-	discard      func() error   // removes dir
-	network      *egress.Policy // the way out of its sandbox; nil without one
-	wg           sync.WaitGroup // every goroutine of every worker
-	starts       sync.WaitGroup // starts that outlive their callers' contexts; grows under mu until closed
+	name          atomic.Pointer[string] // changes in Supervisor.Rename, which holds the supervisor's lock
+	o             Options
+	launcher      launcher
+	preparations  *preparationGroup // the supervisor's
+	limitEnforcer *limitEnforcer    // likewise
+	dir           string            // private to the session; Close removes it
+	lock          *os.File          // shows other programs that dir is in use
+	log           *timeline.Log
+	removeSelf    func()         // removes the session from its supervisor
+	discardDir    func() error   // removes dir
+	egressPolicy  *egress.Policy // the way out of its sandbox; nil without one
+	wg            sync.WaitGroup // every goroutine of every worker
+	starts        sync.WaitGroup // starts that outlive their callers' contexts; grows under mu until closed
 
-	functions functions
+	functions functionRegistry
 
-	describing sync.Mutex // held over a write of lock
-	disowned   bool       // guarded by describing; lock stays empty
+	lockInfoMu      sync.Mutex // held over a write of lock
+	lockInfoCleared bool       // guarded by describing; lock stays empty
 
 	// lifecycle holds one token. A goroutine takes it to start or end a worker.
 	lifecycle chan struct{}
 
-	mu        sync.Mutex
-	m         machine       // guarded by mu, like all fields below
-	early     []host.Denial // of a worker that is being launched
-	spec      workers.Spec  // preparation adds what it made
-	opened    time.Time
-	lost      *LostSession                    // the lost session that this one follows; nil without one
-	starting  *startUp                        // the start under way; nil without one
-	givenUp   *startUp                        // the last start that was given up; nil without one
-	failure   error                           // why preparation failed, and Submit refuses; nil unless it has
-	worker    *worker                         // nil without a worker
-	changed   chan struct{}                   // closed at the next change; nil when nobody waits for one
-	alarm     *time.Timer                     // calls ring; nil until first needed
-	alarmAt   time.Time                       // when alarm fires; zero for never
-	told      []string                        // what the last worker's sandbox had to say
-	missed    bool                            // a notice has said that dir is gone
-	queries   map[uint64]chan ipc.QueryResult // the queries that the worker has not answered
-	lastQuery uint64
-	held      map[uint64]chan verdict // connects, calls and forms that wait for a person, by their numbers
-	lastHeld  uint64
+	mu                 sync.Mutex
+	m                  sessionMachine // guarded by mu, like all fields below
+	earlyDenials       []host.Denial  // of a worker that is being launched
+	spec               workers.Spec   // preparation adds what it made
+	openedAt           time.Time
+	crashedBefore      *CrashedSession                 // the lost session that this one follows; nil without one
+	currentStart       *startAttempt                   // the start under way; nil without one
+	abandonedStart     *startAttempt                   // the last start that was given up; nil without one
+	preparationError   error                           // why preparation failed, and Submit refuses; nil unless it has
+	worker             *worker                         // nil without a worker
+	changed            chan struct{}                   // closed at the next change; nil when nobody waits for one
+	alarm              *time.Timer                     // calls ring; nil until first needed
+	alarmAt            time.Time                       // when alarm fires; zero for never
+	reportedNotices    []string                        // what the last worker's sandbox had to say
+	reportedMissingDir bool                            // a notice has said that dir is gone
+	queries            map[uint64]chan ipc.QueryResult // the queries that the worker has not answered
+	lastQuery          uint64
+	pendingDecisions   map[uint64]chan userDecision // connects, calls and forms that wait for a person, by their numbers
+	lastPendingCall    uint64
 }
 
-// maxPrompt bounds the prompt that we read from the terminal, in bytes.
-const maxPrompt = 256
+// maxPromptBytes bounds the prompt that we read from the terminal, in bytes.
+const maxPromptBytes = 256
 
 // Name returns the session's name.
 func (s *Session) Name() string { return *s.name.Load() }
@@ -84,11 +84,11 @@ func (s *Session) Info(context.Context) (session.Info, error) {
 	i := session.Info{
 		Name:             s.Name(),
 		State:            s.m.phase.state(),
-		StateSince:       s.m.since,
+		StateSince:       s.m.stateSince,
 		Generation:       s.m.generation,
 		Turn:             s.m.lastTurn,
 		Prompt:           s.m.prompt,
-		OpenedAt:         s.opened,
+		OpenedAt:         s.openedAt,
 		Executable:       s.spec.Path,
 		ExecutableSource: s.spec.PathSource,
 		Notice:           s.spec.Notice,
@@ -96,23 +96,23 @@ func (s *Session) Info(context.Context) (session.Info, error) {
 		Limits:           s.spec.Limits.String(),
 		LastSeq:          s.log.LastSeq(),
 
-		Continuation: s.m.more,
+		Continuation: s.m.continuationPrompt,
 	}
-	if s.failure != nil {
-		i.PreparationError = s.failure.Error()
+	if s.preparationError != nil {
+		i.PreparationError = s.preparationError.Error()
 	}
 	if s.spec.Sandbox.Confines() {
 		i.Sandbox = s.spec.Sandbox.String()
-		i.Grants = slices.Clone(s.m.given)
+		i.Grants = slices.Clone(s.m.grants)
 	}
-	if s.lost != nil {
-		i.CrashedTranscript = s.lost.OutputPath
+	if s.crashedBefore != nil {
+		i.CrashedTranscript = s.crashedBefore.OutputPath
 	}
 	if s.m.turn != nil {
 		i.Turn, i.TurnElapsed = s.m.turn.id, time.Since(s.m.turn.started)
 	}
 	if s.m.phase == phaseWaiting {
-		w := s.m.shown.InputRequest
+		w := s.m.shownRequest.InputRequest
 		i.InputRequest = &w
 	}
 	if s.m.ready != nil {
@@ -120,7 +120,7 @@ func (s *Session) Info(context.Context) (session.Info, error) {
 	}
 	w := s.worker
 	if w != nil {
-		i.AcceptedMechanism = string(w.heldBy)
+		i.AcceptedMechanism = string(w.mechanism)
 	}
 	s.mu.Unlock()
 	i.OutputPath = s.log.OutputPath()
@@ -149,17 +149,17 @@ func (s *Session) Events(ctx context.Context, after timeline.Seq) iter.Seq2[time
 
 // Submit implements session.Session. The error may be session.ErrStart.
 func (s *Session) Submit(ctx context.Context, code string) (uint64, error) {
-	return s.logged("submit", "")(s.submitAs(ctx, code, turn{}))
+	return s.logCall("submit", "")(s.submitAs(ctx, code, turn{}))
 }
 
 // SubmitSilent implements session.Session.
 func (s *Session) SubmitSilent(ctx context.Context, code string) (uint64, error) {
-	return s.logged("submit", "")(s.submitAs(ctx, code, turn{silent: true}))
+	return s.logCall("submit", "")(s.submitAs(ctx, code, turn{silent: true}))
 }
 
 // SubmitMayExit implements session.Session.
 func (s *Session) SubmitMayExit(ctx context.Context, code string) (uint64, error) {
-	return s.logged("submit", "")(s.submitAs(ctx, code, turn{mayExit: true}))
+	return s.logCall("submit", "")(s.submitAs(ctx, code, turn{mayExit: true}))
 }
 
 // submitAs starts a turn with the author, and what else is special, of like.
@@ -170,22 +170,22 @@ func (s *Session) submitAs(ctx context.Context, code string, like turn) (uint64,
 	if len(code) > MaxInputBytes {
 		return 0, session.NewTooLargeError(len(code))
 	}
-	t := &turn{input: []byte(code), author: like.author, silent: like.silent, mayExit: like.mayExit, lastLine: lastLineOf(code)}
+	t := &turn{input: []byte(code), author: like.author, silent: like.silent, mayExit: like.mayExit, lastLine: lastCodeLine(code)}
 	known := s.terminalReaders()
-	s.missFiles()
+	s.reportMissingDir()
 	s.mu.Lock()
 	var number uint64
-	err := s.failure // only Reset tries again: this input may be meant for the try that has just failed
+	err := s.preparationError // only Reset tries again: this input may be meant for the try that has just failed
 	if err == nil || s.m.isClosed() {
-		number, err = s.m.submit(t, known)
+		number, err = s.m.submitTurn(t, known)
 	}
 	if err == nil && s.m.phase == phaseEnded {
 		s.startLocked()
 	}
-	u := s.starting
+	u := s.currentStart
 	s.unlock()
 	if err == nil && u != nil {
-		err = s.heldFor(ctx, t, u)
+		err = s.waitForStart(ctx, t, u)
 	}
 	if err != nil {
 		return 0, err
@@ -193,9 +193,9 @@ func (s *Session) submitAs(ctx context.Context, code string, like turn) (uint64,
 	return number, nil
 }
 
-// heldFor waits for the end of the start that holds an input. It returns early if the input is
+// waitForStart waits for the end of the start that holds an input. It returns early if the input is
 // dropped, because its turn has ended then.
-func (s *Session) heldFor(ctx context.Context, t *turn, u *startUp) error {
+func (s *Session) waitForStart(ctx context.Context, t *turn, u *startAttempt) error {
 	for {
 		s.mu.Lock()
 		interrupted := t.outcome == timeline.OutcomeInterrupted
@@ -211,7 +211,7 @@ func (s *Session) heldFor(ctx context.Context, t *turn, u *startUp) error {
 		case <-ctx.Done():
 			s.mu.Lock()
 			defer s.unlock()
-			if s.m.withdraw(t) {
+			if s.m.withdrawTurn(t) {
 				return ctx.Err()
 			}
 			return nil
@@ -221,7 +221,7 @@ func (s *Session) heldFor(ctx context.Context, t *turn, u *startUp) error {
 
 // Answer implements session.Session.
 func (s *Session) Answer(ctx context.Context, wait timeline.Seq, in session.Input) (uint64, error) {
-	return s.logged("answer", "")(s.answerAs(ctx, "", wait, in))
+	return s.logCall("answer", "")(s.answerAs(ctx, "", wait, in))
 }
 
 func (s *Session) answerAs(ctx context.Context, author string, wait timeline.Seq, in session.Input) (uint64, error) {
@@ -230,32 +230,32 @@ func (s *Session) answerAs(ctx context.Context, author string, wait timeline.Seq
 	}
 	s.mu.Lock()
 	defer s.unlock()
-	return s.m.answer(author, wait, in)
+	return s.m.answerRequest(author, wait, in)
 }
 
 // Interrupt implements session.Session. While the session starts, it drops an input that is
 // still held, which then never runs. Turn 0 also interrupts the start-up itself.
 func (s *Session) Interrupt(ctx context.Context, turn uint64) (session.InterruptResult, error) {
-	return s.loggedInterrupt(turn, "")(s.interruptAs(ctx, "", turn))
+	return s.logInterrupt(turn, "")(s.interruptAs(ctx, "", turn))
 }
 
 func (s *Session) interruptAs(ctx context.Context, author string, turn uint64) (session.InterruptResult, error) {
 	s.mu.Lock()
-	t, seen, known, err := s.m.interrupt(author, turn)
+	t, seen, known, err := s.m.interruptTurn(author, turn)
 	s.unlock()
 	if t == nil {
 		return known, err
 	}
-	return s.interrupted(ctx, t, seen)
+	return s.waitForInterrupt(ctx, t, seen)
 }
 
-// interrupted waits for the effect of an interrupt.
-func (s *Session) interrupted(ctx context.Context, t *turn, seen timeline.Seq) (session.InterruptResult, error) {
-	timeout := time.NewTimer(interruptWait)
+// waitForInterrupt waits for the effect of an interrupt.
+func (s *Session) waitForInterrupt(ctx context.Context, t *turn, seen timeline.Seq) (session.InterruptResult, error) {
+	timeout := time.NewTimer(interruptTimeout)
 	defer timeout.Stop()
 	for {
 		s.mu.Lock()
-		over, asks := t.outcome != "", s.m.phase == phaseWaiting && s.m.shown.ID > seen
+		over, asks := t.outcome != "", s.m.phase == phaseWaiting && s.m.shownRequest.ID > seen
 		changed := s.changedLocked()
 		s.mu.Unlock()
 		switch {
@@ -274,16 +274,16 @@ func (s *Session) interrupted(ctx context.Context, t *turn, seen timeline.Seq) (
 	}
 }
 
-// missFiles says once that the session's directory is gone. Cleaning programs may remove it.
-func (s *Session) missFiles() {
-	if _, err := os.Lstat(filepath.Join(s.dir, lockName)); !errors.Is(err, fs.ErrNotExist) {
+// reportMissingDir says once that the session's directory is gone. Cleaning programs may remove it.
+func (s *Session) reportMissingDir() {
+	if _, err := os.Lstat(filepath.Join(s.dir, lockFileName)); !errors.Is(err, fs.ErrNotExist) {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.missed && !s.m.isClosed() {
-		s.missed = true
-		s.m.notice("the session's directory %s was removed: what was kept there is lost, such as older output; the session goes on", s.dir)
+	if !s.reportedMissingDir && !s.m.isClosed() {
+		s.reportedMissingDir = true
+		s.m.recordNotice("the session's directory %s was removed: what was kept there is lost, such as older output; the session goes on", s.dir)
 	}
 }
 
@@ -299,45 +299,45 @@ func (s *Session) changedLocked() <-chan struct{} {
 // and unlocks.
 func (s *Session) unlock() {
 	s.performLocked()
-	if due := s.m.dueAt(); due != s.alarmAt {
+	if due := s.m.nextDeadline(); due != s.alarmAt {
 		s.alarmAt = due
 		if s.alarm != nil {
 			s.alarm.Stop()
 		}
 		if !due.IsZero() {
-			s.alarm = time.AfterFunc(time.Until(due), s.ring)
+			s.alarm = time.AfterFunc(time.Until(due), s.handleAlarm)
 		}
 	}
-	if s.m.news && s.changed != nil {
+	if s.m.changed && s.changed != nil {
 		close(s.changed)
 		s.changed = nil
 	}
-	s.m.news = false
+	s.m.changed = false
 	s.mu.Unlock()
 }
 
 // performLocked performs the effects, and those that follow from them.
 func (s *Session) performLocked() {
 	for i := 0; i < len(s.m.effects); i++ {
-		s.worker.perform(s.m.effects[i])
+		s.worker.performEffect(s.m.effects[i])
 	}
 	clear(s.m.effects)
 	s.m.effects = s.m.effects[:0]
 }
 
-// ring is what the alarm calls. An alarm that could not be stopped in time finds nothing due.
-func (s *Session) ring() {
+// handleAlarm is what the alarm calls. An alarm that could not be stopped in time finds nothing due.
+func (s *Session) handleAlarm() {
 	s.mu.Lock()
 	defer s.unlock()
 	s.alarmAt = time.Time{}
-	s.m.wake()
+	s.m.handleTimer()
 }
 
 // Notify writes a notice for the next reader of the session.
 func (s *Session) Notify(message string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.m.record(timeline.Notice{Message: message})
+	s.m.recordEvent(timeline.Notice{Message: message})
 }
 
 // Resize implements session.Session.
@@ -354,23 +354,23 @@ func (s *Session) Resize(_ context.Context, size session.Size) error {
 
 // Reset implements session.Session.
 func (s *Session) Reset(ctx context.Context) error {
-	if err := s.acquire(ctx); err != nil {
+	if err := s.acquireLifecycle(ctx); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	if s.m.phase == phaseClosed {
 		s.mu.Unlock()
-		s.release()
+		s.releaseLifecycle()
 		return session.ErrClosed
 	}
-	s.giveUpLocked("reset", nil)
-	begun := make(chan *startUp, 1)
+	s.abandonStartLocked("reset", nil)
+	begun := make(chan *startAttempt, 1)
 	s.starts.Go(func() {
 		s.stopWorker(phaseStopping)
 		s.mu.Lock()
 		defer s.unlock()
-		s.release()
-		u := s.starting // started by an input that came first
+		s.releaseLifecycle()
+		u := s.currentStart // started by an input that came first
 		if u == nil {
 			u = s.startLocked()
 		}
@@ -390,32 +390,32 @@ func (s *Session) Reset(ctx context.Context) error {
 // cannot end a process or the disk does not answer. ctx bounds only the wait for another Reset
 // or Close.
 func (s *Session) Close(ctx context.Context) error {
-	if err := s.acquire(ctx); err != nil {
+	if err := s.acquireLifecycle(ctx); err != nil {
 		return err
 	}
 	defer s.starts.Wait() // starts see that the session is closed, and end
-	defer s.release()
+	defer s.releaseLifecycle()
 	s.mu.Lock()
 	over := s.m.phase == phaseClosed
 	s.mu.Unlock()
 	if over {
 		return nil
 	}
-	s.disown()
+	s.clearLockInfo()
 	s.stopWorker(phaseClosing)
 	s.wg.Wait()
 	s.mu.Lock()
-	if s.lost != nil && !s.m.used { // opened ahead of a client that only looked
-		s.lost.untold()
+	if s.crashedBefore != nil && !s.m.hasUserTurn { // opened ahead of a client that only looked
+		s.crashedBefore.clearReported()
 	}
 	s.mu.Unlock()
-	s.forget()
+	s.removeSelf()
 	err := s.log.Close()
-	return errors.Join(err, s.lock.Close(), s.discard()) // Windows moves no open file
+	return errors.Join(err, s.lock.Close(), s.discardDir()) // Windows moves no open file
 }
 
-// Closed reports whether the session is closed. It does no I/O.
-func (s *Session) Closed() bool {
+// IsClosed reports whether the session is closed. It does no I/O.
+func (s *Session) IsClosed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.m.isClosed()
@@ -426,10 +426,10 @@ func (s *Session) Closed() bool {
 func (s *Session) StoppedBy() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.m.rung
+	return s.m.stopStep
 }
 
-func (s *Session) acquire(ctx context.Context) error {
+func (s *Session) acquireLifecycle(ctx context.Context) error {
 	select {
 	case s.lifecycle <- struct{}{}:
 		return nil // even if ctx has ended, since nothing has to be waited for
@@ -443,32 +443,32 @@ func (s *Session) acquire(ctx context.Context) error {
 	}
 }
 
-func (s *Session) release() { <-s.lifecycle }
+func (s *Session) releaseLifecycle() { <-s.lifecycle }
 
 // stopWorker climbs the stop ladder; the caller holds lifecycle.
 func (s *Session) stopWorker(to phase) {
 	s.mu.Lock()
 	if to == phaseClosing {
-		s.giveUpLocked("closed", session.ErrClosed)
+		s.abandonStartLocked("closed", session.ErrClosed)
 	}
-	w, busy := s.worker, s.m.stop(to)
+	w, busy := s.worker, s.m.prepareStop(to)
 	s.unlock()
 	if w == nil {
 		return
 	}
-	w.calls.end()
+	w.calls.cancelAll()
 	rung := w.stop(s.o.StopGrace, busy)
 	s.mu.Lock()
-	s.m.rung = rung
+	s.m.stopStep = rung
 	s.mu.Unlock()
 }
 
 // clip returns a copy of at most n bytes of b.
 func clip(b []byte, n int) []byte { return bytes.Clone(b[:min(len(b), n)]) }
 
-// lastLineOf returns the last line of code that is not blank, bounded.
-func lastLineOf(code string) string {
-	code = strings.TrimRight(code[max(0, len(code)-4*maxPrompt):], " \t\r\n")
+// lastCodeLine returns the last line of code that is not blank, bounded.
+func lastCodeLine(code string) string {
+	code = strings.TrimRight(code[max(0, len(code)-4*maxPromptBytes):], " \t\r\n")
 	line := strings.TrimSpace(code[strings.LastIndexByte(code, '\n')+1:])
-	return strings.ToValidUTF8(line[:min(len(line), maxPrompt)], "")
+	return strings.ToValidUTF8(line[:min(len(line), maxPromptBytes)], "")
 }

@@ -21,9 +21,9 @@ import (
 
 func TestSession_TurnEndsWhenTheWorkerSaysSo(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(nil))
-	turn, r := submit(t, s, "print hello")
-	if got, want := text(r.Events), "hello\n"; got != want {
+	s := openSession(t, nil, fakeSpec(nil))
+	turn, r := runTurn(t, s, "print hello")
+	if got, want := outputText(r.Events), "hello\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if turn != 1 || r.Turn != 1 || r.Outcome != "ok" || r.State != session.StateIdle || r.Generation != 1 {
@@ -33,9 +33,9 @@ func TestSession_TurnEndsWhenTheWorkerSaysSo(t *testing.T) {
 
 func TestSession_OutputThatLooksLikeAPromptEndsNothing(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(nil))
-	_, r := submit(t, s, "print >>> \nraw >>> \nprint last")
-	got := text(r.Events) // a pseudo console draws raw text itself, so it has no fixed place
+	s := openSession(t, nil, fakeSpec(nil))
+	_, r := runTurn(t, s, "print >>> \nraw >>> \nprint last")
+	got := outputText(r.Events) // a pseudo console draws raw text itself, so it has no fixed place
 	if strings.Count(got, ">>>") != 2 || !strings.Contains(got, "last\n") || r.Outcome != "ok" {
 		t.Errorf("got %q, %q, want both prompts and the last line", got, r.Outcome)
 	}
@@ -43,9 +43,9 @@ func TestSession_OutputThatLooksLikeAPromptEndsNothing(t *testing.T) {
 
 func TestSession_LanguageErrorIsAnOutcome(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(nil))
-	_, r := submit(t, s, "err oops\nerror ValueError bad value")
-	ended := find[timeline.TurnEnded](t, r.Events)
+	s := openSession(t, nil, fakeSpec(nil))
+	_, r := runTurn(t, s, "err oops\nerror ValueError bad value")
+	ended := findBody[timeline.TurnEnded](t, r.Events)
 	if r.Outcome != "error" || ended.Name != "ValueError" || ended.Message != "bad value" {
 		t.Errorf("got %q, %+v", r.Outcome, ended)
 	}
@@ -53,14 +53,14 @@ func TestSession_LanguageErrorIsAnOutcome(t *testing.T) {
 
 func TestSession_ReplySaysWhatWasNotRun(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(nil))
+	s := openSession(t, nil, fakeSpec(nil))
 	for _, c := range []struct{ code, want string }{
 		{"print a\nerror E no\nprint b\nprint c", "a\nE: no\n[2 lines after the error were not run]\n"},
 		{"error E no\nprint b", "E: no\n[1 line after the error was not run]\n"},
 		{"print a\nerror E no", "a\nE: no\n"},
 		{"print a\nprint b", "a\nb\n"},
 	} {
-		if _, r := submit(t, s, c.code); r.Text() != c.want {
+		if _, r := runTurn(t, s, c.code); r.Text() != c.want {
 			t.Errorf("%q: got %q, want %q", c.code, r.Text(), c.want)
 		}
 	}
@@ -68,16 +68,16 @@ func TestSession_ReplySaysWhatWasNotRun(t *testing.T) {
 
 func TestSession_ReplySaysWhatWasNotRunAfterAnInterrupt(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(nil))
+	s := openSession(t, nil, fakeSpec(nil))
 	waitUntilReady(t, s)
 	turn, err := s.Submit(t.Context(), "sleep\nprint a\nprint b\nprint c")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Interrupt(limited(t), turn); err != nil {
+	if _, err := s.Interrupt(deadlineContext(t), turn); err != nil {
 		t.Fatal(err)
 	}
-	r := await(t, s, turn)
+	r := waitReply(t, s, turn)
 	if n := strings.Count(r.Text(), "3 lines after the interrupt were not run"); n != 1 || r.Outcome != "interrupted" {
 		t.Errorf("got %q, %q", r.Outcome, r.Text())
 	}
@@ -85,7 +85,7 @@ func TestSession_ReplySaysWhatWasNotRunAfterAnInterrupt(t *testing.T) {
 
 func TestOpen_ReturnsBeforeWhatHasToBePreparedIs(t *testing.T) {
 	t.Parallel()
-	spec := fake(nil)
+	spec := fakeSpec(nil)
 	fail := make(chan struct{})
 	make := func(ctx context.Context, _ func(workers.Progress)) (workers.PreparationResult, error) {
 		select {
@@ -96,24 +96,24 @@ func TestOpen_ReturnsBeforeWhatHasToBePreparedIs(t *testing.T) {
 		}
 	}
 	spec.Preparations = []workers.Preparation{{Key: "compiler", Run: make}}
-	s := open(t, nil, spec)
-	if i := infoOf(s); i.State != session.StatePreparing || i.PreparationError != "" {
+	s := openSession(t, nil, spec)
+	if i := sessionInfo(s); i.State != session.StatePreparing || i.PreparationError != "" {
 		t.Errorf("got %+v", i)
 	}
 	close(fail)
-	if err := s.Prepared(limited(t)); !errors.Is(err, session.ErrStart) || err.Error() != "no compiler" {
+	if err := s.WaitPrepared(deadlineContext(t)); !errors.Is(err, session.ErrStart) || err.Error() != "no compiler" {
 		t.Errorf("got %v", err)
 	}
-	if i := infoOf(s); i.State != session.StateEnded || i.PreparationError != "no compiler" {
+	if i := sessionInfo(s); i.State != session.StateEnded || i.PreparationError != "no compiler" {
 		t.Errorf("got %+v", i)
 	}
-	if _, err := s.Submit(t.Context(), "print never"); !errors.Is(err, session.ErrStart) || err.Error() != "no compiler" || infoOf(s).Generation != 1 {
-		t.Errorf("an input tries again: %v, %+v", err, infoOf(s))
+	if _, err := s.Submit(t.Context(), "print never"); !errors.Is(err, session.ErrStart) || err.Error() != "no compiler" || sessionInfo(s).Generation != 1 {
+		t.Errorf("an input tries again: %v, %+v", err, sessionInfo(s))
 	}
-	if err := s.Reset(limited(t)); !errors.Is(err, session.ErrStart) || infoOf(s).Generation != 2 {
-		t.Errorf("a reset does not try again: %v, %+v", err, infoOf(s))
+	if err := s.Reset(deadlineContext(t)); !errors.Is(err, session.ErrStart) || sessionInfo(s).Generation != 2 {
+		t.Errorf("a reset does not try again: %v, %+v", err, sessionInfo(s))
 	}
-	if err := s.Close(limited(t)); err != nil {
+	if err := s.Close(deadlineContext(t)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Submit(t.Context(), "print never"); !errors.Is(err, session.ErrClosed) {
@@ -130,7 +130,7 @@ func TestLog_SaysWhyAWorkerDidNotStart(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
 	sup := newSupervisor(t, &supervisor.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	spec := fake(nil)
+	spec := fakeSpec(nil)
 	spec.Preparations = []workers.Preparation{{Key: t.Name(), Run: func(context.Context, func(workers.Progress)) (workers.PreparationResult, error) {
 		return workers.PreparationResult{}, errors.New("no compiler\nwhat the tool said")
 	}}}
@@ -138,10 +138,10 @@ func TestLog_SaysWhyAWorkerDidNotStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Prepared(limited(t)); err == nil {
+	if err := s.WaitPrepared(deadlineContext(t)); err == nil {
 		t.Fatal("it was prepared")
 	}
-	spec = fake(nil)
+	spec = fakeSpec(nil)
 	spec.Path = t.TempDir() // no program
 	if _, err := sup.Open(t.Context(), "missing", spec); err == nil {
 		t.Fatal("it was started")
@@ -159,20 +159,20 @@ func TestLog_SaysWhyAWorkerDidNotStart(t *testing.T) {
 // A reset that gave way to the next one prepares nothing: only the last is wanted.
 func TestSession_AStartThatWasGivenUpPreparesNothing(t *testing.T) {
 	t.Parallel()
-	spec := fake(nil)
+	spec := fakeSpec(nil)
 	begun, goOn := make(chan struct{}, 9), make(chan struct{})
 	spec.Preparations = []workers.Preparation{{Key: t.Name(), Run: func(context.Context, func(workers.Progress)) (workers.PreparationResult, error) {
 		begun <- struct{}{}
 		<-goOn // a preparation that gives up late
 		return workers.PreparationResult{}, nil
 	}}}
-	s := open(t, nil, spec)
+	s := openSession(t, nil, spec)
 	<-begun
 	resets := make(chan error, 3)
 	for range cap(resets) {
-		go func() { resets <- s.Reset(limited(t)) }()
+		go func() { resets <- s.Reset(deadlineContext(t)) }()
 	}
-	for e := range s.Events(limited(t), 0) {
+	for e := range s.Events(deadlineContext(t), 0) {
 		if _, started := e.Body.(timeline.WorkerStarted); started && e.Generation == 4 {
 			break
 		}
@@ -191,20 +191,20 @@ func TestSession_AStartThatWasGivenUpPreparesNothing(t *testing.T) {
 // A preparation without a limit of its own has that of a start.
 func TestSession_PreparationEndsWithItsLimit(t *testing.T) {
 	t.Parallel()
-	spec := fake(nil)
+	spec := fakeSpec(nil)
 	spec.Preparations = []workers.Preparation{{Key: "slow", Run: func(ctx context.Context, _ func(workers.Progress)) (workers.PreparationResult, error) {
 		<-ctx.Done()
 		return workers.PreparationResult{}, ctx.Err()
 	}}}
-	s := open(t, &supervisor.Options{StartTimeout: 10 * time.Millisecond}, spec)
-	if err := s.Prepared(limited(t)); err == nil || err.Error() != "it was not prepared after 10ms" {
+	s := openSession(t, &supervisor.Options{StartTimeout: 10 * time.Millisecond}, spec)
+	if err := s.WaitPrepared(deadlineContext(t)); err == nil || err.Error() != "it was not prepared after 10ms" {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestSession_SecondSubmitWhileBusyIsRefusedAtOnce(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(nil))
+	s := openSession(t, nil, fakeSpec(nil))
 	waitUntilReady(t, s)
 	turn, err := s.Submit(t.Context(), "sleep")
 	if err != nil {
@@ -215,16 +215,16 @@ func TestSession_SecondSubmitWhileBusyIsRefusedAtOnce(t *testing.T) {
 	if !errors.Is(err, session.ErrBusy) || !errors.As(err, &busy) || busy.Turn != turn {
 		t.Errorf("got %v, want busy with turn %d", err, turn)
 	}
-	interrupt(t, s, turn)
-	if r := await(t, s, turn); r.Outcome != "interrupted" || strings.Contains(text(r.Events), "no") {
-		t.Errorf("got %q, %q", r.Outcome, text(r.Events))
+	interruptTurn(t, s, turn)
+	if r := waitReply(t, s, turn); r.Outcome != "interrupted" || strings.Contains(outputText(r.Events), "no") {
+		t.Errorf("got %q, %q", r.Outcome, outputText(r.Events))
 	}
 }
 
 func TestSession_WaitIsAnsweredAndTheTurnGoesOn(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(nil))
-	turn, r := submit(t, s, "wait name? \nprint bye")
+	s := openSession(t, nil, fakeSpec(nil))
+	turn, r := runTurn(t, s, "wait name? \nprint bye")
 	if r.State != session.StateWaiting || r.InputRequest == nil || r.InputRequest.Prompt != "name? " || r.InputRequest.Turn != 1 {
 		t.Fatalf("got %+v, wait %+v", r, r.InputRequest)
 	}
@@ -238,11 +238,11 @@ func TestSession_WaitIsAnsweredAndTheTurnGoesOn(t *testing.T) {
 	if _, err := s.As("me").Answer(t.Context(), r.InputRequest.ID, session.Input{Data: []byte("Ann\n")}); err != nil {
 		t.Fatal(err)
 	}
-	end := await(t, s, turn)
-	if end.Outcome != "ok" || end.Turn != 1 || !strings.Contains(text(end.Events), "Ann") {
-		t.Errorf("got %q %q", end.Outcome, text(end.Events))
+	end := waitReply(t, s, turn)
+	if end.Outcome != "ok" || end.Turn != 1 || !strings.Contains(outputText(end.Events), "Ann") {
+		t.Errorf("got %q %q", end.Outcome, outputText(end.Events))
 	}
-	if line := find[timeline.InputLine](t, end.Events); line.Text != "Ann" {
+	if line := findBody[timeline.InputLine](t, end.Events); line.Text != "Ann" {
 		t.Errorf("got %+v", line)
 	}
 	if _, err := s.Answer(t.Context(), r.InputRequest.ID, session.Input{Data: []byte("x\n")}); !errors.Is(err, session.ErrStale) {
@@ -252,30 +252,30 @@ func TestSession_WaitIsAnsweredAndTheTurnGoesOn(t *testing.T) {
 
 func TestSession_SurplusInputServesLaterWaitsAndTheRestIsReported(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(nil))
-	turn, r := submit(t, s, "wait a? \nwait b? ")
+	s := openSession(t, nil, fakeSpec(nil))
+	turn, r := runTurn(t, s, "wait a? \nwait b? ")
 	if _, err := s.Answer(t.Context(), r.InputRequest.ID, session.Input{Data: []byte("1\n2\n345\n")}); err != nil {
 		t.Fatal(err)
 	}
-	r = await(t, s, turn)
-	if r.Outcome != "ok" || !strings.Contains(notices(r.Events), "4 bytes of input were not read") {
-		t.Errorf("got %q, notices %q", r.Outcome, notices(r.Events))
+	r = waitReply(t, s, turn)
+	if r.Outcome != "ok" || !strings.Contains(noticeText(r.Events), "4 bytes of input were not read") {
+		t.Errorf("got %q, notices %q", r.Outcome, noticeText(r.Events))
 	}
-	turn, r = submit(t, s, "wait c? ")
+	turn, r = runTurn(t, s, "wait c? ")
 	if r.State != session.StateWaiting {
-		t.Errorf("left-over input answered the next turn: %q", text(r.Events))
+		t.Errorf("left-over input answered the next turn: %q", outputText(r.Events))
 	}
 	_, _ = s.Interrupt(t.Context(), turn)
 }
 
 func TestSession_EndOfFileIsGivenOnce(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(nil))
-	turn, r := submit(t, s, "all everything\nwait next? ")
+	s := openSession(t, nil, fakeSpec(nil))
+	turn, r := runTurn(t, s, "all everything\nwait next? ")
 	if _, err := s.Answer(t.Context(), r.InputRequest.ID, session.Input{Data: []byte("a\nb"), EOF: true}); err != nil {
 		t.Fatal(err)
 	}
-	r = await(t, s, turn)
+	r = waitReply(t, s, turn)
 	if r.InputRequest == nil || r.InputRequest.Prompt != "next? " {
 		t.Fatalf("got %+v, want the next wait to ask", r.InputRequest)
 	}
@@ -291,18 +291,18 @@ func TestSession_SecretIsNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer sup.Close()
-	s, err := sup.Open(t.Context(), "main", fake(nil))
+	s, err := sup.Open(t.Context(), "main", fakeSpec(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	turn, r := submit(t, s, "secret Password: ")
+	turn, r := runTurn(t, s, "secret Password: ")
 	if r.InputRequest == nil || !r.InputRequest.Secret {
 		t.Fatalf("got %+v, want a secret wait", r.InputRequest)
 	}
 	if _, err := s.Answer(t.Context(), r.InputRequest.ID, session.Input{Data: []byte(secret + "\n")}); err != nil {
 		t.Fatal(err)
 	}
-	r = await(t, s, turn)
+	r = waitReply(t, s, turn)
 	s.Log().Sync()
 	if strings.Contains(r.Text(), secret) {
 		t.Errorf("the reply holds the secret: %q", r.Text())
@@ -332,7 +332,7 @@ func TestSession_SecretIsNowhere(t *testing.T) {
 
 func TestSession_InputWhileStartingIsHeldAndRunsOnce(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(nil))
+	s := openSession(t, nil, fakeSpec(nil))
 	turn, err := s.Submit(t.Context(), "print held") // the worker cannot be ready yet
 	if err != nil {
 		t.Fatal(err)
@@ -340,8 +340,8 @@ func TestSession_InputWhileStartingIsHeldAndRunsOnce(t *testing.T) {
 	if _, err := s.Submit(t.Context(), "print second"); err != nil && !errors.Is(err, session.ErrBusy) {
 		t.Errorf("second input: got %v", err)
 	}
-	if r := await(t, s, turn); text(r.Events) != "held\n" || r.Turn != 1 {
-		t.Errorf("got turn %d %q", r.Turn, text(r.Events))
+	if r := waitReply(t, s, turn); outputText(r.Events) != "held\n" || r.Turn != 1 {
+		t.Errorf("got turn %d %q", r.Turn, outputText(r.Events))
 	}
 }
 
@@ -349,7 +349,7 @@ func TestSession_InputWhileStartingIsHeldAndRunsOnce(t *testing.T) {
 func submitEarly(t *testing.T, start, input string) (*supervisor.Session, uint64) {
 	t.Helper()
 	for {
-		s := open(t, nil, fake(&fakeworker.Options{Start: start}))
+		s := openSession(t, nil, fakeSpec(&fakeworker.Options{Start: start}))
 		turn, err := s.Submit(t.Context(), input)
 		if err == nil {
 			return s, turn
@@ -363,21 +363,21 @@ func submitEarly(t *testing.T, start, input string) (*supervisor.Session, uint64
 func TestSession_InputWhileStartingAnswersAStartUpThatAsks(t *testing.T) {
 	t.Parallel()
 	starts := []string{"prompt"}
-	if len(terminalReaders) > 0 {
+	if len(terminalReaderCode) > 0 {
 		starts = append(starts, "ttyprompt")
 	}
 	for _, start := range starts {
 		t.Run(start, func(t *testing.T) {
 			s, turn := submitEarly(t, start, "yes")
-			r := await(t, s, turn)
+			r := waitReply(t, s, turn)
 			if r.Outcome != "ok" || turn != 1 || r.Turn != 0 {
 				t.Fatalf("got turn %d, now %d, outcome %q", turn, r.Turn, r.Outcome)
 			}
-			if !strings.Contains(notices(r.Events), "answered a prompt of the start-up") {
-				t.Errorf("the reply does not say so: %q", notices(r.Events))
+			if !strings.Contains(noticeText(r.Events), "answered a prompt of the start-up") {
+				t.Errorf("the reply does not say so: %q", noticeText(r.Events))
 			}
-			if turn, r := submit(t, s, "print next"); turn != 2 || text(r.Events) != "next\n" {
-				t.Errorf("got turn %d, %q", turn, text(r.Events))
+			if turn, r := runTurn(t, s, "print next"); turn != 2 || outputText(r.Events) != "next\n" {
+				t.Errorf("got turn %d, %q", turn, outputText(r.Events))
 			}
 		})
 	}
@@ -386,8 +386,8 @@ func TestSession_InputWhileStartingAnswersAStartUpThatAsks(t *testing.T) {
 // The reply names lines of an input that answered prompts, because they did not run as code.
 func TestSession_LinesOfTheInputThatAnswerAreTold(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(nil))
-	_, r := submit(t, s, "took 2 n?\nprint a\ntook 4 1:\ntook 5 2:\ntook 6 3:\nprint b\ntook 7 last?")
+	s := openSession(t, nil, fakeSpec(nil))
+	_, r := runTurn(t, s, "took 2 n?\nprint a\ntook 4 1:\ntook 5 2:\ntook 6 3:\nprint b\ntook 7 last?")
 	var got strings.Builder
 	for _, e := range r.Events {
 		switch b := e.Body.(type) {
@@ -405,7 +405,7 @@ func TestSession_LinesOfTheInputThatAnswerAreTold(t *testing.T) {
 
 func TestSession_StartUpThatAsksIsShownAsAWait(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(&fakeworker.Options{Start: "prompt"}))
+	s := openSession(t, nil, fakeSpec(&fakeworker.Options{Start: "prompt"}))
 	r := waitUntilReady(t, s)
 	if r.State != session.StateWaiting || r.InputRequest == nil || r.InputRequest.Turn != 0 {
 		t.Fatalf("got %v, %+v", r.State, r.InputRequest)
@@ -426,16 +426,16 @@ func TestSession_StartUpThatAsksTwiceTakesOneHeldInput(t *testing.T) {
 	if err != nil && !errors.Is(err, session.ErrBusy) {
 		t.Fatal(err)
 	}
-	await(t, s, first)
+	waitReply(t, s, first)
 	if second != 0 {
-		await(t, s, second)
+		waitReply(t, s, second)
 	}
 }
 
 func TestSession_CloseWorksWithAContextThatHasEnded(t *testing.T) {
 	t.Parallel()
 	for range 10 {
-		s := open(t, nil, fake(nil))
+		s := openSession(t, nil, fakeSpec(nil))
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := s.Close(ctx); err != nil {
@@ -449,9 +449,9 @@ func TestSession_CloseWorksWithAContextThatHasEnded(t *testing.T) {
 
 func TestSession_OutputBetweenTurnsIsMarkedSo(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(nil))
-	submit(t, s, "late afterwards")
-	e := until(t, s, 0, func(e timeline.Event) bool { _, ok := e.Body.(timeline.Text); return ok })
+	s := openSession(t, nil, fakeSpec(nil))
+	runTurn(t, s, "late afterwards")
+	e := waitForEvent(t, s, 0, func(e timeline.Event) bool { _, ok := e.Body.(timeline.Text); return ok })
 	if !e.BetweenTurns || e.Turn != 1 {
 		t.Errorf("got %+v", e)
 	}
@@ -459,17 +459,17 @@ func TestSession_OutputBetweenTurnsIsMarkedSo(t *testing.T) {
 
 func TestSession_NotFencedWorkerStillEndsItsTurnsWhole(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(&fakeworker.Options{NoFence: true}))
+	s := openSession(t, nil, fakeSpec(&fakeworker.Options{NoFence: true}))
 	for range 100 {
-		if _, r := submit(t, s, "print a\nraw b\nprint c"); !strings.Contains(text(r.Events), "c\n") || !strings.Contains(text(r.Events), "b") {
-			t.Fatalf("got %q", text(r.Events))
+		if _, r := runTurn(t, s, "print a\nraw b\nprint c"); !strings.Contains(outputText(r.Events), "c\n") || !strings.Contains(outputText(r.Events), "b") {
+			t.Fatalf("got %q", outputText(r.Events))
 		}
 	}
 }
 
 func TestSession_WaitGivesUpWithoutTouchingTheTurn(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(nil))
+	s := openSession(t, nil, fakeSpec(nil))
 	waitUntilReady(t, s)
 	turn, err := s.Submit(t.Context(), "print first\nsleep")
 	if err != nil {
@@ -479,21 +479,21 @@ func TestSession_WaitGivesUpWithoutTouchingTheTurn(t *testing.T) {
 	if err != nil || r.State != session.StateRunning || r.Outcome != "" {
 		t.Errorf("got %v %q, %v", r.State, r.Outcome, err)
 	}
-	interrupt(t, s, turn)
+	interruptTurn(t, s, turn)
 	// A cursor goes on where the last reply stopped.
 	rest, err := s.Wait(t.Context(), turn, &session.WaitOptions{After: r.Next})
-	if all := text(r.Events) + text(rest.Events); err != nil || strings.Count(all, "first\n") != 1 {
+	if all := outputText(r.Events) + outputText(rest.Events); err != nil || strings.Count(all, "first\n") != 1 {
 		t.Errorf("got %q, %v", all, err)
 	}
 }
 
 func TestSession_EventsAreASnapshotAndThenLiveWithoutHoles(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(nil))
-	submit(t, s, "print one")
+	s := openSession(t, nil, fakeSpec(nil))
+	runTurn(t, s, "print one")
 	next := timeline.Seq(1)
 	done := false
-	for e := range s.Events(limited(t), 0) {
+	for e := range s.Events(deadlineContext(t), 0) {
 		if e.Seq != next {
 			t.Fatalf("got event %d, want %d", e.Seq, next)
 		}
@@ -511,14 +511,14 @@ func TestSession_EventsAreASnapshotAndThenLiveWithoutHoles(t *testing.T) {
 
 func TestSession_QueriesAnswerWhileIdleOnly(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(nil))
+	s := openSession(t, nil, fakeSpec(nil))
 	waitUntilReady(t, s)
 	if _, err := s.Parse(t.Context(), "print x"); err != nil && !errors.Is(err, session.ErrUnsupported) {
 		t.Errorf("got %v", err)
 	}
 	want := session.Variables{List: []session.Variable{{Name: "answer", Type: "number", Shape: "1", Bytes: 8}}, More: 1}
 	got, err := s.Variables(t.Context())
-	for late := time.Now().Add(deadline); session.KindOf(err) == session.KindNoAnswer && time.Now().Before(late); {
+	for late := time.Now().Add(testTimeout); session.KindOf(err) == session.KindNoAnswer && time.Now().Before(late); {
 		got, err = s.Variables(t.Context()) // a busy machine may take longer than a query
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
@@ -536,22 +536,22 @@ func TestSession_QueriesAnswerWhileIdleOnly(t *testing.T) {
 
 func TestSession_AWorkerThatListsNoVariablesIsNotAsked(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(&fakeworker.Options{NoQuery: true}))
+	s := openSession(t, nil, fakeSpec(&fakeworker.Options{NoQuery: true}))
 	waitUntilReady(t, s)
 	if _, err := s.Variables(t.Context()); !errors.Is(err, session.ErrUnsupported) {
 		t.Errorf("got %v", err)
 	}
-	if _, r := submit(t, s, "print ok"); text(r.Events) != "ok\n" {
-		t.Errorf("got %q", text(r.Events))
+	if _, r := runTurn(t, s, "print ok"); outputText(r.Events) != "ok\n" {
+		t.Errorf("got %q", outputText(r.Events))
 	}
 }
 
 func TestSession_HugeInputArrivesWholeAndTooHugeIsRefused(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(nil))
-	_, r := submit(t, s, " "+strings.Repeat("x", 50<<20)+"\nprint ok") // a line without a command comes first
-	if r.Outcome != "ok" || text(r.Events) != "ok\n" {
-		t.Errorf("got %q %q", r.Outcome, text(r.Events))
+	s := openSession(t, nil, fakeSpec(nil))
+	_, r := runTurn(t, s, " "+strings.Repeat("x", 50<<20)+"\nprint ok") // a line without a command comes first
+	if r.Outcome != "ok" || outputText(r.Events) != "ok\n" {
+		t.Errorf("got %q %q", r.Outcome, outputText(r.Events))
 	}
 	if _, err := s.Submit(t.Context(), strings.Repeat("x", supervisor.MaxInputBytes+1)); !errors.Is(err, session.ErrTooLarge) {
 		t.Errorf("got %v", err)
@@ -562,30 +562,30 @@ func TestSupervisor_RefusesWhatItCannotOpen(t *testing.T) {
 	t.Parallel()
 	sup := newSupervisor(t, &supervisor.Options{MaxSessions: 1})
 	for name, want := range map[string]string{"": "session name", "a b": "session name", "../x": "session name"} {
-		if _, err := sup.Open(t.Context(), name, fake(nil)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := sup.Open(t.Context(), name, fakeSpec(nil)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v", name, err)
 		}
 	}
-	missing := fake(nil)
+	missing := fakeSpec(nil)
 	missing.Path = filepath.Join(t.TempDir(), "python3.exe")
 	_, err := sup.Open(t.Context(), "a", missing)
 	var start *session.Error
 	if !errors.As(err, &start) || !strings.Contains(err.Error(), filepath.Base(missing.Path)) {
 		t.Errorf("missing interpreter: got %v", err)
 	}
-	if _, err := sup.Open(t.Context(), "a", fake(nil)); err != nil {
+	if _, err := sup.Open(t.Context(), "a", fakeSpec(nil)); err != nil {
 		t.Fatalf("after a failed start: %v", err)
 	}
-	if _, err := sup.Open(t.Context(), "a", fake(nil)); !errors.Is(err, session.ErrExists) {
+	if _, err := sup.Open(t.Context(), "a", fakeSpec(nil)); !errors.Is(err, session.ErrExists) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := sup.Open(t.Context(), "b", fake(nil)); !errors.Is(err, session.ErrLimit) {
+	if _, err := sup.Open(t.Context(), "b", fakeSpec(nil)); !errors.Is(err, session.ErrLimit) {
 		t.Errorf("got %v", err)
 	}
 	if err := sup.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := sup.Open(t.Context(), "c", fake(nil)); !errors.Is(err, session.ErrClosed) {
+	if _, err := sup.Open(t.Context(), "c", fakeSpec(nil)); !errors.Is(err, session.ErrClosed) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -600,7 +600,7 @@ func TestOpen_ANameOfADeviceOfWindowsIsAName(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = sup.Close() })
 	for _, name := range []string{"CON.x", "nul.1", "com1.a", "aux.", "prn...", "LPT9", "nul"} {
-		if _, err := sup.Open(t.Context(), name, fakeworker.Spec(self(), nil)); err != nil {
+		if _, err := sup.Open(t.Context(), name, fakeworker.Spec(executablePath(), nil)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -612,14 +612,14 @@ func TestOpen_ANameOfADeviceOfWindowsIsAName(t *testing.T) {
 func TestOpen_MemoryLimitIsKeptOrRefused(t *testing.T) {
 	t.Parallel()
 	sup := newSupervisor(t, nil)
-	limited := fake(nil)
+	limited := fakeSpec(nil)
 	limited.Limits.Memory = workers.MinMemoryBytes - 1
 	if _, err := sup.Open(t.Context(), "a", limited); err == nil || !strings.Contains(err.Error(), "allow at least 64 MiB") {
 		t.Errorf("too little: got %v", err)
 	}
 	limited.Limits.Memory = 1 << 30
 	s, err := sup.Open(t.Context(), "a", limited)
-	if !limitsMemory {
+	if !hasMemoryLimits {
 		if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "leave it out") {
 			t.Errorf("got %v, want that this system has none", err)
 		}
@@ -628,8 +628,8 @@ func TestOpen_MemoryLimitIsKeptOrRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, r := submit(t, s, "print here"); !strings.Contains(text(r.Events), "here") {
-		t.Errorf("got %q", text(r.Events))
+	if _, r := runTurn(t, s, "print here"); !strings.Contains(outputText(r.Events), "here") {
+		t.Errorf("got %q", outputText(r.Events))
 	}
 }
 
@@ -664,27 +664,27 @@ func TestNew_RemovesWhatAKilledProgramLeft(t *testing.T) {
 func TestSession_SecretIsHiddenWhereItReappears(t *testing.T) {
 	t.Parallel()
 	const secret = "S3CRETpw"
-	s := open(t, nil, fake(nil))
+	s := openSession(t, nil, fakeSpec(nil))
 	shown := func(code string) string {
 		t.Helper()
-		_, r := submit(t, s, code)
+		_, r := runTurn(t, s, code)
 		return r.Text()
 	}
 	if got := shown("print " + secret); got != secret+"\n" {
 		t.Errorf("before anybody typed it, %q", got)
 	}
-	turn, r := submit(t, s, "secret Password: ")
+	turn, r := runTurn(t, s, "secret Password: ")
 	if _, err := s.Answer(t.Context(), r.InputRequest.ID, session.Input{Data: []byte(secret + "\n")}); err != nil {
 		t.Fatal(err)
 	}
-	await(t, s, turn)
+	waitReply(t, s, turn)
 	for _, code := range []string{"print a " + secret + "!", "err " + secret, "error " + secret, "progress 1 2 " + secret} {
 		if got := shown(code); strings.Contains(got, secret) || !strings.Contains(got, "[secret]") && !strings.HasPrefix(code, "progress") {
 			t.Errorf("%s: %q", code, got)
 		}
 	}
-	turn, r = submit(t, s, "wait "+secret+"? ")
-	if r.InputRequest == nil || r.InputRequest.Prompt != "[secret]? " || infoOf(s).InputRequest.Prompt != "[secret]? " {
+	turn, r = runTurn(t, s, "wait "+secret+"? ")
+	if r.InputRequest == nil || r.InputRequest.Prompt != "[secret]? " || sessionInfo(s).InputRequest.Prompt != "[secret]? " {
 		t.Errorf("it asks %+v", r.InputRequest)
 	}
 	if _, err := s.Submit(t.Context(), "print"); err == nil || strings.Contains(err.Error(), secret) {
@@ -693,18 +693,18 @@ func TestSession_SecretIsHiddenWhereItReappears(t *testing.T) {
 	if _, err := s.Answer(t.Context(), r.InputRequest.ID, session.Input{Data: []byte(secret + "\n")}); err != nil {
 		t.Fatal(err)
 	}
-	await(t, s, turn)
+	waitReply(t, s, turn)
 	if err := s.Reset(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := shown("print " + secret); got != "[session restarted: reset, state lost]\n[secret]\n" {
 		t.Errorf("after a reset, %q", got)
 	}
-	turn, r = submit(t, s, "secret PIN: ")
+	turn, r = runTurn(t, s, "secret PIN: ")
 	if _, err := s.Answer(t.Context(), r.InputRequest.ID, session.Input{Data: []byte("1234\n")}); err != nil {
 		t.Fatal(err)
 	}
-	if r = await(t, s, turn); !strings.Contains(notices(r.Events), "fewer than 6 bytes") {
+	if r = waitReply(t, s, turn); !strings.Contains(noticeText(r.Events), "fewer than 6 bytes") {
 		t.Errorf("a short one is not hidden, and nobody says so: %q", r.Text())
 	}
 	past := false
@@ -719,12 +719,12 @@ func TestSession_SecretIsHiddenWhereItReappears(t *testing.T) {
 
 func TestSession_SecretOfAProgramWhoseReaderTypedItIsShown(t *testing.T) {
 	t.Parallel()
-	s := open(t, &supervisor.Options{ShowSecrets: true}, fake(nil))
-	turn, r := submit(t, s, "secret Password: \nprint S3CRETpw")
+	s := openSession(t, &supervisor.Options{ShowSecrets: true}, fakeSpec(nil))
+	turn, r := runTurn(t, s, "secret Password: \nprint S3CRETpw")
 	if _, err := s.Answer(t.Context(), r.InputRequest.ID, session.Input{Data: []byte("S3CRETpw\n")}); err != nil {
 		t.Fatal(err)
 	}
-	if r := await(t, s, turn); !strings.Contains(r.Text(), "S3CRETpw") {
+	if r := waitReply(t, s, turn); !strings.Contains(r.Text(), "S3CRETpw") {
 		t.Errorf("got %q", r.Text())
 	}
 }
@@ -732,7 +732,7 @@ func TestSession_SecretOfAProgramWhoseReaderTypedItIsShown(t *testing.T) {
 // A start that takes long holds nobody longer than they want.
 func TestSession_ContextEndsTheCallAndNotTheStart(t *testing.T) {
 	t.Parallel()
-	spec := fake(nil)
+	spec := fakeSpec(nil)
 	preparing, ready := make(chan struct{}, 2), make(chan struct{})
 	spec.Preparations = []workers.Preparation{{Key: "x", Run: func(ctx context.Context, _ func(workers.Progress)) (workers.PreparationResult, error) {
 		preparing <- struct{}{}
@@ -743,7 +743,7 @@ func TestSession_ContextEndsTheCallAndNotTheStart(t *testing.T) {
 			return workers.PreparationResult{}, ctx.Err()
 		}
 	}}}
-	s := open(t, nil, spec)
+	s := openSession(t, nil, spec)
 	submitting := func(ctx context.Context) error {
 		_, err := s.Submit(ctx, "print never")
 		return err
@@ -765,7 +765,7 @@ func TestSession_ContextEndsTheCallAndNotTheStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := await(t, s, turn); r.Turn != 1 || text(r.Events) != "next\n" {
-		t.Errorf("got turn %d %q", r.Turn, text(r.Events))
+	if r := waitReply(t, s, turn); r.Turn != 1 || outputText(r.Events) != "next\n" {
+		t.Errorf("got turn %d %q", r.Turn, outputText(r.Events))
 	}
 }

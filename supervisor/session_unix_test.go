@@ -19,15 +19,15 @@ import (
 
 func TestSession_ChildAndRawOutputStandInOrder(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(nil))
+	s := openSession(t, nil, fakeSpec(nil))
 	var code, want strings.Builder
 	for range 50 {
 		code.WriteString("print A\nchild B\nraw C\nerr D\nbulk 70000\nchild E\n")
 		want.WriteString("A\nB\nC\nD\n" + "#" + "E\n")
 	}
-	_, r := submit(t, s, code.String())
+	_, r := runTurn(t, s, code.String())
 	var got strings.Builder
-	for e := range s.Events(limited(t), 0) {
+	for e := range s.Events(deadlineContext(t), 0) {
 		if x, ok := e.Body.(timeline.Text); ok {
 			got.Write(x.Data)
 		}
@@ -47,38 +47,38 @@ func TestSession_ChildAndRawOutputStandInOrder(t *testing.T) {
 
 func TestSession_TerminalReaderIsAWaitAndGetsItsAnswer(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(nil))
-	turn, r := submit(t, s, "readtty\nprint done")
+	s := openSession(t, nil, fakeSpec(nil))
+	turn, r := runTurn(t, s, "readtty\nprint done")
 	if r.InputRequest == nil || !r.InputRequest.Terminal {
 		t.Skip("needs /proc/<pid>/syscall: this system does not show who reads the terminal")
 	}
 	if _, err := s.Answer(t.Context(), r.InputRequest.ID, session.Input{Data: []byte("to the child\n")}); err != nil {
 		t.Fatal(err)
 	}
-	if r := await(t, s, turn); r.Outcome != "ok" || !strings.Contains(text(r.Events), "to the child\ndone\n") {
-		t.Errorf("got %q %q", r.Outcome, text(r.Events))
+	if r := waitReply(t, s, turn); r.Outcome != "ok" || !strings.Contains(outputText(r.Events), "to the child\ndone\n") {
+		t.Errorf("got %q %q", r.Outcome, outputText(r.Events))
 	}
 }
 
 func TestSession_ReaderThatAnEarlierTurnLeftBehindIsNoWait(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil, fake(nil))
-	turn, r := submit(t, s, "sh exec 3<&0; cat <&3 >/dev/null &\nsleep")
+	s := openSession(t, nil, fakeSpec(nil))
+	turn, r := runTurn(t, s, "sh exec 3<&0; cat <&3 >/dev/null &\nsleep")
 	if r.InputRequest == nil || !r.InputRequest.Terminal || r.InputRequest.Reader != "cat" {
 		t.Fatalf("got %+v, want cat to be seen in its own turn", r.InputRequest)
 	}
 	// Only the interrupted turn ends: programs in the background ignore SIGINT. On a busy machine,
 	// cat may be seen to read on before the turn has ended.
-	if _, err := s.Interrupt(limited(t), turn); err != nil {
+	if _, err := s.Interrupt(deadlineContext(t), turn); err != nil {
 		t.Fatal(err)
 	}
-	until(t, s, 0, func(e timeline.Event) bool {
+	waitForEvent(t, s, 0, func(e timeline.Event) bool {
 		_, over := e.Body.(timeline.TurnEnded)
 		return over && e.Turn == turn
 	})
 	for range 5 {
-		if _, r := submit(t, s, "sleep 60ms\nprint quiet"); r.InputRequest != nil || text(r.Events) != "quiet\n" {
-			t.Fatalf("got %+v, %q", r.InputRequest, text(r.Events))
+		if _, r := runTurn(t, s, "sleep 60ms\nprint quiet"); r.InputRequest != nil || outputText(r.Events) != "quiet\n" {
+			t.Fatalf("got %+v, %q", r.InputRequest, outputText(r.Events))
 		}
 	}
 }
@@ -96,7 +96,7 @@ func TestSupervisor_RefusesADirectoryThatOthersMayWriteTo(t *testing.T) {
 
 func TestSession_WhatASpecPreparesIsThereAtEachStart(t *testing.T) {
 	t.Parallel()
-	spec := fake(nil)
+	spec := fakeSpec(nil)
 	spec.Preparations = []workers.Preparation{
 		{Key: "first", Run: func(context.Context, func(workers.Progress)) (workers.PreparationResult, error) {
 			return workers.PreparationResult{Files: map[string][]byte{"made": []byte("by hand\n")}}, nil
@@ -107,13 +107,13 @@ func TestSession_WhatASpecPreparesIsThereAtEachStart(t *testing.T) {
 	}
 	spec.Files = map[string][]byte{"given": []byte("before\n")}
 	spec.Env = append(spec.Env, "FILES="+workers.FilesDir)
-	s := open(t, nil, spec)
+	s := openSession(t, nil, spec)
 	for start := 1; start <= 2; start++ {
-		_, r := submit(t, s, `sh cat "$FILES/given" "$FILES/made"; echo $SECOND`)
-		if got := text(r.Events); got != "before\nby hand\ntoo\n" {
+		_, r := runTurn(t, s, `sh cat "$FILES/given" "$FILES/made"; echo $SECOND`)
+		if got := outputText(r.Events); got != "before\nby hand\ntoo\n" {
 			t.Errorf("start %d: got %q", start, got)
 		}
-		if err := s.Reset(limited(t)); err != nil {
+		if err := s.Reset(deadlineContext(t)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -130,7 +130,7 @@ func TestSession_TheWorkersDirectoryIsGoneWithIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer sup.Close()
-		spec := fake(nil)
+		spec := fakeSpec(nil)
 		spec.Files = map[string][]byte{"given": nil}
 		spec.Env = append(spec.Env, "TMPDIR=elsewhere", "FILES="+workers.FilesDir)
 		spec.PlainEnv = []string{"TMPDIR=" + workers.FilesDir}
@@ -139,21 +139,21 @@ func TestSession_TheWorkersDirectoryIsGoneWithIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		waitUntilReady(t, s)
-		_, r := submit(t, s, `sh [ "$TMPDIR" = "$FILES" ] && echo own || echo "$TMPDIR"`)
-		if got, want := text(r.Events), map[string]string{"plain": "own\n", "white space": "elsewhere\n"}[name]; got != want {
+		_, r := runTurn(t, s, `sh [ "$TMPDIR" = "$FILES" ] && echo own || echo "$TMPDIR"`)
+		if got, want := outputText(r.Events), map[string]string{"plain": "own\n", "white space": "elsewhere\n"}[name]; got != want {
 			t.Errorf("%s: TMPDIR is %q, want %q", name, got, want)
 		}
-		_, r = submit(t, s, `sh mkdir "$FILES/sub"; touch "$FILES/sub/file"; chmod 500 "$FILES/sub"; printf %s "$FILES"`)
-		first := text(r.Events)
-		if err := s.Reset(limited(t)); err != nil {
+		_, r = runTurn(t, s, `sh mkdir "$FILES/sub"; touch "$FILES/sub/file"; chmod 500 "$FILES/sub"; printf %s "$FILES"`)
+		first := outputText(r.Events)
+		if err := s.Reset(deadlineContext(t)); err != nil {
 			t.Fatal(err)
 		}
 		waitUntilReady(t, s)
 		if _, err := os.Lstat(first); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: %q is left: %v", name, first, err)
 		}
-		if _, r = submit(t, s, `sh ls "$FILES"`); text(r.Events) != "given\n" {
-			t.Errorf("%s: the next worker has %q", name, text(r.Events))
+		if _, r = runTurn(t, s, `sh ls "$FILES"`); outputText(r.Events) != "given\n" {
+			t.Errorf("%s: the next worker has %q", name, outputText(r.Events))
 		}
 		if err := sup.Close(); err != nil {
 			t.Error(err)
@@ -168,20 +168,20 @@ func TestTurnEnd(t *testing.T) {
 	t.Parallel()
 	t.Run("tells the signal that ended the worker", func(t *testing.T) {
 		t.Parallel()
-		s := open(t, &supervisor.Options{StopGrace: deadline}, fake(nil))
+		s := openSession(t, &supervisor.Options{StopGrace: testTimeout}, fakeSpec(nil))
 		turn, err := s.Submit(t.Context(), "crash KILL")
 		if err != nil {
 			t.Fatal(err)
 		}
-		end, err := session.Copy(limited(t), s, turn, nil, nil)
+		end, err := session.Copy(deadlineContext(t), s, turn, nil, nil)
 		if err != nil || end.Outcome != timeline.OutcomeEnded || !strings.Contains(end.Message, "SIGKILL") {
 			t.Errorf("got %+v, %v", end, err)
 		}
 	})
 	t.Run("has the words of a worker that did not start", func(t *testing.T) {
 		t.Parallel()
-		s := open(t, nil, workers.Spec{Name: "broken", Path: "/bin/sh", Args: []string{"-c", "echo oops; exit 4"}})
-		if _, err := s.Wait(limited(t), 0, nil); err != nil { // it may be over before the input comes, or not
+		s := openSession(t, nil, workers.Spec{Name: "broken", Path: "/bin/sh", Args: []string{"-c", "echo oops; exit 4"}})
+		if _, err := s.Wait(deadlineContext(t), 0, nil); err != nil { // it may be over before the input comes, or not
 			t.Fatal(err)
 		}
 		for range 3 {
@@ -189,11 +189,11 @@ func TestTurnEnd(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := s.Wait(limited(t), turn, nil)
+			r, err := s.Wait(deadlineContext(t), turn, nil)
 			if err != nil || r.Outcome != timeline.OutcomeEnded || !strings.Contains(r.Text(), "oops") || !strings.Contains(r.Text(), "exit status 4") {
 				t.Errorf("got %q, %+v, %v", r.Text(), r, err)
 			}
-			_, err = session.Copy(limited(t), s, turn, nil, nil)
+			_, err = session.Copy(deadlineContext(t), s, turn, nil, nil)
 			if !errors.Is(err, session.ErrStale) || !strings.Contains(err.Error(), "it did not run") {
 				t.Errorf("got %v", err)
 			}

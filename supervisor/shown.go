@@ -19,9 +19,9 @@ func (s *Session) Visibility(context.Context) (session.Visibility, error) {
 	home, places := w.plan.Home()
 	shown.Home = home
 	for _, place := range places[:min(len(places), session.MaxVisiblePaths)] {
-		shown.Paths = append(shown.Paths, session.VisiblePath{Path: string(place.Path), Reason: string(place.Why)})
+		shown.Paths = append(shown.Paths, session.VisiblePath{Path: string(place.Path), Reason: string(place.Reason)})
 	}
-	names := slices.Sorted(slices.Values(w.withheld))
+	names := slices.Sorted(slices.Values(w.withheldVariables))
 	shown.WithheldVariables = append(shown.WithheldVariables, names[:min(len(names), session.MaxVisiblePaths)]...)
 	shown.MorePaths, shown.MoreWithheld = len(places)-len(shown.Paths), len(names)-len(shown.WithheldVariables)
 	return shown, nil

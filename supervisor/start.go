@@ -9,17 +9,17 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A startUp is one try to start a worker: it prepares the spec, then starts the process.
+// A startAttempt is one try to start a worker: it prepares the spec, then starts the process.
 // No caller's context ends it. Reset and Close give it up before the process is started.
-type startUp struct {
-	stop context.CancelCauseFunc // gives up the preparation
-	done chan struct{}           // closed when there is a process, or will be none
-	left chan struct{}           // closed when it does nothing any more
-	err  error                   // set then; nil also when Reset has begun another in its place
+type startAttempt struct {
+	giveUp   context.CancelCauseFunc // gives up the preparation
+	done     chan struct{}           // closed when there is a process, or will be none
+	finished chan struct{}           // closed when it does nothing any more
+	err      error                   // set then; nil also when Reset has begun another in its place
 }
 
 // wait waits for the process.
-func (u *startUp) wait(ctx context.Context) error {
+func (u *startAttempt) wait(ctx context.Context) error {
 	select {
 	case <-u.done:
 		return u.err
@@ -28,12 +28,12 @@ func (u *startUp) wait(ctx context.Context) error {
 	}
 }
 
-// Prepared waits while the session is being prepared, and returns why it could not be,
+// WaitPrepared waits while the session is being prepared, and returns why it could not be,
 // or ctx's error.
-func (s *Session) Prepared(ctx context.Context) error {
+func (s *Session) WaitPrepared(ctx context.Context) error {
 	for {
 		s.mu.Lock()
-		u, preparing, err := s.starting, s.m.phase == phasePreparing, s.failure
+		u, preparing, err := s.currentStart, s.m.phase == phasePreparing, s.preparationError
 		changed := s.changedLocked()
 		s.mu.Unlock()
 		if !preparing {
@@ -51,38 +51,38 @@ func (s *Session) Prepared(ctx context.Context) error {
 	}
 }
 
-// Failure is why the session could not be prepared; nil when it could, or is being.
-func (s *Session) Failure() error {
+// PreparationError is why the session could not be prepared; nil when it could, or is being.
+func (s *Session) PreparationError() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.failure
+	return s.preparationError
 }
 
 // startLocked begins to start a worker: there is none, and none is being started.
-func (s *Session) startLocked() *startUp {
+func (s *Session) startLocked() *startAttempt {
 	ctx, stop := context.WithCancelCause(context.Background())
-	u := &startUp{stop: stop, done: make(chan struct{}), left: make(chan struct{})}
-	before := s.givenUp
-	s.starting, s.failure = u, nil
+	u := &startAttempt{giveUp: stop, done: make(chan struct{}), finished: make(chan struct{})}
+	before := s.abandonedStart
+	s.currentStart, s.preparationError = u, nil
 	prepare := len(s.spec.Preparations) > 0
-	s.m.start(s.spec.Name+" "+s.spec.Path, prepare)
-	if s.m.generation == 1 && s.lost != nil {
-		s.m.notice("%s", s.lost.notice(s.o.Recover))
+	s.m.startGeneration(s.spec.Name+" "+s.spec.Path, prepare)
+	if s.m.generation == 1 && s.crashedBefore != nil {
+		s.m.recordNotice("%s", s.crashedBefore.noticeText(s.o.RecoverCommand))
 	}
 	s.starts.Go(func() {
-		defer close(u.left)
+		defer close(u.finished)
 		if before != nil {
-			<-before.left // or this one would join the preparation that is given up
+			<-before.finished // or this one would join the preparation that is given up
 		}
-		if !prepare || s.prepare(ctx, u) {
+		if !prepare || s.prepareSpec(ctx, u) {
 			s.startProcess(u)
 		}
 	})
 	return u
 }
 
-// prepare makes all preparations of the spec, and reports whether they succeeded.
-func (s *Session) prepare(ctx context.Context, u *startUp) bool {
+// prepareSpec makes all preparations of the spec, and reports whether they succeeded.
+func (s *Session) prepareSpec(ctx context.Context, u *startAttempt) bool {
 	s.mu.Lock()
 	spec, generation := s.spec, s.m.generation
 	s.mu.Unlock()
@@ -93,14 +93,14 @@ func (s *Session) prepare(ctx context.Context, u *startUp) bool {
 			return false // it was given up while it waited, so nobody wants its worker
 		}
 		last := i == len(spec.Preparations)-1
-		made, end, err := s.preparations.join(ctx, p, s.o.StartTimeout, func(now workers.Progress) {
-			s.tellPreparation(u, p.Name, now, done, last)
+		made, end, err := s.preparations.awaitPreparation(ctx, p, s.o.StartTimeout, func(now workers.Progress) {
+			s.recordPreparation(u, p.Name, now, done, last)
 		})
 		if err != nil {
 			if ctx.Err() == nil { // else it was given up
-				logNoStart(s.workerLog(generation), err)
+				logStartFailure(s.workerLog(generation), err)
 			}
-			s.notPrepared(u, err)
+			s.handlePreparationFailure(u, err)
 			return false
 		}
 		done += end
@@ -112,101 +112,101 @@ func (s *Session) prepare(ctx context.Context, u *startUp) bool {
 	spec.Preparations = nil
 	s.mu.Lock()
 	defer s.unlock()
-	if s.starting != u {
+	if s.currentStart != u {
 		return false
 	}
 	s.spec = spec
-	s.m.prepared(max(done, 1), notices)
+	s.m.handlePrepared(max(done, 1), notices)
 	return true
 }
 
-// maxMessage bounds how much of a preparation's message is recorded, in bytes.
-const maxMessage = 256
+// maxMessageBytes bounds how much of a preparation's message is recorded, in bytes.
+const maxMessageBytes = 256
 
-// tellPreparation records the progress of a preparation. With several preparations, the total
+// recordPreparation records the progress of a preparation. With several preparations, the total
 // is known only during the last one.
-func (s *Session) tellPreparation(u *startUp, what string, now workers.Progress, before int64, last bool) {
+func (s *Session) recordPreparation(u *startAttempt, what string, now workers.Progress, before int64, last bool) {
 	p := timeline.Preparation{
-		Name: what, Message: strings.ToValidUTF8(now.Message[:min(len(now.Message), maxMessage)], ""), Done: before + now.Done,
+		Name: what, Message: strings.ToValidUTF8(now.Message[:min(len(now.Message), maxMessageBytes)], ""), Done: before + now.Done,
 	}
 	if last && now.Total > 0 {
 		p.Total = max(before+now.Total, p.Done+1) // it is not over yet
 	}
 	s.mu.Lock()
 	defer s.unlock()
-	if s.starting == u {
-		s.m.record(p)
+	if s.currentStart == u {
+		s.m.recordEvent(p)
 	}
 }
 
-// notPrepared takes in that a preparation failed.
-func (s *Session) notPrepared(u *startUp, cause error) {
+// handlePreparationFailure takes in that a preparation failed.
+func (s *Session) handlePreparationFailure(u *startAttempt, cause error) {
 	s.mu.Lock()
 	defer s.unlock()
-	if s.starting == u {
-		s.failure = &session.Error{Kind: session.KindStart, Message: cause.Error(), Cause: cause}
-		s.failedLocked(s.failure)
+	if s.currentStart == u {
+		s.preparationError = &session.Error{Kind: session.KindStart, Message: cause.Error(), Cause: cause}
+		s.failStartLocked(s.preparationError)
 	}
 }
 
 // startProcess starts the worker's process.
-func (s *Session) startProcess(u *startUp) {
-	_ = s.acquire(context.Background())
+func (s *Session) startProcess(u *startAttempt) {
+	_ = s.acquireLifecycle(context.Background())
 	s.mu.Lock()
-	if s.starting != u {
+	if s.currentStart != u {
 		s.mu.Unlock()
-		s.release()
+		s.releaseLifecycle()
 		return
 	}
 	spec, generation, size := s.spec, s.m.generation, s.o.Size
-	s.early = nil
+	s.earlyDenials = nil
 	s.mu.Unlock()
 	var w *worker
-	given, err := s.addKept(&spec)
+	given, err := s.addSavedGrants(&spec)
 	if err == nil {
 		w, err = s.startWorker(spec, given, generation, size)
 	}
 	if err != nil {
-		logNoStart(s.workerLog(generation), err)
+		logStartFailure(s.workerLog(generation), err)
 	}
 	s.mu.Lock()
 	defer s.unlock()
-	s.release() // before the waiters hear of it: one may close the session at once
+	s.releaseLifecycle() // before the waiters hear of it: one may close the session at once
 	if err != nil {
-		s.failedLocked(startError(s.Name(), err))
+		s.failStartLocked(startError(s.Name(), err))
 		return
 	}
 	s.worker = w
-	w.begin()
-	s.wg.Go(func() { s.keepCompiled(w, &spec) })
-	s.startedLocked(nil)
+	w.startGoroutines()
+	s.wg.Go(func() { s.cacheCompiledCode(w, &spec) })
+	s.finishStartLocked(nil)
 }
 
-// startedLocked tells the waiters the outcome of the start.
-func (s *Session) startedLocked(err error) {
-	u := s.starting
-	s.starting = nil
+// finishStartLocked tells the waiters the outcome of the start.
+func (s *Session) finishStartLocked(err error) {
+	u := s.currentStart
+	s.currentStart = nil
 	u.err = err
 	close(u.done)
-	u.stop(err)
+	u.giveUp(err)
 }
 
-// failedLocked takes in that there will be no process.
-func (s *Session) failedLocked(err error) {
+// failStartLocked takes in that there will be no process.
+func (s *Session) failStartLocked(err error) {
 	reason, more, _ := strings.Cut(err.Error(), "\n")
-	s.noProcessLocked(timeline.WorkerExited{Reason: reason, Message: more, ExitCode: -1, NeverReady: true}, err)
+	s.endStartLocked(timeline.WorkerExited{Reason: reason, Message: more, ExitCode: -1, NeverReady: true}, err)
 }
 
-// giveUpLocked ends a start before there is a process; the caller holds lifecycle, so
+// abandonStartLocked ends a start before there is a process; the caller holds lifecycle, so
 // that none is just being started.
-func (s *Session) giveUpLocked(why string, err error) {
-	if s.starting != nil {
-		s.givenUp = s.starting
-		s.noProcessLocked(timeline.WorkerExited{Reason: why, ExitCode: -1, Clean: true}, err)
+func (s *Session) abandonStartLocked(why string, err error) {
+	if s.currentStart != nil {
+		s.abandonedStart = s.currentStart
+		s.endStartLocked(timeline.WorkerExited{Reason: why, ExitCode: -1, Clean: true}, err)
 	}
 }
 
-func (s *Session) noProcessLocked(report timeline.WorkerExited, err error) {
-	s.m.notLaunched(report)
-	s.startedLocked(err)
+func (s *Session) endStartLocked(report timeline.WorkerExited, err error) {
+	s.m.handleNoProcess(report)
+	s.finishStartLocked(err)
 }

@@ -51,4 +51,4 @@ func (p phase) String() string { return phases[p].name }
 
 func (p phase) state() session.State { return phases[p].state }
 
-func legal(from, to phase) bool { return slices.Contains(phases[from].next, to) }
+func isLegalTransition(from, to phase) bool { return slices.Contains(phases[from].next, to) }

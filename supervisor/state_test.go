@@ -35,7 +35,7 @@ func TestState_MovesAreTheDrawnOnes(t *testing.T) {
 			if columns[to] != to.String() {
 				t.Fatalf("column %d is %q, want %q", to, columns[to], to)
 			}
-			if got, want := legal(from, to), row[to+2] == "x"; got != want {
+			if got, want := isLegalTransition(from, to), row[to+2] == "x"; got != want {
 				t.Errorf("%s to %s: got %v, want %v", from, to, got, want)
 			}
 		}

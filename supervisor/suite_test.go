@@ -11,8 +11,8 @@ import (
 func TestSession_KeepsThePromisesOfTheInterface(t *testing.T) {
 	t.Parallel()
 	sessiontest.Run(t, func(t *testing.T, prepare ...workers.Preparation) session.Session {
-		spec := fake(nil)
+		spec := fakeSpec(nil)
 		spec.Preparations = prepare
-		return open(t, nil, spec)
+		return openSession(t, nil, spec)
 	})
 }

@@ -30,11 +30,11 @@ const (
 // MaxInputBytes bounds one submitted input, which must fit one frame.
 const MaxInputBytes = session.MaxInputBytes
 
-// StageMain must be the first statement of main, and of TestMain, in every program that opens
+// MonitorMain must be the first statement of main, and of TestMain, in every program that opens
 // sessions. The supervisor starts workers through a small stage: the program's own executable
-// in a hidden mode. In that mode StageMain never returns. Without StageMain, workers run
+// in a hidden mode. In that mode MonitorMain never returns. Without MonitorMain, workers run
 // without the stage, and each session begins with a notice about what is weaker then.
-func StageMain() { host.StageMain() }
+func MonitorMain() { host.MonitorMain() }
 
 // Options configure a [Supervisor]. The zero value is ready to use.
 type Options struct {
@@ -87,7 +87,7 @@ type Options struct {
 	// is kept for a day. Without it, the next New removes the transcript. The next session of
 	// the same name and directory begins with a notice that names the command. With
 	// ShowSecrets, no transcript is kept.
-	Recover string
+	RecoverCommand string
 
 	// Logger gets warnings about workers that died or did not start; at info, starts and ends of workers,
 	// refusals and interrupts; at debug, every frame and every order to the stage. It never
@@ -105,13 +105,13 @@ type Options struct {
 
 	// Remedy returns the command with which a person can give a session a right, for the line
 	// about a denial. nil names none.
-	Remedy func(session, workspace string, g session.Grant) string
+	GrantHint func(session, workspace string, g session.Grant) string
 
 	// Leave is called with directories that a session with a sandbox is about to write, before it can: a
 	// program moves out of them what no session may touch, such as its socket. It returns the paths of
 	// such files, which stay as they are wherever the session writes. ended is called once when the session
 	// does not write these directories, or does no more. nil does nothing.
-	Leave func(dirs []string) (keep []string, ended func())
+	BeforeWrite func(dirs []string) (keep []string, ended func())
 
 	// Size is the size of the workers' terminals. The zero value means 40 rows
 	// of 120 columns; on Windows, where a console breaks longer lines, they are wider, and
@@ -123,16 +123,16 @@ type Options struct {
 
 // A Supervisor opens sessions and ends them all. It is safe for concurrent use.
 type Supervisor struct {
-	o            Options
-	launcher     launcher
-	preparations preparations
-	keeper       *keeper
+	o             Options
+	launcher      launcher
+	preparations  preparationGroup
+	limitEnforcer *limitEnforcer
 
-	mu       sync.Mutex
-	sessions map[string]*Session // guarded by mu; a nil value reserves a name
-	closed   bool                // guarded by mu
-	opening  sync.WaitGroup      // counts running calls of Open; grows under mu until closed
-	inUse    []string            // guarded by mu; directories of closed sessions that a reader held
+	mu        sync.Mutex
+	sessions  map[string]*Session // guarded by mu; a nil value reserves a name
+	closed    bool                // guarded by mu
+	opening   sync.WaitGroup      // counts running calls of Open; grows under mu until closed
+	dirsInUse []string            // guarded by mu; directories of closed sessions that a reader held
 }
 
 // New returns a Supervisor. It starts nothing.
@@ -154,10 +154,10 @@ func New(opts *Options) (*Supervisor, error) {
 	if o.StartTimeout < 0 || o.StopGrace < 0 || o.MaxSessions < 0 || o.Processes < 0 || o.CPUs < 0 {
 		return nil, errors.New("supervisor: an option is negative")
 	}
-	if (o.Processes > 0 || o.CPUs > 0) && !host.Together {
+	if (o.Processes > 0 || o.CPUs > 0) && !host.HasSharedLimits {
 		return nil, errors.New("supervisor: this system bounds no processes and no processors of all sessions together; leave these limits out")
 	}
-	cpus, err := host.SomeCPUs(o.CPUs)
+	cpus, err := host.PickCPUs(o.CPUs)
 	if err != nil {
 		return nil, fmt.Errorf("supervisor: the processors that it may use: %w", err)
 	}
@@ -174,17 +174,17 @@ func New(opts *Options) (*Supervisor, error) {
 		o.Dir = defaultDir()
 	}
 	if o.ShowSecrets {
-		o.Recover = ""
+		o.RecoverCommand = ""
 	}
 	if _, _, err := checkFunctions(o.Functions); err != nil {
 		return nil, err
 	}
-	if err := makePrivate(o.Dir); err != nil {
+	if err := makePrivateDir(o.Dir); err != nil {
 		return nil, err
 	}
 	removeAbandoned(o.Dir)
-	lostIn(o.Dir) // removes those that are too old
-	return &Supervisor{o: o, launcher: launchHere, keeper: newKeeper(amount{o.Memory, o.Processes}, cpus), sessions: make(map[string]*Session)}, nil
+	listCrashedSessions(o.Dir) // removes those that are too old
+	return &Supervisor{o: o, launcher: launchLocal, limitEnforcer: newLimitEnforcer(resourceAmount{o.Memory, o.Processes}, cpus), sessions: make(map[string]*Session)}, nil
 }
 
 // DefaultMemory is what all sessions of a machine can use together, in bytes, and leave the
@@ -195,38 +195,38 @@ func DefaultMemory() int64 { return host.MachineMemory() / 4 * 3 }
 // These are descriptors. A session with the way out of a sandbox has two more than others, and
 // its start needs some for a moment; the rest are for the program itself.
 const (
-	sessionFiles = 8
-	programFiles = 256
+	filesPerSession = 8
+	reservedFiles   = 256
 )
 
-// MostSessions is how many sessions the open files suffice for that this program may have; 0
+// MaxSessionsByFiles is how many sessions the open files suffice for that this program may have; 0
 // where the system has no such limit.
-func MostSessions() int { return mostSessions(host.MaxFiles()) }
+func MaxSessionsByFiles() int { return sessionsForFiles(host.MaxOpenFiles()) }
 
-func mostSessions(files int) int {
+func sessionsForFiles(files int) int {
 	if files == 0 {
 		return 0
 	}
-	return max(1, (files-programFiles)/sessionFiles)
+	return max(1, (files-reservedFiles)/filesPerSession)
 }
 
-func defaultDir() string { return filepath.Join(os.TempDir(), host.PrivateName()) }
+func defaultDir() string { return filepath.Join(os.TempDir(), host.PrivateDirName()) }
 
-// lockName is a file in a session's directory. The session's program keeps it locked for as
+// lockFileName is a file in a session's directory. The session's program keeps it locked for as
 // long as it lives.
-const lockName = "lock"
+const lockFileName = "lock"
 
 // removeAbandoned removes the directories that a killed program left, except for transcripts
 // to keep. The program's processes are gone already. A directory without a lock file is still
 // being made, so it stays.
 func removeAbandoned(dir string) {
-	locks, _ := filepath.Glob(filepath.Join(dir, "*", lockName))
+	locks, _ := filepath.Glob(filepath.Join(dir, "*", lockFileName))
 	for _, path := range locks {
-		if dir := filepath.Dir(path); strings.HasSuffix(dir, lostSuffix) || strings.HasSuffix(dir, discardedSuffix) {
+		if dir := filepath.Dir(path); strings.HasSuffix(dir, crashedSuffix) || strings.HasSuffix(dir, discardedSuffix) {
 			continue // the one is kept, and the other is being removed
 		}
-		if lock, err := host.Lock(path); err == nil && !keepLost(filepath.Dir(path), lock) {
-			_ = discard(filepath.Dir(path))
+		if lock, err := host.LockFile(path); err == nil && !retainCrashed(filepath.Dir(path), lock) {
+			_ = discardDir(filepath.Dir(path))
 		}
 	}
 	discarded, _ := filepath.Glob(filepath.Join(dir, "*"+discardedSuffix))
@@ -238,10 +238,10 @@ func removeAbandoned(dir string) {
 // discardedSuffix marks a directory that is being removed.
 const discardedSuffix = ".discarded"
 
-// discard renames a session's directory and then removes it. A client may kill the program at
+// discardDir renames a session's directory and then removes it. A client may kill the program at
 // any moment. Without the new name, a directory that has lost its lock file would look as if
 // it were still being made.
-func discard(dir string) error {
+func discardDir(dir string) error {
 	discarded := dir + discardedSuffix
 	if err := os.Rename(dir, discarded); err != nil {
 		return removeTree(dir)
@@ -249,15 +249,15 @@ func discard(dir string) error {
 	return removeTree(discarded)
 }
 
-// discard removes the directory of a closed session. On Windows a reader of its events keeps it
+// discardSessionDir removes the directory of a closed session. On Windows a reader of its events keeps it
 // there: then it is removed when the next session is closed, or with the supervisor.
-func (v *Supervisor) discard(dir string) error {
-	err := discard(dir)
+func (v *Supervisor) discardSessionDir(dir string) error {
+	err := discardDir(dir)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.inUse = slices.DeleteFunc(v.inUse, func(dir string) bool { return removeTree(dir) == nil })
+	v.dirsInUse = slices.DeleteFunc(v.dirsInUse, func(dir string) bool { return removeTree(dir) == nil })
 	if isInUse(err) {
-		v.inUse = append(v.inUse, dir, dir+discardedSuffix)
+		v.dirsInUse = append(v.dirsInUse, dir, dir+discardedSuffix)
 		return nil
 	}
 	return err
@@ -278,25 +278,25 @@ func removeTree(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// makePrivate makes the directory for sessions if it is missing.
-func makePrivate(dir string) error {
+// makePrivateDir makes the directory for sessions if it is missing.
+func makePrivateDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("supervisor: cannot make the directory for sessions: %w", err)
 	}
-	return checkPrivate(dir)
+	return checkPrivateDir(dir)
 }
 
-// checkPrivate refuses a directory that another user could have prepared for us.
-func checkPrivate(dir string) error {
+// checkPrivateDir refuses a directory that another user could have prepared for us.
+func checkPrivateDir(dir string) error {
 	info, err := os.Lstat(dir)
 	switch {
 	case err != nil:
 		return fmt.Errorf("supervisor: %w", err)
 	case !info.IsDir():
 		return fmt.Errorf("supervisor: %s is not a directory", dir)
-	case !host.OwnedByUs(info):
+	case !host.IsOwnedByUser(info):
 		return fmt.Errorf("supervisor: %s belongs to somebody else; choose another place by TMPDIR (or by Options.Dir)", dir)
-	case host.WritableByOthers(info):
+	case host.IsWritableByOthers(info):
 		return fmt.Errorf("supervisor: others may write to %s; take that right away (chmod go-w), or choose another place by TMPDIR (or by Options.Dir)", dir)
 	}
 	return nil
@@ -305,13 +305,13 @@ func checkPrivate(dir string) error {
 // Open makes a session and starts its first worker. It returns once the worker's process
 // exists, within Options.StartTimeout. An input submitted before the worker is ready is held
 // for it. If something has to be prepared first, Open returns at once, with the session in
-// session.StatePreparing: see Session.Prepared. From then on the session lives until Close,
+// session.StatePreparing: see Session.WaitPrepared. From then on the session lives until Close,
 // even if ctx ends. The error is session.ErrSpec when spec is wrong, session.ErrStart when nothing
 // starts from it here, session.ErrExists, session.ErrLimit, or session.ErrClosed when the supervisor
 // is closed.
 func (v *Supervisor) Open(ctx context.Context, name string, spec workers.Spec) (*Session, error) {
 	if !session.IsValidName(name) {
-		return nil, badName(name)
+		return nil, invalidNameError(name)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -319,11 +319,11 @@ func (v *Supervisor) Open(ctx context.Context, name string, spec workers.Spec) (
 	if err := checkSpec(name, &spec); err != nil {
 		return nil, err
 	}
-	if err := v.reserve(name); err != nil {
+	if err := v.reserveName(name); err != nil {
 		return nil, err
 	}
 	defer v.opening.Done()
-	s, err := v.open(name, spec)
+	s, err := v.openSession(name, spec)
 	v.mu.Lock()
 	closed := v.closed
 	if err != nil {
@@ -334,16 +334,16 @@ func (v *Supervisor) Open(ctx context.Context, name string, spec workers.Spec) (
 	v.mu.Unlock()
 	if err == nil && closed { // Close did not know of this session
 		_ = s.Close(context.Background())
-		return nil, errClosed()
+		return nil, closedError()
 	}
 	return s, err
 }
 
-func (v *Supervisor) reserve(name string) error {
+func (v *Supervisor) reserveName(name string) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.closed {
-		return errClosed()
+		return closedError()
 	}
 	if _, ok := v.sessions[name]; ok {
 		return existsError(name)
@@ -351,9 +351,9 @@ func (v *Supervisor) reserve(name string) error {
 	if len(v.sessions) >= v.o.MaxSessions {
 		return session.Errorf(session.KindLimit, "too many sessions: %d are open, close one first", v.o.MaxSessions)
 	}
-	if most := MostSessions(); most > 0 && len(v.sessions) >= most {
+	if most := MaxSessionsByFiles(); most > 0 && len(v.sessions) >= most {
 		return session.Errorf(session.KindLimit, "too many sessions: %d are open, and this program may have no more than %d open files, which is enough for %d: close one first, or raise the hard limit (ulimit -Hn) for the program that opens them",
-			len(v.sessions), host.MaxFiles(), most)
+			len(v.sessions), host.MaxOpenFiles(), most)
 	}
 	v.sessions[name] = nil
 	v.opening.Add(1)
@@ -365,17 +365,17 @@ func (v *Supervisor) reserve(name string) error {
 // (Microsoft, "Naming Files, Paths, and Namespaces").
 func dirPattern(name string) string { return strings.ReplaceAll(name, ".", "_") + "-" }
 
-func (v *Supervisor) open(name string, spec workers.Spec) (*Session, error) {
+func (v *Supervisor) openSession(name string, spec workers.Spec) (*Session, error) {
 	// Cleaning programs remove a directory that was empty for long.
-	if err := makePrivate(v.o.Dir); err != nil {
+	if err := makePrivateDir(v.o.Dir); err != nil {
 		return nil, startError(name, err)
 	}
 	dir, err := os.MkdirTemp(v.o.Dir, dirPattern(name))
 	if err != nil {
 		return nil, startError(name, err)
 	}
-	a := about{Name: name, Dir: spec.Dir, Spec: spec.Name}
-	lock, err := v.lock(dir, a)
+	a := lockFileInfo{Name: name, Dir: spec.Dir, Spec: spec.Name}
+	lock, err := v.createLock(dir, a)
 	if err != nil {
 		_ = os.RemoveAll(dir)
 		return nil, startError(name, err)
@@ -383,43 +383,43 @@ func (v *Supervisor) open(name string, spec workers.Spec) (*Session, error) {
 	log, err := timeline.New(&timeline.Options{Dir: dir, MemoryBytes: v.o.MemoryBytes, FileBytes: v.o.OutputBytes})
 	if err != nil {
 		_ = lock.Close()
-		_ = discard(dir)
+		_ = discardDir(dir)
 		return nil, startError(name, err)
 	}
 	s := &Session{
-		spec:         spec,
-		o:            v.o,
-		launcher:     v.launcher,
-		preparations: &v.preparations,
-		keeper:       v.keeper,
-		dir:          dir,
-		lock:         lock,
-		log:          log,
-		opened:       time.Now(),
-		lifecycle:    make(chan struct{}, 1),
-		lost:         v.claimLost(a),
-		m: machine{
-			remedy:       v.o.remedyFor(name, &spec),
-			log:          log,
-			startTimeout: v.o.StartTimeout,
-			showSecrets:  v.o.ShowSecrets,
-			earlyInput:   spec.EarlyInputError,
-			turnLimit:    spec.Limits.Turn,
-			phase:        phaseEnded,
-			fed:          make(map[string]bool),
+		spec:          spec,
+		o:             v.o,
+		launcher:      v.launcher,
+		preparations:  &v.preparations,
+		limitEnforcer: v.limitEnforcer,
+		dir:           dir,
+		lock:          lock,
+		log:           log,
+		openedAt:      time.Now(),
+		lifecycle:     make(chan struct{}, 1),
+		crashedBefore: v.claimCrashed(a),
+		m: sessionMachine{
+			grantHint:       v.o.grantHintFor(name, &spec),
+			log:             log,
+			startTimeout:    v.o.StartTimeout,
+			showSecrets:     v.o.ShowSecrets,
+			earlyInputFault: spec.EarlyInputError,
+			turnLimit:       spec.Limits.Turn,
+			phase:           phaseEnded,
+			fedReaders:      make(map[string]bool),
 		},
 	}
 	s.name.Store(&name)
-	s.forget = func() { v.remove(s) }
-	s.discard = func() error { return v.discard(s.dir) }
-	s.m.called = s.functions.take
+	s.removeSelf = func() { v.removeSession(s) }
+	s.discardDir = func() error { return v.discardSessionDir(s.dir) }
+	s.m.takeCalls = s.functions.takeTotals
 	if len(v.o.Functions) > 0 {
 		_ = s.SetFunctions(v.o.Functions...) // New has checked them
 	}
-	if s.network, err = s.networkOf(spec.Sandbox); err != nil {
+	if s.egressPolicy, err = s.newEgressPolicy(spec.Sandbox); err != nil {
 		_ = log.Close()
 		_ = lock.Close()
-		_ = discard(dir)
+		_ = discardDir(dir)
 		return nil, startError(name, err)
 	}
 	s.mu.Lock()
@@ -433,22 +433,22 @@ func (v *Supervisor) open(name string, spec workers.Spec) (*Session, error) {
 		s.starts.Wait()
 		_ = log.Close()
 		_ = lock.Close()
-		_ = discard(dir)
+		_ = discardDir(dir)
 		return nil, err
 	}
 	return s, nil
 }
 
-// lock makes the lock file of a session. The file gets its name only once it is locked, so
+// createLock makes the lock file of a session. The file gets its name only once it is locked, so
 // that no other program takes it for abandoned.
-func (v *Supervisor) lock(dir string, a about) (*os.File, error) {
-	path := filepath.Join(dir, lockName)
-	lock, err := host.Lock(path + ".new")
+func (v *Supervisor) createLock(dir string, a lockFileInfo) (*os.File, error) {
+	path := filepath.Join(dir, lockFileName)
+	lock, err := host.LockFile(path + ".new")
 	if err != nil {
 		return nil, err
 	}
-	if v.o.Recover != "" {
-		describe(lock, a)
+	if v.o.RecoverCommand != "" {
+		writeLockInfo(lock, a)
 	}
 	if err := os.Rename(path+".new", path); err != nil {
 		_ = lock.Close()
@@ -457,7 +457,7 @@ func (v *Supervisor) lock(dir string, a about) (*os.File, error) {
 	return lock, nil
 }
 
-func (v *Supervisor) remove(s *Session) {
+func (v *Supervisor) removeSession(s *Session) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.sessions, s.Name())
@@ -502,9 +502,9 @@ func (v *Supervisor) Close() error {
 	v.o.events.Close()
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, dir := range v.inUse {
+	for _, dir := range v.dirsInUse {
 		errs = append(errs, removeTree(dir))
 	}
-	v.inUse = nil
+	v.dirsInUse = nil
 	return errors.Join(errs...)
 }

@@ -13,40 +13,40 @@ import (
 
 // A turn is one input and everything up to the worker's idle. Callers know it by its number.
 type turn struct {
-	id        uint64 // 0 for a start-up, and for an input that answers one
-	number    uint64 // as its caller knows it
-	input     []byte // until it was sent
-	lastLine  string // of the input, for a death report
-	author    string
-	silent    bool             // a tool asked for it
-	mayExit   bool             // its code may end the worker
-	before    timeline.Seq     // everything up to it came before the turn
-	startSeq  timeline.Seq     // the notices behind it, of the worker's start, belong to the first turn's reply
-	lost      []timeline.Event // why the variables of earlier turns are gone, for the first turn's reply
-	started   time.Time
-	elapsed   time.Duration    // when ended
-	outcome   timeline.Outcome // "" until ended
-	bytes     int64            // of output
-	left      time.Duration    // until its limit, while that does not count down
-	overtime  int              // steps taken since it met its limit
-	questions int              // permissions that were asked for
-	forms     int              // that were asked for
-	took      []ipc.InputLine  // the first and the last of its own lines that answered prompts and were not reported yet
+	id            uint64 // 0 for a start-up, and for an input that answers one
+	number        uint64 // as its caller knows it
+	input         []byte // until it was sent
+	lastLine      string // of the input, for a death report
+	author        string
+	silent        bool             // a tool asked for it
+	mayExit       bool             // its code may end the worker
+	beforeSeq     timeline.Seq     // everything up to it came before the turn
+	startSeq      timeline.Seq     // the notices behind it, of the worker's start, belong to the first turn's reply
+	lastWorkerEnd []timeline.Event // why the variables of earlier turns are gone, for the first turn's reply
+	started       time.Time
+	elapsed       time.Duration    // when ended
+	outcome       timeline.Outcome // "" until ended
+	outputBytes   int64            // of output
+	timeLeft      time.Duration    // until its limit, while that does not count down
+	overtimeSteps int              // steps taken since it met its limit
+	questionCount int              // permissions that were asked for
+	formCount     int              // that were asked for
+	answeredLines []ipc.InputLine  // the first and the last of its own lines that answered prompts and were not reported yet
 
-	interrupts uint64       // the Seq of the last interrupt
-	unacked    bool         // the worker has not seen that interrupt yet, so its waits are void
-	struck     time.Time    // the first interrupt since an answer, or since level 2; zero for none
-	struckAt   timeline.Seq // its event
+	interrupts       uint64       // the Seq of the last interrupt
+	interruptUnacked bool         // the worker has not seen that interrupt yet, so its waits are void
+	interruptedAt    time.Time    // the first interrupt since an answer, or since level 2; zero for none
+	interruptSeq     timeline.Seq // its event
 
-	stopped []timeline.AccessDenied // held calls that an interrupt ended, each until it was made once more
+	interruptedCalls []timeline.AccessDenied // held calls that an interrupt ended, each until it was made once more
 }
 
 // maxKnownTurns bounds the turns that Wait knows by their number.
 const maxKnownTurns = 256
 
-// numbered returns the turn of this number.
-func (m *machine) numbered(number uint64) (*turn, error) {
-	for _, t := range slices.Backward(m.recent) {
+// findTurn returns the turn of this number.
+func (m *sessionMachine) findTurn(number uint64) (*turn, error) {
+	for _, t := range slices.Backward(m.recentTurns) {
 		if t.number == number {
 			return t, nil
 		}
@@ -61,8 +61,8 @@ func (s *Session) State() session.State {
 	return s.m.phase.state()
 }
 
-// Active returns the number of the active turn; 0 when there is none but a start-up.
-func (s *Session) Active() uint64 {
+// ActiveTurn returns the number of the active turn; 0 when there is none but a start-up.
+func (s *Session) ActiveTurn() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.m.turn == nil {
@@ -75,19 +75,19 @@ func (s *Session) Active() uint64 {
 // the reply is filled all the same.
 func (s *Session) Wait(ctx context.Context, number uint64, o *session.WaitOptions) (session.Reply, error) {
 	if number == 0 {
-		return s.wait(ctx, nil, o)
+		return s.waitReply(ctx, nil, o)
 	}
 	s.mu.Lock()
-	t, err := s.m.numbered(number)
+	t, err := s.m.findTurn(number)
 	s.mu.Unlock()
 	if err != nil {
 		return session.Reply{}, err
 	}
-	return s.wait(ctx, t, o)
+	return s.waitReply(ctx, t, o)
 }
 
-// wait is Wait for one turn, or for the active one if t is nil.
-func (s *Session) wait(ctx context.Context, t *turn, opts *session.WaitOptions) (session.Reply, error) {
+// waitReply is Wait for one turn, or for the active one if t is nil.
+func (s *Session) waitReply(ctx context.Context, t *turn, opts *session.WaitOptions) (session.Reply, error) {
 	var o session.WaitOptions
 	if opts != nil {
 		o = *opts
@@ -101,25 +101,25 @@ func (s *Session) wait(ctx context.Context, t *turn, opts *session.WaitOptions) 
 	}
 	for over := o.Poll; ; {
 		s.mu.Lock()
-		if over || s.m.nothingToAwait(t) {
-			r := s.m.reply(t)
+		if over || s.m.isWaitOver(t) {
+			r := s.m.newReply(t)
 			r.Session = s.Name()
-			r.PendingCalls = s.functions.calling()
+			r.PendingCalls = s.functions.runningCalls()
 			var start timeline.ReadRange
 			var lost []timeline.Event
 			if o.After == 0 && t != nil {
-				lost = t.lost
+				lost = t.lastWorkerEnd
 			}
 			switch {
 			case o.After > 0 || t == nil:
 			case t.outcome == timeline.OutcomeEnded && t.started.IsZero(): // the start says why
 				o.After = t.startSeq
 			default:
-				o.After = t.before
-				start = timeline.ReadRange{After: t.startSeq, Before: t.before + 1, MaxEvents: maxStartEvents, MaxBytes: session.MaxReadBytes}
+				o.After = t.beforeSeq
+				start = timeline.ReadRange{After: t.startSeq, Before: t.beforeSeq + 1, MaxEvents: maxStartEvents, MaxBytes: session.MaxReadBytes}
 			}
 			s.mu.Unlock()
-			s.fill(&r, o)
+			s.fillReply(&r, o)
 			r.Events = slices.Concat(lost, s.startNotices(start), r.Events)
 			return r, err
 		}
@@ -151,20 +151,20 @@ func (s *Session) startNotices(start timeline.ReadRange) []timeline.Event {
 	})
 }
 
-// nothingToAwait reports whether a wait for a turn, or for the active one if t is nil, is over.
+// isWaitOver reports whether a wait for a turn, or for the active one if t is nil, is over.
 // A worker that ends by itself is waited for until the reason is known.
-func (m *machine) nothingToAwait(t *turn) bool {
+func (m *sessionMachine) isWaitOver(t *turn) bool {
 	if t == nil {
 		return m.phase != phaseLeaving && (m.phase == phaseWaiting || !m.phase.state().IsActive())
 	}
-	return t.outcome != "" || m.phase == phaseWaiting && (m.turn == t || m.early == t)
+	return t.outcome != "" || m.phase == phaseWaiting && (m.turn == t || m.earlyTurn == t)
 }
 
-// reply returns the reply of a Wait, without the events.
-func (m *machine) reply(t *turn) session.Reply {
+// newReply returns the reply of a Wait, without the events.
+func (m *sessionMachine) newReply(t *turn) session.Reply {
 	if t == nil {
 		if t = m.turn; t == nil {
-			t = m.previous
+			t = m.previousTurn
 		}
 	}
 	r := session.Reply{
@@ -176,7 +176,7 @@ func (m *machine) reply(t *turn) session.Reply {
 	if t != nil {
 		r.Turn = t.id
 		r.Outcome = t.outcome
-		r.OutputBytes = t.bytes
+		r.OutputBytes = t.outputBytes
 		r.Elapsed = t.elapsed
 		switch {
 		case t.outcome != "":
@@ -185,19 +185,19 @@ func (m *machine) reply(t *turn) session.Reply {
 		case m.turn != nil: // t is held until that is over
 			r.Elapsed = time.Since(m.turn.started)
 		default:
-			r.Elapsed = time.Since(m.since)
+			r.Elapsed = time.Since(m.stateSince)
 		}
 	}
 	if m.phase == phaseWaiting {
-		w := m.shown.InputRequest
+		w := m.shownRequest.InputRequest
 		r.InputRequest = &w
 		r.Prompt = w.Prompt
 	}
 	return r
 }
 
-// fill reads the events of a reply, which may need the disk.
-func (s *Session) fill(r *session.Reply, o session.WaitOptions) {
+// fillReply reads the events of a reply, which may need the disk.
+func (s *Session) fillReply(r *session.Reply, o session.WaitOptions) {
 	if o.HeadBytes == 0 {
 		o.HeadBytes = session.DefaultReplyBytes
 	}

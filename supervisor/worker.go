@@ -24,13 +24,13 @@ import (
 )
 
 const (
-	// lastWords is how long the terminal and the channel of a dead worker are
+	// drainTimeout is how long the terminal and the channel of a dead worker are
 	// read before they are closed, should something keep them open.
-	lastWords = 500 * time.Millisecond
+	drainTimeout = 500 * time.Millisecond
 
-	// sendLimit is how long a turn waits for the signals of the one before, which
+	// signalTimeout is how long a turn waits for the signals of the one before, which
 	// takes the stage some microseconds. Then the turn is not run, and says so.
-	sendLimit = 10 * time.Second
+	signalTimeout = 10 * time.Second
 )
 
 // A worker is one generation: a process, its channel and its terminal. It hands the
@@ -41,44 +41,44 @@ const (
 // deliver, in order, through the fence; watch waits for the process to end; the
 // connection has its writer. All end when the process does.
 type worker struct {
-	s           *Session
-	log         *slog.Logger
-	files       string          // its private directory
-	told        []string        // of its sandbox, for whoever uses the session
-	missing     []session.Grant // what its sandbox was to have, and lacks
-	hidden      []string        // what its sandbox hides
-	unshown     []string        // what it does not show, and could
-	plan        *confine.Plan   // of its sandbox; nil without one
-	withheld    []string        // variables that it does not have
-	private     private
-	heldBy      workers.SandboxMechanism
-	proc        *launched
-	conn        *ipc.Conn
-	fence       *fence
-	readers     sync.WaitGroup // frames and terminal
-	stopReading chan struct{}  // closed when arriving bytes no longer matter
-	done        chan struct{}  // closed when the session knows that the worker ended
+	s                 *Session
+	log               *slog.Logger
+	filesDir          string          // its private directory
+	sandboxNotices    []string        // of its sandbox, for whoever uses the session
+	missingGrants     []session.Grant // what its sandbox was to have, and lacks
+	hiddenPaths       []string        // what its sandbox hides
+	unshownPaths      []string        // what it does not show, and could
+	plan              *confine.Plan   // of its sandbox; nil without one
+	withheldVariables []string        // variables that it does not have
+	privateDirs       privateDirs
+	mechanism         workers.SandboxMechanism
+	proc              *launchResult
+	conn              *ipc.Conn
+	merger            *streamMerger
+	readers           sync.WaitGroup // frames and terminal
+	stopReading       chan struct{}  // closed when arriving bytes no longer matter
+	done              chan struct{}  // closed when the session knows that the worker ended
 
 	generation uint64
-	calls      *calls
+	calls      *workerCalls
 
-	active atomic.Int64 // when the worker last said anything, in Unix nanoseconds
-	slow   atomic.Bool  // look for terminal readers less often
+	lastOutput  atomic.Int64 // when the worker last said anything, in Unix nanoseconds
+	scansSlowly atomic.Bool  // look for terminal readers less often
 
-	ward *ward // its limits of memory and processes; nil without any; set by begin
+	limitedWorker *limitedWorker // its limits of memory and processes; nil without any; set by begin
 
 	// The rest is guarded by s.mu.
-	atEnd    []func()        // to be called when it has ended
-	input    []session.Input // for the terminal, the first is being fed
-	watching *time.Timer     // looks for terminal readers; nil where they cannot be seen
-	armed    bool            // watching is set
-	pause    time.Duration   // until it looks again
-	late     int             // how often it looked again for a frame that is late
+	onEnd          []func()        // to be called when it has ended
+	terminalInput  []session.Input // for the terminal, the first is being fed
+	readerTimer    *time.Timer     // looks for terminal readers; nil where they cannot be seen
+	readerTimerSet bool            // watching is set
+	scanInterval   time.Duration   // until it looks again
+	lateScans      int             // how often it looked again for a frame that is late
 }
 
 // startWorker starts a worker process.
 func (s *Session) startWorker(spec workers.Spec, given []session.Grant, generation uint64, size session.Size) (*worker, error) {
-	return eachWay(spec.Sandbox, func(by workers.SandboxMechanism) (*worker, error) {
+	return eachMechanism(spec.Sandbox, func(by workers.SandboxMechanism) (*worker, error) {
 		return s.startWorkerBy(by, spec, given, generation, size)
 	})
 }
@@ -95,23 +95,23 @@ func (s *Session) startWorkerBy(by workers.SandboxMechanism, spec workers.Spec, 
 		}
 		return out
 	}
-	sandbox, missing, gone := s.o.withGiven(&spec, given)
+	sandbox, missing, gone := s.o.sandboxWithGrants(&spec, given)
 	spec.Sandbox = sandbox
-	box, err := confinementOf(&spec, &s.o, by, s.dir, files)
+	box, err := newConfinement(&spec, &s.o, by, s.dir, files)
 	if err != nil {
 		return nil, err
 	}
 	changes := []string{"LISTEN_FDS", "LISTEN_PID"}
 	if !spec.UserTerminal {
-		changes = append(changes, "TERM=dumb", host.Pager)
+		changes = append(changes, "TERM=dumb", host.PagerEnv)
 	}
 	changes = append(changes, box.env...)
 	changes = append(changes, expand(spec.Env)...)
 	if !strings.ContainsFunc(files, unicode.IsSpace) {
 		changes = append(changes, expand(spec.PlainEnv)...)
 	}
-	env := workerEnv(s.o.Env, s.o.ScrubEnv, changes, host.FoldEnv)
-	env = append(env, fewerBuffers(env, s.keeper.mostMemory(spec.Limits), runtime.NumCPU())...)
+	env := workerEnv(s.o.Env, s.o.ScrubEnv, changes, host.CaseInsensitiveEnv)
+	env = append(env, openBLASEnv(env, s.limitEnforcer.memoryLimit(spec.Limits), runtime.NumCPU())...)
 	log := s.workerLog(generation)
 	proc, err := s.launcher(&host.Command{
 		Path: spec.Path,
@@ -120,52 +120,52 @@ func (s *Session) startWorkerBy(by workers.SandboxMechanism, spec workers.Spec, 
 		Dir:  spec.Dir,
 		Size: host.Size(size),
 
-		Person:      spec.UserTerminal,
+		Interactive: spec.UserTerminal,
 		Stdin:       spec.Program.Stdin,
 		PipedOutput: spec.Program.PipedOutput,
 
-		Limits:   host.Limits{Memory: spec.Limits.Memory, Processes: s.keeper.mostTasks(spec.Limits), CPUs: spec.Limits.CPUs, Files: spec.Limits.Files, Disk: spec.Limits.Disk},
-		CPUs:     s.keeper.cpus,
-		Services: variable(s.o.Env, "XDG_RUNTIME_DIR"),
-		Sandbox:  box.sandbox,
-		Denied:   func(d host.Denial) { s.denied(generation, d) },
-		Timeout:  s.o.StartTimeout,
-		Logger:   log,
+		Limits:     host.Limits{Memory: spec.Limits.Memory, Processes: s.limitEnforcer.taskLimit(spec.Limits), CPUs: spec.Limits.CPUs, Files: spec.Limits.Files, Disk: spec.Limits.Disk},
+		CPUs:       s.limitEnforcer.cpus,
+		RuntimeDir: envValue(s.o.Env, "XDG_RUNTIME_DIR"),
+		Sandbox:    box.sandbox,
+		OnDenial:   func(d host.Denial) { s.handleDenial(generation, d) },
+		Timeout:    s.o.StartTimeout,
+		Logger:     log,
 	})
 	if err != nil {
-		box.ended()
+		box.release()
 		return nil, err
 	}
 	var uncounted []string
-	if proc.leaves != "" {
-		uncounted = append(uncounted, proc.leaves)
+	if proc.uncountedNote != "" {
+		uncounted = append(uncounted, proc.uncountedNote)
 	}
 	w := &worker{
-		s:           s,
-		log:         log,
-		files:       files,
-		told:        slices.Concat(box.notices, gone, uncounted),
-		missing:     missing,
-		atEnd:       []func(){box.ended},
-		hidden:      box.hidden,
-		unshown:     box.unshown,
-		plan:        box.plan,
-		withheld:    box.withheld,
-		private:     box.private,
-		heldBy:      by,
-		generation:  generation,
-		calls:       newCalls(),
-		proc:        proc,
-		conn:        ipc.NewConn(proc.channel, ipc.FromWorker),
-		stopReading: make(chan struct{}),
-		done:        make(chan struct{}),
+		s:                 s,
+		log:               log,
+		filesDir:          files,
+		sandboxNotices:    slices.Concat(box.notices, gone, uncounted),
+		missingGrants:     missing,
+		onEnd:             []func(){box.release},
+		hiddenPaths:       box.hiddenPaths,
+		unshownPaths:      box.unshownPaths,
+		plan:              box.plan,
+		withheldVariables: box.withheldVariables,
+		privateDirs:       box.privateDirs,
+		mechanism:         by,
+		generation:        generation,
+		calls:             newWorkerCalls(),
+		proc:              proc,
+		conn:              ipc.NewConn(proc.channel, ipc.FromWorker),
+		stopReading:       make(chan struct{}),
+		done:              make(chan struct{}),
 	}
 	log.Info("a worker starts", "worker_pid", proc.pid, "name", spec.Name)
 	w.conn.LogTo(log)
-	w.fence = newFence(proc.nonce, proc.terminal.TryRead, w.text, w.frame)
-	w.fence.sync = proc.terminal.Sync
+	w.merger = newStreamMerger(proc.nonce, proc.terminal.TryRead, w.handleText, w.handleFrame)
+	w.merger.syncTerminal = proc.terminal.SyncOutput
 	if spec.UserTerminal {
-		w.fence.screen, w.fence.onScreen = proc.terminal.Screen, w.screen
+		w.merger.isScreenOn, w.merger.onScreenChange = proc.terminal.IsRawMode, w.handleScreen
 	}
 	return w, nil
 }
@@ -185,75 +185,75 @@ func writeFiles(dir string, files map[string][]byte) error {
 	return nil
 }
 
-// begin starts the worker's goroutines; s.mu is held.
-func (w *worker) begin() {
+// startGoroutines starts the worker's goroutines; s.mu is held.
+func (w *worker) startGoroutines() {
 	s := w.s
-	if !w.proc.staged {
-		s.m.notice("the worker runs without the stage: programs that it leaves behind may outlive the session (call supervisor.StageMain first in main)")
+	if !w.proc.monitored {
+		s.m.recordNotice("the worker runs without the stage: programs that it leaves behind may outlive the session (call supervisor.StageMain first in main)")
 	}
-	if !slices.Equal(w.told, s.told) { // said once, not again for each worker
-		for _, told := range w.told {
-			s.m.notice("%s", told)
+	if !slices.Equal(w.sandboxNotices, s.reportedNotices) { // said once, not again for each worker
+		for _, told := range w.sandboxNotices {
+			s.m.recordNotice("%s", told)
 		}
-		s.told = w.told
+		s.reportedNotices = w.sandboxNotices
 	}
-	for _, g := range w.missing {
-		s.m.leaveOut(g)
+	for _, g := range w.missingGrants {
+		s.m.markMissing(g)
 	}
-	told := s.m.private.told
-	s.m.hidden, s.m.unshown, s.m.private = w.hidden, w.unshown, w.private
-	s.m.private.told = told
-	s.m.launched()
-	s.keeper.keep(w)
-	for _, d := range s.early {
-		s.m.denied(d, session.Grant{}) // nobody is asked during a start
+	told := s.m.privateDirs.reportedPaths
+	s.m.hiddenPaths, s.m.unshownPaths, s.m.privateDirs = w.hiddenPaths, w.unshownPaths, w.privateDirs
+	s.m.privateDirs.reportedPaths = told
+	s.m.handleLaunched()
+	s.limitEnforcer.add(w)
+	for _, d := range s.earlyDenials {
+		s.m.handleDenial(d, session.Grant{}) // nobody is asked during a start
 	}
-	s.early = nil
-	w.readers.Go(w.frames)
-	w.readers.Go(w.terminal)
-	s.wg.Go(w.watch)
-	if out := w.proc.outlet; out != nil {
-		s.wg.Go(func() { s.network.Serve(out) })
+	s.earlyDenials = nil
+	w.readers.Go(w.readFrames)
+	w.readers.Go(w.readTerminal)
+	s.wg.Go(w.watchProcess)
+	if out := w.proc.egressConn; out != nil {
+		s.wg.Go(func() { s.egressPolicy.Serve(out) })
 	}
 	if w.proc.readers != nil {
-		w.armed, w.pause = true, quiet
-		w.watching = time.AfterFunc(quiet, w.look)
+		w.readerTimerSet, w.scanInterval = true, firstScanDelay
+		w.readerTimer = time.AfterFunc(firstScanDelay, w.scanReaders)
 	}
 }
 
-// frames reads the channel until it ends.
-func (w *worker) frames() {
+// readFrames reads the channel until it ends.
+func (w *worker) readFrames() {
 	for {
 		m, err := w.conn.Receive()
 		if err != nil {
-			w.lost(err)
+			w.handleChannelEnd(err)
 			return
 		}
 		w.noteOutput()
 		switch m := m.(type) {
 		case ipc.CallCancel:
-			w.cancel(m.ID)
+			w.cancelCallByID(m.ID)
 			continue
 		case ipc.Call:
 			if m.Mark == 0 {
-				w.take(m)
+				w.startCall(m)
 				continue
 			}
 		}
-		w.fence.frame(m)
+		w.merger.mergeFrame(m)
 	}
 }
 
-// lost takes in that the channel ended, which says nothing about the process.
-func (w *worker) lost(err error) {
+// handleChannelEnd takes in that the channel ended, which says nothing about the process.
+func (w *worker) handleChannelEnd(err error) {
 	var bad *ipc.ProtocolError
 	w.s.mu.Lock()
-	stopping := w.s.m.isStopped()
+	stopping := w.s.m.isStopping()
 	w.s.mu.Unlock()
 	switch {
 	case stopping: // the ladder closes the channel itself
 	case errors.As(err, &bad):
-		w.fail(bad)
+		w.failWith(bad)
 	case errors.Is(err, io.EOF), errors.Is(err, os.ErrClosed):
 		// The process closes it by ending, which is about to be reported, or was before
 		// this read began. One that lives on cannot be reached any more.
@@ -261,19 +261,19 @@ func (w *worker) lost(err error) {
 		case <-w.proc.Exited():
 		case <-w.stopReading:
 		case <-time.After(w.s.o.StopGrace):
-			w.fail(errors.New("it closed its channel"))
+			w.failWith(errors.New("it closed its channel"))
 		}
 	default:
-		w.fail(fmt.Errorf("its channel broke: %w", err))
+		w.failWith(fmt.Errorf("its channel broke: %w", err))
 	}
 }
 
-// terminal reads the terminal until it ends.
-func (w *worker) terminal() {
+// readTerminal reads the terminal until it ends.
+func (w *worker) readTerminal() {
 	for {
 		var end error
-		err := w.proc.terminal.Await(func() bool {
-			any, err := w.fence.text(w.stopReading)
+		err := w.proc.terminal.AwaitOutput(func() bool {
+			any, err := w.merger.readText(w.stopReading)
 			if any {
 				w.noteOutput()
 			}
@@ -286,21 +286,21 @@ func (w *worker) terminal() {
 	}
 }
 
-// text is called by the fence, in order.
-func (w *worker) text(stream timeline.Stream, kind timeline.TextKind, b []byte) {
+// handleText is called by the fence, in order.
+func (w *worker) handleText(stream timeline.Stream, kind timeline.TextKind, b []byte) {
 	s := w.s
 	s.mu.Lock()
-	e := s.m.output(timeline.Text{Stream: stream, Data: b, Kind: kind}, b)
+	e := s.m.outputEvent(timeline.Text{Stream: stream, Data: b, Kind: kind}, b)
 	s.unlock()
 	s.log.Append(e)
 }
 
-// screen is called by the fence, in order.
-func (w *worker) screen(on bool) {
+// handleScreen is called by the fence, in order.
+func (w *worker) handleScreen(on bool) {
 	s := w.s
 	s.mu.Lock()
 	defer s.unlock()
-	s.m.screenTaken(on)
+	s.m.handleScreen(on)
 }
 
 // Keys types b for the program that has taken the keys of the session's terminal, see
@@ -309,12 +309,12 @@ func (w *worker) screen(on bool) {
 // person's has such programs.
 func (s *Session) Keys(b []byte) error {
 	s.mu.Lock()
-	w, taken := s.worker, s.m.taken
+	w, taken := s.worker, s.m.keysTaken
 	s.mu.Unlock()
 	if w == nil || !taken {
 		return session.Errorf(session.KindStale, "no program takes keys now")
 	}
-	return w.proc.terminal.Keys(b)
+	return w.proc.terminal.TypeKeys(b)
 }
 
 // InterruptJob interrupts the job of a shell that the code has started, if that is in the
@@ -324,28 +324,28 @@ func (s *Session) InterruptJob() bool {
 	s.mu.Lock()
 	w := s.worker
 	s.mu.Unlock()
-	return w != nil && w.proc.terminal.Lent() && w.proc.Signal(host.Interrupt, host.Foreground) == nil
+	return w != nil && w.proc.terminal.HasForegroundJob() && w.proc.Signal(host.Interrupt, host.Foreground) == nil
 }
 
-// frame is called by the fence, in order.
-func (w *worker) frame(f ipc.Message) {
+// handleFrame is called by the fence, in order.
+func (w *worker) handleFrame(f ipc.Message) {
 	s := w.s
 	switch f := f.(type) {
 	case ipc.WorkerReady:
-		w.ready() // before anybody can start a turn
+		w.applyInitialLimits() // before anybody can start a turn
 	case ipc.Idle:
 		// Before anybody can start the next turn on it.
 		_ = w.proc.terminal.Restore()
-		w.proc.CatchUp() // the turn's reply has its denials
-		w.rests(f.Error)
+		w.proc.DrainDenials() // the turn's reply has its denials
+		w.checkLimitsAtTurnEnd(f.Error)
 	case ipc.Call:
-		w.take(f)
+		w.startCall(f)
 		return
 	}
 	s.mu.Lock()
-	e := s.m.frame(f)
-	if _, ok := f.(ipc.WorkerReady); ok && s.m.cause == nil {
-		w.tellLocked()
+	e := s.m.handleFrame(f)
+	if _, ok := f.(ipc.WorkerReady); ok && s.m.fault == nil {
+		w.sendFunctionsLocked()
 	}
 	s.unlock()
 	if e.Body != nil {
@@ -353,63 +353,63 @@ func (w *worker) frame(f ipc.Message) {
 	}
 }
 
-// perform performs one effect; s.mu is held. None waits for the worker.
-func (w *worker) perform(e effect) {
+// performEffect performs one effect; s.mu is held. None waits for the worker.
+func (w *worker) performEffect(e machineEffect) {
 	s := w.s
-	switch e.do {
+	switch e.kind {
 	case doSend:
 		if err := w.conn.Send(e.message); err != nil {
-			s.m.fail(fmt.Errorf("cannot send the input: %w", err))
+			s.m.failWorker(fmt.Errorf("cannot send the input: %w", err))
 		}
 	case doInterrupt:
-		w.interrupt(e.message, host.Group)
+		w.sendInterrupt(e.message, host.Group)
 		if m := e.message.(ipc.Interrupt); m.Level > 1 {
-			w.cancelTurn(m.Turn)
+			w.cancelTurnCalls(m.Turn)
 		}
-	case doRepeat: // so that at most one is on its way to a worker that has read a frame
+	case doRepeatInterrupt: // so that at most one is on its way to a worker that has read a frame
 		if w.proc.SignalsSent() == nil {
-			w.interrupt(e.message, host.Worker)
+			w.sendInterrupt(e.message, host.Worker)
 		}
 	case doSignal:
-		w.signal(host.Group)
-	case doAwait:
-		notices, err := w.proc.Refresh()
+		w.sendSignal(host.Group)
+	case doAwaitSignals:
+		notices, err := w.proc.RefreshSandbox()
 		for _, n := range notices {
-			s.m.notice("%s", n)
+			s.m.recordNotice("%s", n)
 		}
 		if err != nil && !errors.Is(err, host.ErrEnded) {
-			s.m.notice("the sandbox does not follow what programs outside have replaced: %v", err)
+			s.m.recordNotice("the sandbox does not follow what programs outside have replaced: %v", err)
 		}
 		if signals := w.proc.SignalsSent(); signals != nil {
-			s.wg.Go(func() { w.await(e.turn, signals) })
+			s.wg.Go(func() { w.awaitSignals(e.turn, signals) })
 		} else {
-			s.m.cleared(e.turn, true)
+			s.m.handleSignalsSent(e.turn, true)
 		}
-	case doForget:
-		if w.proc.gate != nil { // otherwise nothing is told twice by anybody but us
-			_ = w.proc.Forget() // fails only when the worker has ended
+	case doResetDenials:
+		if w.proc.control != nil { // otherwise nothing is told twice by anybody but us
+			_ = w.proc.ForgetDenials() // fails only when the worker has ended
 		}
 	case doKill:
 		w.proc.Kill()
-	case doPermit:
-		if answer, ok := s.held[e.call]; ok {
-			delete(s.held, e.call)
-			answer <- verdict{e.ok, e.form}
-		} else if w.proc.gate != nil {
-			_ = w.proc.gate.Permit(e.call, e.ok) // a call that is gone needs no answer
+	case doAnswerCall:
+		if answer, ok := s.pendingDecisions[e.call]; ok {
+			delete(s.pendingDecisions, e.call)
+			answer <- userDecision{e.ok, e.form}
+		} else if w.proc.control != nil {
+			_ = w.proc.control.Permit(e.call, e.ok) // a call that is gone needs no answer
 		}
-	case doFeed:
-		w.feedLocked(e.input)
-	case doLook:
-		s.keeper.wake(w)
-		w.watchTerminal()
-	case doLookLater:
-		if w.watching != nil {
+	case doFeedTerminal:
+		w.queueInputLocked(e.input)
+	case doScanReaders:
+		s.limitEnforcer.scheduleMeasure(w)
+		w.startReaderScan()
+	case doScanReadersLater:
+		if w.readerTimer != nil {
 			// Not at once: a program that dies of the interrupt is seen reading until it has.
-			w.pause = maxPause
-			w.lookLaterLocked(maxPause)
+			w.scanInterval = maxScanInterval
+			w.scheduleScanLocked(maxScanInterval)
 		}
-	case doReply:
+	case doAnswerQuery:
 		r := e.message.(ipc.QueryResult)
 		if answer, ok := s.queries[r.ID]; ok {
 			delete(s.queries, r.ID)
@@ -418,18 +418,18 @@ func (w *worker) perform(e effect) {
 	}
 }
 
-// interrupt sends the frame first, which names the turn, and then the signal, which
+// sendInterrupt sends the frame first, which names the turn, and then the signal, which
 // wakes the runtime. The first goes to the whole foreground; retries go to the worker
 // alone, since others would take them for new ones.
-func (w *worker) interrupt(m ipc.Message, to host.Target) {
+func (w *worker) sendInterrupt(m ipc.Message, to host.Target) {
 	if err := w.conn.Send(m); err != nil {
 		return // the worker is on its way out; its death is reported
 	}
-	w.signal(to)
+	w.sendSignal(to)
 }
 
-// signal interrupts a worker that understands the signal.
-func (w *worker) signal(to host.Target) {
+// sendSignal interrupts a worker that understands the signal.
+func (w *worker) sendSignal(to host.Target) {
 	if w.s.m.ready.Capabilities.Interrupt == ipc.InterruptBySelf {
 		return
 	}
@@ -439,10 +439,10 @@ func (w *worker) signal(to host.Target) {
 	_ = w.proc.Signal(host.Interrupt, to)
 }
 
-// await waits for the signals of the turn before t: what the worker reads of t finds
+// awaitSignals waits for the signals of the turn before t: what the worker reads of t finds
 // them there, and none comes later.
-func (w *worker) await(t *turn, signals <-chan struct{}) {
-	timer := time.NewTimer(sendLimit)
+func (w *worker) awaitSignals(t *turn, signals <-chan struct{}) {
+	timer := time.NewTimer(signalTimeout)
 	defer timer.Stop()
 	sent := false
 	select {
@@ -454,18 +454,18 @@ func (w *worker) await(t *turn, signals <-chan struct{}) {
 	}
 	w.s.mu.Lock()
 	defer w.s.unlock()
-	w.s.m.cleared(t, sent)
+	w.s.m.handleSignalsSent(t, sent)
 }
 
-// fail ends the worker for a fault.
-func (w *worker) fail(cause error) {
+// failWith ends the worker for a fault.
+func (w *worker) failWith(cause error) {
 	w.s.mu.Lock()
 	defer w.s.unlock()
-	w.s.m.fail(cause)
+	w.s.m.failWorker(cause)
 }
 
-// watch waits for the process to end and tells the session.
-func (w *worker) watch() {
+// watchProcess waits for the process to end and tells the session.
+func (w *worker) watchProcess() {
 	for running := true; running; {
 		select {
 		case notice, ok := <-w.proc.Notices():
@@ -480,7 +480,7 @@ func (w *worker) watch() {
 	<-w.proc.Exited()
 	w.proc.Kill() // whatever it left behind
 	select {
-	case <-w.proc.Gone():
+	case <-w.proc.Done():
 	case <-time.After(w.s.o.StopGrace):
 	}
 	// Everything that could write is dead, so both channels end by themselves,
@@ -492,30 +492,30 @@ func (w *worker) watch() {
 	})
 	select {
 	case <-drained:
-	case <-time.After(lastWords):
+	case <-time.After(drainTimeout):
 	}
 	close(w.stopReading)
-	w.calls.end()
+	w.calls.cancelAll()
 	_ = w.proc.Close()
 	_ = w.conn.Close()
 	<-drained
-	w.fence.flush()
-	w.s.keeper.release(w)
-	report := w.s.ended(w)
-	for _, tell := range w.atEnd { // which nobody adds to any more
+	w.merger.flush()
+	w.s.limitEnforcer.remove(w)
+	report := w.s.handleWorkerEnd(w)
+	for _, tell := range w.onEnd { // which nobody adds to any more
 		tell()
 	}
-	logEnd(w.log, report)
-	_ = removeTree(w.files) // closing the session tries the rest again
+	logWorkerEnd(w.log, report)
+	_ = removeTree(w.filesDir) // closing the session tries the rest again
 	close(w.done)
 }
 
-// whenEnded has a function called when the worker has ended, or at once if it has.
-func (w *worker) whenEnded(tell func()) {
+// callWhenEnded has a function called when the worker has ended, or at once if it has.
+func (w *worker) callWhenEnded(tell func()) {
 	w.s.mu.Lock()
 	over := w.s.worker != w
 	if !over {
-		w.atEnd = append(w.atEnd, tell)
+		w.onEnd = append(w.onEnd, tell)
 	}
 	w.s.mu.Unlock()
 	if over {
@@ -523,75 +523,75 @@ func (w *worker) whenEnded(tell func()) {
 	}
 }
 
-// ended takes in that the worker is gone.
-func (s *Session) ended(w *worker) timeline.WorkerExited {
+// handleWorkerEnd takes in that the worker is gone.
+func (s *Session) handleWorkerEnd(w *worker) timeline.WorkerExited {
 	exit := w.proc.Exit()
 	s.mu.Lock()
 	defer s.unlock()
-	if w.watching != nil {
-		w.watching.Stop()
+	if w.readerTimer != nil {
+		w.readerTimer.Stop()
 	}
 	for id, answer := range s.queries {
 		delete(s.queries, id)
 		close(answer)
 	}
-	if remains := w.proc.Remains(); len(remains) > 0 {
-		s.m.notice("processes that were killed and had not ended yet: %v", remains)
+	if remains := w.proc.Survivors(); len(remains) > 0 {
+		s.m.recordNotice("processes that were killed and had not ended yet: %v", remains)
 	}
 	s.worker = nil
-	return s.m.exited(timeline.WorkerExited{Reason: exit.String(), ExitCode: exit.Code, Signal: exit.Signal, PeakRSSBytes: exit.PeakRSS})
+	return s.m.handleExit(timeline.WorkerExited{Reason: exit.String(), ExitCode: exit.Code, Signal: exit.Signal, PeakRSSBytes: exit.PeakRSS})
 }
 
-// feedLocked gives input to the terminal's readers, in the order of calls.
-func (w *worker) feedLocked(in session.Input) {
-	w.input = append(w.input, in)
-	if len(w.input) == 1 {
-		w.s.wg.Go(w.feed)
+// queueInputLocked gives input to the terminal's readers, in the order of calls.
+func (w *worker) queueInputLocked(in session.Input) {
+	w.terminalInput = append(w.terminalInput, in)
+	if len(w.terminalInput) == 1 {
+		w.s.wg.Go(w.feedTerminal)
 	}
 }
 
-func (w *worker) feed() {
+func (w *worker) feedTerminal() {
 	s := w.s
 	s.mu.Lock()
-	for len(w.input) > 0 {
-		in := w.input[0]
+	for len(w.terminalInput) > 0 {
+		in := w.terminalInput[0]
 		s.mu.Unlock()
-		err := w.proc.terminal.Feed(in.Data, in.EOF)
-		w.active.Store(time.Now().UnixNano())
+		err := w.proc.terminal.WriteInput(in.Data, in.EOF)
+		w.lastOutput.Store(time.Now().UnixNano())
 		s.mu.Lock()
 		if err != nil {
-			s.m.notice("input for the terminal was lost: %v", err)
+			s.m.recordNotice("input for the terminal was lost: %v", err)
 		}
-		w.input = w.input[1:]
+		w.terminalInput = w.terminalInput[1:]
 	}
-	w.watchTerminal()
+	w.startReaderScan()
 	s.mu.Unlock()
 	// While there is more, a reader that wants it says so within microseconds: it
 	// is looked for at once, a few times.
-	for range eagerLooks {
+	for range maxEagerScans {
 		s.mu.Lock()
-		more := w.watching != nil && !s.m.queue.empty() && len(w.input) == 0
+		more := w.readerTimer != nil && !s.m.queue.isEmpty() && len(w.terminalInput) == 0
 		s.mu.Unlock()
 		if !more {
 			return
 		}
-		w.active.Store(0)
-		w.look()
+		w.lastOutput.Store(0)
+		w.scanReaders()
 	}
 }
 
-// lastLine keeps the end of the output that has no newline yet, at most maxPrompt bytes.
-func lastLine(line, b []byte) []byte {
+// appendLastLine keeps the end of the output that has no newline yet, at most maxPromptBytes bytes.
+func appendLastLine(line, b []byte) []byte {
 	for i := len(b) - 1; i >= 0; i-- {
 		if b[i] == '\n' {
 			line, b = line[:0], b[i+1:]
 			break
 		}
-		if len(b)-i > maxPrompt {
+		if len(b)-i > maxPromptBytes {
 			line, b = line[:0], b[i:]
 			break
 		}
 	}
 	line = append(line, b...)
-	return line[max(0, len(line)-maxPrompt):]
+	return line[max(0, len(line)-maxPromptBytes):]
 }

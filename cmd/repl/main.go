@@ -9,6 +9,6 @@ import (
 )
 
 func main() {
-	supervisor.StageMain()
+	supervisor.MonitorMain()
 	os.Exit(cli.Main(os.Args[1:]))
 }

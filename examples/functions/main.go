@@ -88,7 +88,7 @@ func runCode(ctx context.Context, spec workers.Spec, code, modelURL string) (str
 }
 
 func main() {
-	supervisor.StageMain()
+	supervisor.MonitorMain()
 	spec := map[string]workers.Spec{"python": python.Spec(python.Options{}), "r": r.Spec(r.Options{})}[os.Args[1]]
 	text, err := runCode(context.Background(), spec, os.Args[2], os.Getenv("MODEL_URL"))
 	fmt.Print(text)

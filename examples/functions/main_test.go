@@ -19,7 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	supervisor.StageMain()
+	supervisor.MonitorMain()
 	os.Exit(m.Run())
 }
 

@@ -27,7 +27,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	supervisor.StageMain()
+	supervisor.MonitorMain()
 	os.Exit(m.Run())
 }
 

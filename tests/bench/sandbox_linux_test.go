@@ -170,7 +170,7 @@ print(opens(os.O_WRONLY), opens(os.O_WRONLY | os.O_CREAT), opens(os.O_RDONLY))
 // machine makes a supervisor and a workspace. The home directory has what a sandbox makes layers
 // over and hides.
 func machine(b *testing.B) (_ *supervisor.Supervisor, work string) {
-	base := confined.Dir(b) // not among temporary files, of which a session has its own
+	base := confined.TempDir(b) // not among temporary files, of which a session has its own
 	home := filepath.Join(base, "home")
 	work = filepath.Join(home, "work")
 	for _, dir := range []string{".cache", ".config/gh", ".local/bin", ".ssh", ".aws", "R", "go", "work/.git/hooks", "work/src"} {

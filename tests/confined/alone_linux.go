@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// within are the attributes of a process in a user namespace of its own, in which it is who it is here
+// namespaceAttributes are the attributes of a process in a user namespace of its own, in which it is who it is here
 // and has these rights.
-func within(rights ...uintptr) *syscall.SysProcAttr {
+func namespaceAttributes(rights ...uintptr) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{
 		Cloneflags:  unix.CLONE_NEWUSER,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}},
@@ -24,11 +24,11 @@ func within(rights ...uintptr) *syscall.SysProcAttr {
 	}
 }
 
-// NoNamespaces says in a line why no sandbox can be made here, or "": a system may forbid user
+// WhyNoNamespaces says in a line why no sandbox can be made here, or "": a system may forbid user
 // namespaces, or give no rights in them.
-func NoNamespaces() string {
+func WhyNoNamespaces() string {
 	cmd := exec.Command("/bin/sh", "-c", ":")
-	cmd.SysProcAttr = within(unix.CAP_SYS_ADMIN)
+	cmd.SysProcAttr = namespaceAttributes(unix.CAP_SYS_ADMIN)
 	cmd.SysProcAttr.Unshareflags = unix.CLONE_NEWNS | unix.CLONE_NEWNET // needs the rights
 	if err := cmd.Run(); err != nil {
 		return "no user namespace with rights can be made here: " + err.Error()
@@ -36,24 +36,24 @@ func NoNamespaces() string {
 	return ""
 }
 
-// NeedsLayers skips a test where NoLayers says why.
-func NeedsLayers(t testing.TB, dir string) {
+// RequireLayers skips a test where WhyNoLayers says why.
+func RequireLayers(t testing.TB, dir string) {
 	t.Helper()
-	if why := NoLayers(dir); why != "" {
+	if why := WhyNoLayers(dir); why != "" {
 		t.Skip(why)
 	}
 }
 
-// NoLayers says in a line why no layer can be had above the directory, or "". An overlay, such as the
+// WhyNoLayers says in a line why no layer can be had above the directory, or "". An overlay, such as the
 // files of a container, takes none.
-func NoLayers(dir string) string {
+func WhyNoLayers(dir string) string {
 	made, err := os.MkdirTemp(dir, "layer-")
 	if err != nil {
 		return "no layer can be tried: " + err.Error()
 	}
 	defer os.RemoveAll(made)
 	cmd := exec.Command("/bin/sh", "-c", `cd "$0" && mkdir below above work all && mount -t overlay -o userxattr,lowerdir=below,upperdir=above,workdir=work layer all`, made)
-	cmd.SysProcAttr = within()
+	cmd.SysProcAttr = namespaceAttributes()
 	cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWNS
 	cmd.SysProcAttr.UidMappings[0].ContainerID = 0 // mount(8) is for root
 	cmd.SysProcAttr.GidMappings[0].ContainerID = 0
@@ -64,29 +64,29 @@ func NoLayers(dir string) string {
 	return ""
 }
 
-// Alone runs the test that calls it once more, in a process that has namespaces of its own, these
+// RerunInNamespaces runs the test that calls it once more, in a process that has namespaces of its own, these
 // rights in them and a variable "NAME=value" in its environment. It reports whether this is that process.
 // In the one that only waits for it, the test is skipped or fails as it did there.
-func Alone(t *testing.T, variable string, namespaces uintptr, rights ...uintptr) bool {
+func RerunInNamespaces(t *testing.T, variable string, namespaces uintptr, rights ...uintptr) bool {
 	t.Helper()
 	name, _, _ := strings.Cut(variable, "=")
 	if os.Getenv(name) != "" {
 		return true
 	}
-	NeedsNamespaces(t)
+	RequireNamespaces(t)
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), program, "-test.run=^"+t.Name()+"$", "-test.v")
 	cmd.Env = append(os.Environ(), variable)
-	cmd.SysProcAttr = within(rights...)
+	cmd.SysProcAttr = namespaceAttributes(rights...)
 	cmd.SysProcAttr.Cloneflags |= namespaces
 	out, err := cmd.CombinedOutput()
 	text := string(out)
 	switch ended := func(how string) bool { return strings.Contains(text, "--- "+how+": "+t.Name()+" ") }; {
 	case err == nil && ended("SKIP"):
-		t.Skip(lastSaid(text))
+		t.Skip(lastLogLine(text))
 	case err != nil || !ended("PASS"):
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -94,8 +94,8 @@ func Alone(t *testing.T, variable string, namespaces uintptr, rights ...uintptr)
 	return false
 }
 
-// lastSaid is the last line that a test logged, without the place.
-func lastSaid(text string) (said string) {
+// lastLogLine is the last line that a test logged, without the place.
+func lastLogLine(text string) (said string) {
 	for line := range strings.Lines(text) {
 		if place, words, ok := strings.Cut(strings.TrimSpace(line), ": "); ok && strings.Contains(place, ".go:") {
 			said = words

@@ -2,8 +2,8 @@
 
 package confined
 
-// NoNamespaces says nothing: no other system has them.
-func NoNamespaces() string { return "" }
+// WhyNoNamespaces says nothing: no other system has them.
+func WhyNoNamespaces() string { return "" }
 
-// NoLayers says nothing, likewise.
-func NoLayers(string) string { return "" }
+// WhyNoLayers says nothing, likewise.
+func WhyNoLayers(string) string { return "" }

@@ -34,20 +34,20 @@ func Sandbox() *workers.Sandbox {
 	return &workers.Sandbox{Level: workers.SandboxLevel(level), Network: workers.NetworkNone, Writable: []string{os.TempDir()}, AcceptPaths: []string{string(filepath.Separator)}, NoNotice: true}
 }
 
-// Main runs the tests of a package: as a user without rights if they are about a sandbox.
-func Main(m *testing.M) int {
+// RunTests runs the tests of a package: as a user without rights if they are about a sandbox.
+func RunTests(m *testing.M) int {
 	if os.Getenv(levelEnv) == "" {
 		return m.Run()
 	}
-	return WithoutRights(m)
+	return RunUnprivileged(m)
 }
 
-// WithoutRights runs the tests of a package as a user without rights.
-func WithoutRights(m *testing.M) int {
-	if Base() != "" {
+// RunUnprivileged runs the tests of a package as a user without rights.
+func RunUnprivileged(m *testing.M) int {
+	if RerunDir() != "" {
 		return m.Run()
 	}
-	code, err := rerun()
+	code, err := rerunUnprivileged()
 	if errors.Is(err, fs.ErrPermission) { // a root that has no rights cannot become anybody
 		return m.Run()
 	}
@@ -58,13 +58,13 @@ func WithoutRights(m *testing.M) int {
 	return code
 }
 
-// Base returns the directory of a rerun, or "" if this process is none.
-func Base() string { return os.Getenv(baseEnv) }
+// RerunDir returns the directory of a rerun, or "" if this process is none.
+func RerunDir() string { return os.Getenv(baseEnv) }
 
-// Dir makes a directory that is not among temporary files, of which a sandbox has its own.
-func Dir(t testing.TB) string {
+// TempDir makes a directory that is not among temporary files, of which a sandbox has its own.
+func TempDir(t testing.TB) string {
 	t.Helper()
-	parent, err := parent()
+	parent, err := tempDirParent()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,10 +76,10 @@ func Dir(t testing.TB) string {
 	return dir
 }
 
-// parent is where directories of tests are made.
-func parent() (string, error) {
-	if Base() != "" {
-		return Base(), nil
+// tempDirParent is where directories of tests are made.
+func tempDirParent() (string, error) {
+	if RerunDir() != "" {
+		return RerunDir(), nil
 	}
 	if os.Getuid() == 0 {
 		return "/var", nil
@@ -87,19 +87,19 @@ func parent() (string, error) {
 	return os.UserHomeDir()
 }
 
-// NeedsNamespaces skips a test where NoNamespaces says why.
-func NeedsNamespaces(t testing.TB) {
+// RequireNamespaces skips a test where WhyNoNamespaces says why.
+func RequireNamespaces(t testing.TB) {
 	t.Helper()
-	if why := NoNamespaces(); why != "" {
+	if why := WhyNoNamespaces(); why != "" {
 		t.Skip(why)
 	}
 }
 
-// rerun runs this test program once more, as a user without rights, in a copy of its package's
+// rerunUnprivileged runs this test program once more, as a user without rights, in a copy of its package's
 // directory. Home and temporary files are there as well, because a session does not see those in
 // /tmp. All of it is removed.
-func rerun() (code int, err error) {
-	parent, err := parent()
+func rerunUnprivileged() (code int, err error) {
+	parent, err := tempDirParent()
 	if err != nil {
 		return 1, err
 	}
@@ -129,7 +129,7 @@ func rerun() (code int, err error) {
 	cmd.Dir = work
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), baseEnv+"="+base, "HOME="+filepath.Join(base, "home"), "TMPDIR="+filepath.Join(base, "tmp"))
-	if err := withoutRights(cmd, base); err != nil {
+	if err := setUnprivileged(cmd, base); err != nil {
 		return 1, err
 	}
 	err = cmd.Run()

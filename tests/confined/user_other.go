@@ -7,4 +7,4 @@ import (
 	"os/exec"
 )
 
-func withoutRights(*exec.Cmd, string) error { return errors.ErrUnsupported }
+func setUnprivileged(*exec.Cmd, string) error { return errors.ErrUnsupported }

@@ -37,7 +37,7 @@ const aloneEnv = "E2E_ALONE"
 func onItsOwn(t *testing.T, names ...string) bool {
 	t.Helper()
 	t.Parallel()
-	if !confined.Alone(t, aloneEnv+"=1", unix.CLONE_NEWNET|unix.CLONE_NEWNS, unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN, unix.CAP_NET_BIND_SERVICE) {
+	if !confined.RerunInNamespaces(t, aloneEnv+"=1", unix.CLONE_NEWNET|unix.CLONE_NEWNS, unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN, unix.CAP_NET_BIND_SERVICE) {
 		return false
 	}
 	hosts := filepath.Join(t.TempDir(), "hosts")
@@ -47,7 +47,7 @@ func onItsOwn(t *testing.T, names ...string) bool {
 	if err := unix.Mount(hosts, "/etc/hosts", "", unix.MS_BIND, ""); err != nil {
 		t.Fatal(err)
 	}
-	if err := networks.Up("lo"); err != nil {
+	if err := networks.BringUp("lo"); err != nil {
 		t.Fatal(err)
 	}
 	return true
@@ -188,7 +188,7 @@ func TestDay_OfAnAgentAsksForItsRegistriesAlone(t *testing.T) {
 			t.Skipf("%s is not installed", program)
 		}
 	}
-	base := confined.Dir(t)
+	base := confined.TempDir(t)
 	authority := registry(t, base)
 	uv := filepath.Join(os.Getenv("HOME"), ".cache", "turnstone", "uv", "bin", "uv")
 	if found, err := exec.LookPath("uv"); err == nil {

@@ -19,7 +19,7 @@ import (
 // A directory may be a stranger's, so what runs of it is in a sandbox in which it writes nothing.
 func TestDoctor_ADirectorysOwnRuntime(t *testing.T) {
 	t.Parallel()
-	confined.NeedsNamespaces(t)
+	confined.RequireNamespaces(t)
 	weaker := "ok      the runtime starts"
 	if _, _, missing := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, 1); missing != 0 { // 1 asks for its version
 		weaker = "there is no sandbox here to try it in"
@@ -87,6 +87,6 @@ func TestDoctor_ADirectorysOwnRuntime(t *testing.T) {
 
 func TestDoctor_EndsAtCtrlCWithItsSandbox(t *testing.T) {
 	t.Parallel()
-	confined.NeedsNamespaces(t)
+	confined.RequireNamespaces(t)
 	alone(t).endsDoctorAtCtrlC(t, "workspace")
 }

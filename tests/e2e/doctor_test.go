@@ -73,7 +73,7 @@ func (h home) doctor(t *testing.T, args ...string) (report, result) {
 
 func TestDoctor_SaysWhatIsUsedAndThatItWorks(t *testing.T) {
 	t.Parallel()
-	confined.NeedsNamespaces(t) // or doctor finds fault
+	confined.RequireNamespaces(t) // or doctor finds fault
 	got := alone(t).run(t, "", "doctor")
 	if got.status != 0 || got.stderr != "" {
 		t.Fatalf("got %v", got)
@@ -166,7 +166,7 @@ func TestDoctor_ALanguageMayBeMissingUnlessItIsAskedFor(t *testing.T) {
 
 func TestDoctor_FindsAClientThatStartsWhatIsNotThere(t *testing.T) {
 	t.Parallel()
-	confined.NeedsNamespaces(t) // or doctor finds fault
+	confined.RequireNamespaces(t) // or doctor finds fault
 	h := alone(t)
 	if got := h.run(t, "", "install", "cursor", "gemini"); got.status != 0 {
 		t.Fatalf("got %v", got)

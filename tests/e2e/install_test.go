@@ -84,7 +84,7 @@ func TestInstall_TheEntryStartsAServer(t *testing.T) {
 		t.Errorf("the server ended badly: %v", err)
 	}
 	again := h.run(t, "", "install", "cursor", "--lang", "python", "--dir", "bin")
-	if confined.NoNamespaces() != "" { // that is said as well
+	if confined.WhyNoNamespaces() != "" { // that is said as well
 		again.stdout, _, _ = strings.Cut(again.stdout, "NOTE: sessions will be refused here")
 	}
 	want(t, again, result{"Cursor: \"turnstone\" is already in " + filepath.Join(h.home(), ".cursor", "mcp.json") + "\n", "", 0})

@@ -112,7 +112,7 @@ func (h home) mcp(t *testing.T, args ...string) *exec.Cmd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !h.boxed && !slices.Contains(args, "--sandbox") && (confined.NoNamespaces() != "" || confined.NoLayers(home) != "") {
+	if !h.boxed && !slices.Contains(args, "--sandbox") && (confined.WhyNoNamespaces() != "" || confined.WhyNoLayers(home) != "") {
 		args = append([]string{"--sandbox", "full"}, args...)
 	}
 	return h.command(t, append([]string{"mcp", "--lang", "python"}, args...)...)

@@ -13,7 +13,7 @@ import (
 // Packages are made outside of the sandbox, with the session's Python: not with one that it can write.
 func TestWith_RunsNothingThatASessionInASandboxWrites(t *testing.T) {
 	t.Parallel()
-	confined.NeedsNamespaces(t)
+	confined.RequireNamespaces(t)
 	h := withTiny(t, newHome(t))
 	ran := filepath.Join(h.tmp, "ran")
 	if err := os.MkdirAll(filepath.Join(h.dir, ".venv/bin"), 0o755); err != nil {

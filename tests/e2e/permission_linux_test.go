@@ -20,8 +20,8 @@ import (
 // name them.
 func (h *home) besideOthers(t *testing.T, names ...string) (relative, absolute []string) {
 	t.Helper()
-	confined.NeedsNamespaces(t)
-	base := confined.Dir(t)
+	confined.RequireNamespaces(t)
+	base := confined.TempDir(t)
 	h.boxed = true
 	h.dir = filepath.Join(base, "project")
 	if err := os.Mkdir(h.dir, 0o755); err != nil {

@@ -407,7 +407,7 @@ func TestProof_OfTwoThatStartAtOneSocketOneServes(t *testing.T) {
 // Its processes have other numbers there.
 func TestProof_AClientInAContainerKnowsItsDaemon(t *testing.T) {
 	t.Parallel()
-	confined.NeedsNamespaces(t)
+	confined.RequireNamespaces(t)
 	h := daemonHome(t)
 	h.serve(t)
 	cmd := h.command(t, "list")
@@ -424,7 +424,7 @@ func TestProof_AClientInAContainerKnowsItsDaemon(t *testing.T) {
 // Code in a sandbox cannot reach the key, the socket, or what is above them, wherever they are.
 func TestProof_ASessionTakesNoDaemonsPlace(t *testing.T) {
 	t.Parallel()
-	confined.NeedsNamespaces(t)
+	confined.RequireNamespaces(t)
 	for name, set := range map[string]func(t *testing.T, h home, work string) home{
 		"TMPDIR in its workspace": func(t *testing.T, h home, work string) home {
 			return h.login(noLoginDir(t), "TMPDIR="+filepath.Join(work, "t"))
@@ -499,11 +499,11 @@ print("tried")
 // The socket goes where the session does not write, before it can.
 func TestProof_ADaemonLeavesWhatASessionWrites(t *testing.T) {
 	t.Parallel()
-	confined.NeedsNamespaces(t)
+	confined.RequireNamespaces(t)
 	for name, grant := range map[string]bool{"its workspace": false, "what it is given while it runs": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			work := confined.Dir(t) // of temporary files a session has its own
+			work := confined.TempDir(t) // of temporary files a session has its own
 			state, _ := loginDir(t)
 			h := findHome(t).login(noLoginDir(t), "TMPDIR="+filepath.Join(work, "t"), "XDG_STATE_HOME="+state)
 			if err := os.Mkdir(filepath.Join(work, "t"), 0o700); err != nil {

@@ -29,7 +29,7 @@ print(write("mine"), write(sys.argv[1] if len(sys.argv) > 1 else os.environ["E2E
 
 func confinedHome(t *testing.T) (h home, outside string) {
 	t.Helper()
-	confined.NeedsNamespaces(t)
+	confined.RequireNamespaces(t)
 	h = daemonHome(t)
 	h.boxed = true
 	outside = t.TempDir()
@@ -45,8 +45,8 @@ func needsCopies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	confined.NeedsNamespaces(t)
-	confined.NeedsLayers(t, home)
+	confined.RequireNamespaces(t)
+	confined.RequireLayers(t, home)
 }
 
 func exists(path string) bool { _, err := os.Stat(path); return err == nil }

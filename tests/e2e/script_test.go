@@ -45,7 +45,7 @@ func TestScript(t *testing.T) {
 					if name != "sandbox" {
 						return false, fmt.Errorf("there is no condition %s", name)
 					}
-					return confined.NoNamespaces() == "", nil
+					return confined.WhyNoNamespaces() == "", nil
 				},
 				Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 					"status": wantStatus,

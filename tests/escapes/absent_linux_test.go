@@ -12,7 +12,7 @@ import (
 )
 
 // attacks are ways to make a name. Each sees p, the path.
-var attacks = map[string]string{
+var nameAttacks = map[string]string{
 	"open":                             `os.open(p, os.O_CREAT | os.O_WRONLY)`,
 	"open to read":                     `os.open(p, os.O_CREAT | os.O_RDONLY)`,
 	"open exclusively":                 `os.open(p, os.O_CREAT | os.O_EXCL | os.O_RDWR)`,
@@ -36,7 +36,7 @@ var attacks = map[string]string{
 	"by a child":                       `subprocess.run(['touch', p], check=True, stderr=subprocess.DEVNULL)`,
 }
 
-const attacker = `
+const attackCode = `
 import ctypes, os, struct, subprocess, threading
 libc = ctypes.CDLL(None, use_errno=True)
 W = os.getcwd()
@@ -54,7 +54,7 @@ def attack(p, code):
         if os.path.lexists(rest): (os.rmdir if os.path.isdir(rest) and not os.path.islink(rest) else os.unlink)(rest)
 `
 
-func absent(m *machine) []string {
+func absentNames(m *machine) []string {
 	return []string{
 		filepath.Join(m.work, ".envrc"), filepath.Join(m.work, ".claude"), filepath.Join(m.work, ".git/config.worktree"),
 		filepath.Join(m.work, "vendor/lib/.mcp.json"), filepath.Join(m.work, "vendor/lib/.git/commondir"),
@@ -64,11 +64,11 @@ func absent(m *machine) []string {
 func TestAbsent_NoCallMakesAProtectedName(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	r := open(t, m, workspace(m))
-	r.Run(t, attacker)
-	for what, code := range attacks {
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, attackCode)
+	for what, code := range nameAttacks {
 		t.Run(what, func(t *testing.T) {
-			for _, path := range absent(m) {
+			for _, path := range absentNames(m) {
 				if got := r.Run(t, fmt.Sprintf("attack(%q, %q)", path, code)).Text(timeline.Stdout, timeline.Stderr); strings.HasSuffix(got, "open\n") {
 					t.Errorf("%s: got %q", path, got)
 				}
@@ -86,10 +86,10 @@ func TestAbsent_NoCallMakesAProtectedName(t *testing.T) {
 func TestAbsent_TheAttacksSucceedWithoutASandbox(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	r := open(t, m, &workers.Sandbox{Level: workers.Full})
-	r.Run(t, attacker)
-	path := absent(m)[0]
-	for what, code := range attacks {
+	r := openSession(t, m, &workers.Sandbox{Level: workers.Full})
+	r.Run(t, attackCode)
+	path := absentNames(m)[0]
+	for what, code := range nameAttacks {
 		if what == "exchange" { // with what is not there
 			continue
 		}
@@ -104,8 +104,8 @@ func TestAbsent_TheAttacksSucceedWithoutASandbox(t *testing.T) {
 func TestAbsent_AThreadThatChangesThePathGainsNothing(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	r := open(t, m, workspace(m))
-	r.Run(t, attacker)
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, attackCode)
 	r.Run(t, `
 names = ctypes.create_string_buffer(8)
 stop = False
@@ -134,8 +134,8 @@ func TestAbsent_ADirectoryIsNotMovedOntoOneAboveAProtectedName(t *testing.T) {
 	if err := os.RemoveAll(info); err != nil {
 		t.Fatal(err)
 	}
-	r := open(t, m, workspace(m))
-	r.Run(t, attacker+"os.chdir('vendor/lib/.git')")
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, attackCode+"os.chdir('vendor/lib/.git')")
 	for _, code := range []string{
 		"os.mkdir('x'); open('x/attributes', 'w').close(); os.rename('x', 'info')",
 		"os.symlink('x', 'info')",

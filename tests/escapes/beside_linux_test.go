@@ -14,7 +14,7 @@ import (
 
 // saves are the ways in which programs save a file $F, as scripts. Where an editor is not installed, a
 // shell does what it does.
-var saves = []struct{ by, script string }{
+var saveScripts = []struct{ by, script string }{
 	{"a rename", `cp "$F" "$F.new" && mv "$F.new" "$F"`},
 	{"sed", `sed -i 's/^//' "$F"`},
 	{"vim", `if command -v vim > /dev/null; then vim -es -u NONE -c 'set backupcopy=no writebackup' -c 'normal o' -c wq "$F" < /dev/null; else mv "$F" "$F~" && cat "$F~" > "$F" && rm "$F~"; fi`},
@@ -28,16 +28,16 @@ var saves = []struct{ by, script string }{
 // kept are files of a workspace that its sessions must not change, and private those of a home directory
 // that they must not see.
 var (
-	kept    = []string{".git/config", ".git/hooks/post-commit", ".git/info/attributes", ".mcp.json", ".vscode/settings.json", ".husky/pre-commit", ".husky/_/pre-commit", ".pre-commit-config.yaml", "tools/clean.sh", "vendor/lib/.git/config", "vendor/lib/.git/hooks/post-commit"}
-	private = []string{".netrc", ".ssh/id_ed25519", ".aws/credentials", ".config/gh/hosts.yml", ".git-credentials", ".docker/config.json", ".bash_history", ".config/tool/token"}
+	protectedFiles = []string{".git/config", ".git/hooks/post-commit", ".git/info/attributes", ".mcp.json", ".vscode/settings.json", ".husky/pre-commit", ".husky/_/pre-commit", ".pre-commit-config.yaml", "tools/clean.sh", "vendor/lib/.git/config", "vendor/lib/.git/hooks/post-commit"}
+	secretFiles    = []string{".netrc", ".ssh/id_ed25519", ".aws/credentials", ".config/gh/hosts.yml", ".git-credentials", ".docker/config.json", ".bash_history", ".config/tool/token"}
 )
 
-// tryAll defines what tries all of these in a session.
-func tryAll(m *machine) string {
+// attackAllCode defines what tries all of these in a session.
+func attackAllCode(m *machine) string {
 	list := func(names []string) string { return "'''" + strings.Join(names, "\n") + "'''.split('\\n')" }
-	return tryToChange + tryToRead + `
+	return tryToChangeCode + tryToReadCode + `
 W, H, S = ` + strconv.Quote(m.work) + `, ` + strconv.Quote(m.home) + `, ` + strconv.Quote(secret) + `
-kept, private = ` + list(kept) + `, ` + list(private) + `
+kept, private = ` + list(protectedFiles) + `, ` + list(secretFiles) + `
 def moved(path):
     with open(W + '/moved', 'w') as f: f.write('from inside')
     os.rename(W + '/moved', path)
@@ -60,21 +60,21 @@ def all_tries():
 `
 }
 
-// saveAll has a program save all the files.
-func (m *machine) saveAll(t *testing.T, script string) {
+// saveFiles has a program save all the files.
+func (m *machine) saveFiles(t *testing.T, script string) {
 	t.Helper()
-	for _, name := range kept {
+	for _, name := range protectedFiles {
 		m.outsideDoes(t, m.work, "W="+m.work+"; F="+filepath.Join(m.work, name)+"; "+script)
 	}
-	for _, name := range private {
+	for _, name := range secretFiles {
 		m.outsideDoes(t, m.home, "W="+m.work+"; F="+filepath.Join(m.home, name)+"; "+script)
 	}
 }
 
-// contents are those of the kept files.
-func (m *machine) contents() string {
+// protectedContents are those of the kept files.
+func (m *machine) protectedContents() string {
 	var all strings.Builder
-	for _, name := range kept {
+	for _, name := range protectedFiles {
 		all.WriteString(name + "\x00" + strings.ReplaceAll(readText(filepath.Join(m.work, name)), "\n", "") + "\x00")
 	}
 	return all.String()
@@ -84,37 +84,37 @@ func (m *machine) contents() string {
 // reset, after a grant, and beside another session of the same workspace.
 func TestBeside_WhatProgramsSaveStaysClosed(t *testing.T) {
 	t.Parallel()
-	for _, save := range saves {
+	for _, save := range saveScripts {
 		t.Run(save.by, func(t *testing.T) {
 			t.Parallel()
 			m := newMachine(t)
-			for _, name := range private {
-				write(t, filepath.Join(m.home, name), secret)
+			for _, name := range secretFiles {
+				writeFile(t, filepath.Join(m.home, name), secret)
 			}
-			before := m.contents()
-			r, other := open(t, m, workspace(m)), open(t, m, workspace(m))
+			before := m.protectedContents()
+			r, other := openSession(t, m, newSandbox(m)), openSession(t, m, newSandbox(m))
 			wants := func(when, said string) {
 				t.Helper()
 				if said != "[]\n" {
 					t.Errorf("%s: open are %s", when, said)
 				}
-				if after := m.contents(); after != before {
+				if after := m.protectedContents(); after != before {
 					t.Errorf("%s: the files are %q, were %q", when, after, before)
 				}
 			}
 			for _, s := range []*drive.REPL{r, other} {
-				s.Run(t, tryAll(m))
+				s.Run(t, attackAllCode(m))
 			}
 			const try = "print(all_tries())"
 			run := func(s *drive.REPL) string { return s.Run(t, try).Text(timeline.Stdout, timeline.Stderr) }
-			m.saveAll(t, save.script)
+			m.saveFiles(t, save.script)
 			wants("between turns", run(r))
 			wants("in another session", run(other))
 
 			m.outsideDoes(t, m.work, "mkfifo go")
 			turn := r.Begin(t, "print('ready'); open(W + '/go').read()\n"+try)
 			r.Until(t, "ready", drive.Prints("ready"))
-			m.saveAll(t, save.script)
+			m.saveFiles(t, save.script)
 			m.outsideDoes(t, m.work, "echo > go")
 			wants("in a turn", strings.TrimPrefix(r.Finish(t, turn).Text(timeline.Stdout, timeline.Stderr), "ready\n"))
 
@@ -122,23 +122,23 @@ func TestBeside_WhatProgramsSaveStaysClosed(t *testing.T) {
 				t.Fatal(err)
 			}
 			wants("after a grant", run(r))
-			m.saveAll(t, save.script)
+			m.saveFiles(t, save.script)
 			wants("after a grant and a save", run(r))
 
 			if err := r.Reset(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			r.WaitUntilReady(t)
-			r.Run(t, tryAll(m))
+			r.Run(t, attackAllCode(m))
 			wants("after a reset", run(r))
-			m.saveAll(t, save.script)
+			m.saveFiles(t, save.script)
 			wants("after a reset and a save", run(r))
 		})
 	}
 }
 
 // chores are what a person does in a project, over and over.
-var chores = []string{
+var userChores = []string{
 	`echo x >> notes && git add notes && git commit -q -m notes`,
 	`git checkout -q -b side && echo y >> side && git add side && git commit -q -m side && git checkout -q - && echo z >> notes && git commit -q -am z && git rebase -q side && git branch -q -D side`,
 	`git config user.signingkey x && git config --unset user.signingkey && git config --add remote.origin.fetch x && git config --unset remote.origin.fetch`,
@@ -164,13 +164,13 @@ var chores = []string{
 func TestBeside_APersonWorksWhileASessionTriesEverything(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	for _, name := range private {
-		write(t, filepath.Join(m.home, name), secret)
+	for _, name := range secretFiles {
+		writeFile(t, filepath.Join(m.home, name), secret)
 	}
 	m.outsideDoes(t, m.work, "git config user.name T && git config user.email t@example.org && git -C vendor/lib -c user.name=T -c user.email=t@example.org commit -q --allow-empty -m first && git config core.hooksPath .husky/_ && rm .husky/_/pre-commit")
-	box := workspace(m)
-	r := open(t, m, box)
-	r.Run(t, tryAll(m)+`
+	box := newSandbox(m)
+	r := openSession(t, m, box)
+	r.Run(t, attackAllCode(m)+`
 import threading
 kept.remove('.husky/_/pre-commit'); kept += ['fresh/.git/config', 'fresh/.git/hooks/pre-push', 'cloned/.git/config', 'cloned/.git/hooks/post-checkout', '.git/modules/submodule-beside/config', '.git/modules/submodule-beside/hooks/post-checkout']
 private += ['.ssh/new', '.ssh/new.pub']
@@ -182,13 +182,13 @@ def attack():
 thread = threading.Thread(target=attack); thread.start()
 `)
 	for range drive.Rounds(1) {
-		for _, chore := range chores {
+		for _, chore := range userChores {
 			m.outsideDoes(t, m.work, "export GIT_AUTHOR_NAME=T GIT_AUTHOR_EMAIL=t@example.org GIT_COMMITTER_NAME=T GIT_COMMITTER_EMAIL=t@example.org; "+chore)
-			says(t, r, "print(sorted(opened), all_tries())", "[] []")
+			wantOutput(t, r, "print(sorted(opened), all_tries())", "[] []")
 		}
 	}
-	says(t, r, "stop = True; thread.join(); print(sorted(opened), rounds > 0)", "[] True")
-	for _, name := range kept {
+	wantOutput(t, r, "stop = True; thread.join(); print(sorted(opened), rounds > 0)", "[] True")
+	for _, name := range protectedFiles {
 		if strings.Contains(readText(filepath.Join(m.work, name)), "from inside") {
 			t.Errorf("%s was written", name)
 		}
@@ -200,7 +200,7 @@ thread = threading.Thread(target=attack); thread.start()
 func TestBeside_ARepositoryThatIsMovedWhileACallIsJudgedStaysClosed(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	r := open(t, m, workspace(m))
+	r := openSession(t, m, newSandbox(m))
 	m.outsideDoes(t, m.work, "git init -q --bare lib && git init -q tree && rm -r lib/hooks/* tree/.git/hooks/*") // what was there has mounts
 	r.Run(t, `
 import os, threading
@@ -224,7 +224,7 @@ for thread in threads: thread.start()
 	for range drive.Rounds(1) {
 		m.outsideDoes(t, m.work, `i=0; while [ $i -lt 150 ]; do i=$((i+1)); mv lib lib.away; mv tree/.git tree/.bak; mv tree/.bak tree/.git; mv lib.away lib; done`)
 	}
-	says(t, r, "stop = True\nfor thread in threads: thread.join()\nprint(tries > 100)", "True")
+	wantOutput(t, r, "stop = True\nfor thread in threads: thread.join()\nprint(tries > 100)", "True")
 	for _, name := range []string{"gone", "lib/hooks/made", "lib/hooks/moved", "tree/.git/hooks/made", "tree/.git/hooks/moved"} {
 		if _, err := os.Lstat(filepath.Join(m.work, name)); err == nil {
 			t.Errorf("%s was made", name)

@@ -34,24 +34,24 @@ def datagram(host, port, family=socket.AF_INET):
         return s.recv(100)
 `
 
-func (n *internet) printed(t *testing.T, r *drive.REPL, code string) string {
+func (n *testInternet) runCode(t *testing.T, r *drive.REPL, code string) string {
 	t.Helper()
 	return strings.TrimSpace(r.Run(t, code).Text(timeline.Stdout, timeline.Stderr))
 }
 
-// prints runs each line of code in the session, and compares with what it must print.
-func (n *internet) prints(t *testing.T, r *drive.REPL, rows ...[2]string) {
+// wantOutput runs each line of code in the session, and compares with what it must print.
+func (n *testInternet) wantOutput(t *testing.T, r *drive.REPL, rows ...[2]string) {
 	t.Helper()
 	for _, row := range rows {
-		if got := n.printed(t, r, "print("+row[0]+")"); got != row[1] {
+		if got := n.runCode(t, r, "print("+row[0]+")"); got != row[1] {
 			t.Errorf("%s: got %q, want %q", row[0], got, row[1])
 		}
 	}
 }
 
-// reachable fails the test if something is not there without a sandbox: then nothing proves
+// wantReachable fails the test if something is not there without a sandbox: then nothing proves
 // that a sandbox keeps it away.
-func reachable(t *testing.T, address string) {
+func wantReachable(t *testing.T, address string) {
 	t.Helper()
 	c, err := net.Dial("tcp", address)
 	if err != nil {
@@ -60,7 +60,7 @@ func reachable(t *testing.T, address string) {
 	_ = c.Close()
 }
 
-func refusedHosts(res []timeline.Event) (hosts []string) {
+func readRefusedHosts(res []timeline.Event) (hosts []string) {
 	for _, e := range res {
 		if d, ok := e.Body.(timeline.AccessDenied); ok {
 			hosts = append(hosts, d.Host)
@@ -70,19 +70,19 @@ func refusedHosts(res []timeline.Event) (hosts []string) {
 }
 
 func TestNetwork_AHostOnTheListIsReachedByName(t *testing.T) {
-	n := inInternet(t)
+	n := newInternet(t)
 	if n == nil {
 		return
 	}
 	for _, name := range []string{"example.org", "a.b.example.net", "example.net", "other.org"} {
-		n.name(name, hostAddress)
+		n.setAddresses(name, hostAddress)
 	}
 	for _, port := range []string{":80", ":81", ":5432"} {
-		n.listen(t, hostAddress+port, greets("hello"+port))
+		n.newServer(t, hostAddress+port, newGreeter("hello"+port))
 	}
-	reachable(t, hostAddress+":81")
-	r := n.session(t, "example.org:80", "*.example.net")
-	n.prints(t, r,
+	wantReachable(t, hostAddress+":81")
+	r := n.openSession(t, "example.org:80", "*.example.net")
+	n.wantOutput(t, r,
 		[2]string{"get('example.org', 80)", "hello:80"},
 		[2]string{"get('EXAMPLE.org.', 80, 5)", "hello:80"},
 		[2]string{"get('a.b.example.net', 5432, 5)", "hello:5432"},
@@ -95,7 +95,7 @@ func TestNetwork_AHostOnTheListIsReachedByName(t *testing.T) {
 		[2]string{"tries(get, '" + hostAddress + "', 80)", "EACCES"},
 	)
 	res := r.Run(t, "tries(get, 'other.org', 443)")
-	if got := refusedHosts(res.Events); !slices.Equal(got, []string{"other.org:443"}) {
+	if got := readRefusedHosts(res.Events); !slices.Equal(got, []string{"other.org:443"}) {
 		t.Errorf("the timeline has the denials %q", got)
 	}
 	reached := map[string]session.Destination{}
@@ -116,17 +116,17 @@ func TestNetwork_AHostOnTheListIsReachedByName(t *testing.T) {
 
 // A name on the list may lead anywhere, and the next moment somewhere else.
 func TestNetwork_ANameThatLeadsInsideIsRefused(t *testing.T) {
-	n := inInternet(t)
+	n := newInternet(t)
 	if n == nil {
 		return
 	}
 	for name, address := range map[string]string{"inner.org": intranet, "cloud.org": metadata, "loop.org": "127.0.0.1", "own.org": userAddress, "meant.org": intranet} {
-		n.name(name, address)
+		n.setAddresses(name, address)
 	}
-	n.name("turns.org", hostAddress, metadata)
+	n.setAddresses("turns.org", hostAddress, metadata)
 	for _, a := range []string{hostAddress, intranet, metadata} {
-		n.listen(t, a+":80", greets("hello from "+a))
-		reachable(t, a+":80")
+		n.newServer(t, a+":80", newGreeter("hello from "+a))
+		wantReachable(t, a+":80")
 	}
 	for _, a := range []string{"127.0.0.1:80", userAddress + ":80"} {
 		l, err := net.Listen("tcp", a)
@@ -134,10 +134,10 @@ func TestNetwork_ANameThatLeadsInsideIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = l.Close() })
-		reachable(t, a)
+		wantReachable(t, a)
 	}
-	r := n.session(t, "inner.org", "cloud.org", "loop.org", "own.org", "turns.org")
-	n.prints(t, r,
+	r := n.openSession(t, "inner.org", "cloud.org", "loop.org", "own.org", "turns.org")
+	n.wantOutput(t, r,
 		[2]string{"tries(get, 'inner.org', 80)", "EACCES"},
 		[2]string{"tries(get, 'cloud.org', 80)", "EACCES"},
 		[2]string{"tries(get, 'loop.org', 80)", "EACCES"},
@@ -163,21 +163,21 @@ func TestNetwork_ANameThatLeadsInsideIsRefused(t *testing.T) {
 	if got := strings.Join(told, "\n"); !strings.Contains(got, "inner.org:80: it leads to "+intranet+", an address of a private network") || !strings.Contains(got, "cloud.org:80: it leads to "+metadata) {
 		t.Errorf("told %q", got)
 	}
-	meant := n.session(t, "meant.org", intranet)
-	n.prints(t, meant,
+	meant := n.openSession(t, "meant.org", intranet)
+	n.wantOutput(t, meant,
 		[2]string{"get('meant.org', 80)", "hello from " + intranet},
 		[2]string{"get('" + intranet + "', 80)", "hello from " + intranet},
 	)
 }
 
 func TestNetwork_OnlyTCPLeaves(t *testing.T) {
-	n := inInternet(t)
+	n := newInternet(t)
 	if n == nil {
 		return
 	}
-	n.name("example.org", hostAddress)
+	n.setAddresses("example.org", hostAddress)
 	var udp net.PacketConn
-	n.inThere(t, func() (err error) { udp, err = net.ListenPacket("udp", hostAddress+":99"); return err })
+	n.runInServerNetwork(t, func() (err error) { udp, err = net.ListenPacket("udp", hostAddress+":99"); return err })
 	t.Cleanup(func() { _ = udp.Close() })
 	heard := make(chan string, 10)
 	go func() {
@@ -202,9 +202,9 @@ func TestNetwork_OnlyTCPLeaves(t *testing.T) {
 	if got := <-heard; got != "from outside" {
 		t.Fatalf("got %q", got)
 	}
-	before := n.count(t, "elsewhere.org")
-	r := n.session(t, "example.org", hostAddress, nameServer)
-	n.prints(t, r,
+	before := n.queryCount(t, "elsewhere.org")
+	r := n.openSession(t, "example.org", hostAddress, nameServer)
+	n.wantOutput(t, r,
 		[2]string{"tries(datagram, 'example.org', 99)", "ECONNREFUSED"},
 		[2]string{"tries(datagram, '" + hostAddress + "', 99)", "ENETUNREACH"},
 		[2]string{"tries(datagram, '" + nameServer + "', 53)", "ENETUNREACH"},
@@ -214,7 +214,7 @@ func TestNetwork_OnlyTCPLeaves(t *testing.T) {
 		[2]string{"socket.gethostbyname('elsewhere.org')[:7]", "198.18."},
 		[2]string{"subprocess.run(['getent', 'hosts', 'a b']).returncode", "2"},
 	)
-	if got := n.count(t, "elsewhere.org"); got != before {
+	if got := n.queryCount(t, "elsewhere.org"); got != before {
 		t.Errorf("a name that was only asked for inside reached the name server %d times", got-before)
 	}
 	select {
@@ -226,13 +226,13 @@ func TestNetwork_OnlyTCPLeaves(t *testing.T) {
 
 // A program that waits for its connection learns what became of it.
 func TestNetwork_ErrorsAreThoseOfTheDial(t *testing.T) {
-	n := inInternet(t)
+	n := newInternet(t)
 	if n == nil {
 		return
 	}
-	n.name("example.org", hostAddress)
-	r := n.session(t, "example.org", "none.example.org", hostAddress)
-	n.prints(t, r,
+	n.setAddresses("example.org", hostAddress)
+	r := n.openSession(t, "example.org", "none.example.org", hostAddress)
+	n.wantOutput(t, r,
 		[2]string{"tries(get, 'example.org', 80)", "ECONNREFUSED"},
 		[2]string{"tries(get, 'example.org', 80, 5)", "ECONNRESET"},
 		[2]string{"tries(get, 'none.example.org', 80)", "EHOSTUNREACH"},
@@ -242,17 +242,17 @@ func TestNetwork_ErrorsAreThoseOfTheDial(t *testing.T) {
 
 // Servers of the session have all ports, those that it has connected to elsewhere, too.
 func TestNetwork_LocalServersWorkBesideIt(t *testing.T) {
-	n := inInternet(t)
+	n := newInternet(t)
 	if n == nil {
 		return
 	}
-	n.name("example.org", hostAddress)
-	n.listen(t, hostAddress+":8080", func(c *net.TCPConn) {
+	n.setAddresses("example.org", hostAddress)
+	n.newServer(t, hostAddress+":8080", func(c *net.TCPConn) {
 		_, _ = c.Write([]byte("outside\n"))
 		_, _ = io.Copy(io.Discard, c)
 	})
-	r := n.session(t, "example.org")
-	got := n.printed(t, r, `
+	r := n.openSession(t, "example.org")
+	got := n.runCode(t, r, `
 import threading
 kept = socket.create_connection(("example.org", 8080))
 kept.makefile().readline(), kept.getpeername()[1]
@@ -271,64 +271,64 @@ with socket.create_connection(("example.org", 8080)) as s:
 }
 
 func TestNetwork_AHalfClosedConnectionGoesOn(t *testing.T) {
-	n := inInternet(t)
+	n := newInternet(t)
 	if n == nil {
 		return
 	}
-	n.name("example.org", hostAddress)
-	n.listen(t, hostAddress+":7", func(c *net.TCPConn) {
+	n.setAddresses("example.org", hostAddress)
+	n.newServer(t, hostAddress+":7", func(c *net.TCPConn) {
 		all, _ := io.ReadAll(c)
 		_, _ = c.Write(append(all, " and back"...))
 	})
-	n.listen(t, hostAddress+":8", func(c *net.TCPConn) {
+	n.newServer(t, hostAddress+":8", func(c *net.TCPConn) {
 		_ = c.CloseWrite()
 		all, _ := io.ReadAll(c)
-		n.heard <- string(all)
+		n.received <- string(all)
 	})
-	n.listen(t, hostAddress+":9", func(c *net.TCPConn) { _ = c.SetLinger(0) })
-	r := n.session(t, "example.org")
-	n.prints(t, r, [2]string{"(s := socket.create_connection(('example.org', 7))).sendall(b'there'), s.shutdown(socket.SHUT_WR), s.makefile().read()", "None None there and back"})
-	n.prints(t, r, [2]string{"(s := socket.create_connection(('example.org', 8))).recv(9), s.sendall(b'late'), s.close()", "b'' None None"})
+	n.newServer(t, hostAddress+":9", func(c *net.TCPConn) { _ = c.SetLinger(0) })
+	r := n.openSession(t, "example.org")
+	n.wantOutput(t, r, [2]string{"(s := socket.create_connection(('example.org', 7))).sendall(b'there'), s.shutdown(socket.SHUT_WR), s.makefile().read()", "None None there and back"})
+	n.wantOutput(t, r, [2]string{"(s := socket.create_connection(('example.org', 8))).recv(9), s.sendall(b'late'), s.close()", "b'' None None"})
 	select {
-	case got := <-n.heard:
+	case got := <-n.received:
 		if got != "late" {
 			t.Errorf("got %q", got)
 		}
 	case <-time.After(drive.Patience):
 		t.Error("the server did not hear the other half")
 	}
-	n.prints(t, r, [2]string{"tries(get, 'example.org', 9)", "ECONNRESET"})
+	n.wantOutput(t, r, [2]string{"tries(get, 'example.org', 9)", "ECONNRESET"})
 }
 
 // A person gives a live session a host: by name, while a call is held for it, and after a no.
 func TestNetwork_APersonAllowsAHostToALiveSession(t *testing.T) {
-	n := inInternet(t)
+	n := newInternet(t)
 	if n == nil {
 		return
 	}
 	for _, name := range []string{"example.org", "asked.org", "never.org", "kept.org"} {
-		n.name(name, hostAddress)
+		n.setAddresses(name, hostAddress)
 	}
-	n.listen(t, hostAddress+":80", greets("hello"))
-	r := n.session(t)
-	n.prints(t, r, [2]string{"tries(get, 'example.org', 80)", "EACCES"})
+	n.newServer(t, hostAddress+":80", newGreeter("hello"))
+	r := n.openSession(t)
+	n.wantOutput(t, r, [2]string{"tries(get, 'example.org', 80)", "EACCES"})
 	if err := r.Allow(t.Context(), session.Grant{Host: "*.org/x"}); err == nil {
 		t.Error("what is no host was allowed")
 	}
 	if err := r.Allow(t.Context(), session.Grant{Host: "example.org:80"}); err != nil {
 		t.Fatal(err)
 	}
-	n.prints(t, r, [2]string{"get('example.org', 80)", "hello"}, [2]string{"tries(get, 'example.org', 81)", "EACCES"})
-	n.kept = []session.Grant{{Host: "kept.org"}} // by another session, as it were
-	n.prints(t, r, [2]string{"tries(get, 'kept.org', 80)", "EACCES"})
+	n.wantOutput(t, r, [2]string{"get('example.org', 80)", "hello"}, [2]string{"tries(get, 'example.org', 81)", "EACCES"})
+	n.savedGrants = []session.Grant{{Host: "kept.org"}} // by another session, as it were
+	n.wantOutput(t, r, [2]string{"tries(get, 'kept.org', 80)", "EACCES"})
 	if err := r.Reset(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	r.WaitUntilReady(t)
 	r.Run(t, clientCode)
-	n.prints(t, r, [2]string{"get('example.org', 80, 5)", "hello"}, [2]string{"get('kept.org', 80)", "hello"})
+	n.wantOutput(t, r, [2]string{"get('example.org', 80, 5)", "hello"}, [2]string{"get('kept.org', 80)", "hello"})
 
-	asking := n.asking(t)
+	asking := n.openAskingSession(t)
 	for _, row := range []struct {
 		name, want string
 		ok         bool
@@ -345,18 +345,18 @@ func TestNetwork_APersonAllowsAHostToALiveSession(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", row.name, got, row.want)
 		}
 	}
-	n.prints(t, asking, [2]string{"get('asked.org', 80)", "hello"}, [2]string{"tries(get, 'never.org', 80)", "EACCES"})
+	n.wantOutput(t, asking, [2]string{"get('asked.org', 80)", "hello"}, [2]string{"tries(get, 'never.org', 80)", "EACCES"})
 }
 
 // The kernel makes a connect again that a signal has ended. That is no second question.
 func TestNetwork_AConnectThatSignalsInterruptIsAskedOnce(t *testing.T) {
-	n := inInternet(t)
+	n := newInternet(t)
 	if n == nil {
 		return
 	}
-	n.name("asked.org", hostAddress)
-	n.listen(t, hostAddress+":80", greets("hello"))
-	r := n.asking(t)
+	n.setAddresses("asked.org", hostAddress)
+	n.newServer(t, hostAddress+":80", newGreeter("hello"))
+	r := n.openAskingSession(t)
 	turn := r.Begin(t, `
 import signal, threading, time
 signal.signal(signal.SIGUSR1, lambda *_: None)
@@ -395,13 +395,13 @@ print(*got)
 
 // Programs that know nothing of a sandbox, at the speed of the kernel.
 func TestNetwork_ProgramsNeedNoVariables(t *testing.T) {
-	n := inInternet(t)
+	n := newInternet(t)
 	if n == nil {
 		return
 	}
 	const size = 50 << 20
-	n.name("example.org", hostAddress)
-	n.listen(t, hostAddress+":80", func(c *net.TCPConn) {
+	n.setAddresses("example.org", hostAddress)
+	n.newServer(t, hostAddress+":80", func(c *net.TCPConn) {
 		buf := make([]byte, 1<<16)
 		_, _ = c.Read(buf)
 		_, _ = io.WriteString(c, "HTTP/1.0 200 OK\r\nContent-Length: 52428800\r\n\r\n")
@@ -424,7 +424,7 @@ func TestNetwork_ProgramsNeedNoVariables(t *testing.T) {
 		}
 		return time.Since(began)
 	}()
-	r := n.session(t, "example.org")
+	r := n.openSession(t, "example.org")
 	r.Run(t, `
 import os, time
 def receive():
@@ -436,17 +436,17 @@ def receive():
     return got > 52428800, time.time() - began
 os.environ.update(http_proxy="http://127.0.0.1:1", https_proxy="http://127.0.0.1:1")
 `)
-	t.Logf("50 MiB: direct %s, from the session %s", direct, n.printed(t, r, "print(receive())"))
-	n.prints(t, r, [2]string{"receive()[0]", "True"})
+	t.Logf("50 MiB: direct %s, from the session %s", direct, n.runCode(t, r, "print(receive())"))
+	n.wantOutput(t, r, [2]string{"receive()[0]", "True"})
 	t.Run("curl", func(t *testing.T) {
-		n.needs(t, "curl")
-		n.prints(t, r,
+		n.requireTools(t, "curl")
+		n.wantOutput(t, r,
 			[2]string{"subprocess.run(['curl', '--noproxy', '*', '-sS', '-o', '/dev/null', '-w', '%{size_download}', 'http://example.org/'], capture_output=True, text=True).stdout", "52428800"},
 			[2]string{"'Permission denied' in (p := subprocess.run(['curl', '--noproxy', '*', '-v', 'http://other.org/'], capture_output=True, text=True)).stderr or p.stderr[-300:]", "True"},
 		)
 	})
-	n.prints(t, r, [2]string{"len({socket.gethostbyname('h%d.example.org' % i) for i in range(10000)})", "10000"})
-	if got := n.printed(t, r, `
+	n.wantOutput(t, r, [2]string{"len({socket.gethostbyname('h%d.example.org' % i) for i in range(10000)})", "10000"})
+	if got := n.runCode(t, r, `
 slow = [socket.create_connection(("example.org", 80)) for _ in range(256)]
 print(tries(get, "example.org", 80), tries(get, "example.org", 80, 5))
 for s in slow: s.close()
@@ -457,12 +457,12 @@ for s in slow: s.close()
 
 // A person is not asked any more for a program that was killed while it waited.
 func TestNetwork_AQuestionEndsWithItsProgram(t *testing.T) {
-	n := inInternet(t)
+	n := newInternet(t)
 	if n == nil {
 		return
 	}
-	n.name("asked.org", hostAddress)
-	r := n.asking(t)
+	n.setAddresses("asked.org", hostAddress)
+	r := n.openAskingSession(t)
 	r.Begin(t, `
 import os, signal, time
 child = os.fork()
@@ -473,7 +473,7 @@ os.waitpid(child, 0)
 time.sleep(1000)
 `)
 	asked := r.Until(t, "the question", drive.Asks).Seq
-	write(t, filepath.Join(n.work, "asked"), "")
+	writeFile(t, filepath.Join(n.work, "asked"), "")
 	r.Until(t, "the end of the question", func(e timeline.Event) bool {
 		ended, ok := e.Body.(timeline.InputRequestEnded)
 		return ok && ended.Request == asked

@@ -6,7 +6,7 @@ import "testing"
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	r := open(t, m, workspace(m))
+	r := openSession(t, m, newSandbox(m))
 	r.Run(t, "import ctypes, os, signal, subprocess; libc = ctypes.CDLL(None, use_errno=True)")
 	for name, c := range map[string]struct{ code, want string }{
 		"a link behind a link and dots": {
@@ -34,6 +34,6 @@ print(lost[:3])`,
 			"[]",
 		},
 	} {
-		t.Run(name, func(t *testing.T) { says(t, r, c.code, c.want) })
+		t.Run(name, func(t *testing.T) { wantOutput(t, r, c.code, c.want) })
 	}
 }

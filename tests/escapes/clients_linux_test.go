@@ -10,11 +10,11 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A login is a file below a home directory as a client writes it, by its own documents. @ stands for the
+// A loginFile is a file below a home directory as a client writes it, by its own documents. @ stands for the
 // secret.
-type login struct{ name, text string }
+type loginFile struct{ name, text string }
 
-var loginsOfClients = []login{
+var clientLogins = []loginFile{
 	// Clouds and platforms.
 	{".config/doctl/config.yaml", "access-token: @\n"}, {".config/configstore/update-notifier-vercel.json", `{"token":"@"}`}, {".config/github-copilot/apps.json", `{"github.com:x":{"oauth_token":"@"}}`},
 	{".config/gh-copilot/config.yml", "token: @\n"}, {".config/tea/config.yml", "logins:\n- token: @\n"}, {".config/berg-cli/TOKEN", "@"}, {".config/lab/lab.toml", "token = \"@\"\n"},
@@ -52,21 +52,21 @@ var loginsOfClients = []login{
 func TestHome_LoginsOfClientsAreFoundByNoWay(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	put := func(l login) {
-		write(t, filepath.Join(m.home, l.name), strings.NewReplacer("@@", secret+"@", "@", secret).Replace(l.text))
+	put := func(l loginFile) {
+		writeFile(t, filepath.Join(m.home, l.name), strings.NewReplacer("@@", secret+"@", "@", secret).Replace(l.text))
 	}
-	for i, l := range loginsOfClients {
-		if i%2 == 0 || i > len(loginsOfClients)-40 { // those next to what is shown
+	for i, l := range clientLogins {
+		if i%2 == 0 || i > len(clientLogins)-40 { // those next to what is shown
 			put(l)
 		}
 	}
-	r := open(t, m, workspace(m))
-	for i, l := range loginsOfClients {
+	r := openSession(t, m, newSandbox(m))
+	for i, l := range clientLogins {
 		if i%2 == 1 {
 			put(l)
 		}
 	}
-	r.Run(t, tryToRead+`
+	r.Run(t, tryToReadCode+`
 import os
 H = `+strconv.Quote(m.home)+`
 S = `+strconv.Quote(secret)+`
@@ -89,7 +89,7 @@ def found(name):
     above = os.path.dirname(H + '/' + name)
     if os.path.isdir(above) and os.path.basename(name) in os.listdir(above): return 'listed in ' + above
 `)
-	for _, l := range loginsOfClients {
+	for _, l := range clientLogins {
 		if said := r.Run(t, "print(found("+strconv.Quote(l.name)+"))").Text(timeline.Stdout, timeline.Stderr); said != "None\n" {
 			t.Errorf("%s: got %q, want that it is not there", l.name, said)
 		}
@@ -116,8 +116,8 @@ func TestHome_ToolsMakeTheirDirectories(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.outsideDoes(t, m.home, "rm -r go .cargo")
-	r := open(t, m, workspace(m))
-	says(t, r, `
+	r := openSession(t, m, newSandbox(m))
+	wantOutput(t, r, `
 import os
 os.chdir(os.environ['HOME'])
 for name in '.npm/_cacache', '.cargo/registry', '.m2/repository', os.environ['GOPATH'] + '/pkg/mod': os.makedirs(name)

@@ -16,13 +16,13 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// compiled opens a session with an interpreter, and returns the code that is kept of its worker and
+// readCompiled opens a session with an interpreter, and returns the code that is kept of its worker and
 // the file that has it.
-func compiled(t *testing.T, m *machine, path string) (code []byte, file string, spec workers.Spec) {
+func readCompiled(t *testing.T, m *machine, path string) (code []byte, file string, spec workers.Spec) {
 	t.Helper()
 	cache := filepath.Join(m.base, "cache")
 	spec = python.Spec(python.Options{Path: path, CacheDir: cache})
-	spec.Dir, spec.Sandbox = m.work, workspace(m)
+	spec.Dir, spec.Sandbox = m.work, newSandbox(m)
 	r := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: m.env, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}, spec)
 	pattern := filepath.Join(cache, "worker-*"+spec.Args[2])
 	for begun := time.Now(); ; {
@@ -46,16 +46,16 @@ func TestCompile_TheCodeOfAConfinedWorkerIsKeptAsTheSessionCannotChangeIt(t *tes
 	t.Parallel()
 	m := newMachine(t)
 	m.env = append(m.env, "PYTHONPATH="+m.work, "PYTHONSTARTUP="+filepath.Join(m.work, "sitecustomize.py"), "LD_LIBRARY_PATH="+m.work)
-	write(t, filepath.Join(m.work, "sitecustomize.py"), "import marshal\nmarshal.dump = lambda codes, f: f.write(b'poison')\n")
-	write(t, filepath.Join(m.work, "marshal.py"), "def dump(codes, f): f.write(b'poison')\n")
-	code, file, spec := compiled(t, m, interpreter)
+	writeFile(t, filepath.Join(m.work, "sitecustomize.py"), "import marshal\nmarshal.dump = lambda codes, f: f.write(b'poison')\n")
+	writeFile(t, filepath.Join(m.work, "marshal.py"), "def dump(codes, f): f.write(b'poison')\n")
+	code, file, spec := readCompiled(t, m, interpreter)
 	if st, err := os.Stat(file); err != nil || st.Mode().Perm() != 0o600 {
 		t.Errorf("got %v, %v, want a file of the user's alone", st, err)
 	}
 
 	plain := t.TempDir()
 	for name, content := range spec.Files {
-		write(t, filepath.Join(plain, name), string(content))
+		writeFile(t, filepath.Join(plain, name), string(content))
 	}
 	out := t.TempDir()
 	cmd := exec.Command(interpreter, "-I", "-S", "-B", filepath.Join(plain, filepath.Base(spec.Args[0])), "", spec.Args[2], "compile="+out)
@@ -74,7 +74,7 @@ func TestCompile_AnInterpreterInTheWorkspaceReachesNobodyElse(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	own := filepath.Join(m.work, "bin/python3")
-	write(t, own, `#!/bin/sh
+	writeFile(t, own, `#!/bin/sh
 if [ "$1" = -I ]; then
 	for to in `+m.outside+` `+m.home+` `+m.work+` `+m.base+`/cache; do touch "$to/compiled"; done
 	cat `+m.home+`/.ssh/id_ed25519 > "${7#compile=}/worker-stolen-$6"
@@ -86,9 +86,9 @@ exec `+interpreter+` "$@"
 	if err := os.Chmod(own, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	before := m.state(t)
-	code, _, spec := compiled(t, m, own)
-	m.unchanged(t, before)
+	before := m.readState(t)
+	code, _, spec := readCompiled(t, m, own)
+	m.wantUnchanged(t, before)
 	if string(code) != "poison\n" {
 		t.Errorf("got %q, want nothing that is hidden, and what the program wrote", code)
 	}
@@ -101,7 +101,7 @@ exec `+interpreter+` "$@"
 			t.Errorf("the interpreter wrote %s", dir)
 		}
 	}
-	write(t, own, strings.Replace(readText(own), "-I", "-X", 1)) // it is another one now
+	writeFile(t, own, strings.Replace(readText(own), "-I", "-X", 1)) // it is another one now
 	if err := spec.Compilation.SaveResult("worker-x-"+spec.Args[2], nil); err == nil || !strings.Contains(err.Error(), "has changed") {
 		t.Errorf("got %v for an interpreter that has changed", err)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // timed has what takes the shortest time of some rounds of each call, in microseconds.
-const timed = `
+const timingCode = `
 import os, time
 def read(): os.close(os.open('cost/there', os.O_RDONLY))
 def write(): os.close(os.open('cost/there', os.O_WRONLY))
@@ -34,19 +34,19 @@ os.makedirs('cost', exist_ok=True); open('cost/there', 'w').close()
 //	go test -run ^$ -bench Calls -benchtime 1x ./tests/escapes
 func BenchmarkCalls(b *testing.B) {
 	m := newMachine(b)
-	r := open(b, m, workspace(m))
-	r.Run(b, timed)
+	r := openSession(b, m, newSandbox(m))
+	r.Run(b, timingCode)
 	for _, call := range []string{"read", "write", "create", "rename", "chmod"} {
 		b.Run(call, func(b *testing.B) {
 			for b.Loop() {
-				inside := microseconds(b, r.Run(b, "print(took("+call+"))").Text(timeline.Stdout, timeline.Stderr))
-				cmd := exec.Command(interpreter, "-c", timed+"print(took("+call+"))")
+				inside := parseMicroseconds(b, r.Run(b, "print(took("+call+"))").Text(timeline.Stdout, timeline.Stderr))
+				cmd := exec.Command(interpreter, "-c", timingCode+"print(took("+call+"))")
 				cmd.Dir = m.work
 				out, err := cmd.CombinedOutput()
 				if err != nil {
 					b.Fatalf("%v: %s", err, out)
 				}
-				outside := microseconds(b, string(out))
+				outside := parseMicroseconds(b, string(out))
 				b.ReportMetric(inside, "µs-inside")
 				b.ReportMetric(outside, "µs-outside")
 				b.ReportMetric(inside/outside, "ratio")
@@ -55,7 +55,7 @@ func BenchmarkCalls(b *testing.B) {
 	}
 }
 
-func microseconds(b *testing.B, text string) float64 {
+func parseMicroseconds(b *testing.B, text string) float64 {
 	b.Helper()
 	took, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	if err != nil {

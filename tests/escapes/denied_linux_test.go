@@ -9,8 +9,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// denials returns the denials and notices of a turn.
-func denials(res drive.Result) (all []timeline.Body) {
+// readDenials returns the denials and notices of a turn.
+func readDenials(res drive.Result) (all []timeline.Body) {
 	for _, e := range res.Events {
 		switch e.Body.(type) {
 		case timeline.AccessDenied, timeline.Notice:
@@ -22,7 +22,7 @@ func denials(res drive.Result) (all []timeline.Body) {
 
 func wantDenials(t *testing.T, res drive.Result, want ...timeline.Body) {
 	t.Helper()
-	got := denials(res)
+	got := readDenials(res)
 	for i := range max(len(got), len(want)) {
 		switch {
 		case i >= len(got):
@@ -41,7 +41,7 @@ func TestSandbox_TellsEachDenialOfATurn(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(m.outside, "module.py"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r := open(t, m, workspace(m))
+	r := openSession(t, m, newSandbox(m))
 	r.Run(t, `
 import os
 def tries(*calls):

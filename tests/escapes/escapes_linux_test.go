@@ -25,20 +25,20 @@ var probes string
 // interpreter is one that every user may run.
 const interpreter = "/usr/bin/python3"
 
-// remedy is the command that a person would use.
-func remedy(name, _ string, g session.Grant) string {
+// newHint is the command that a person would use.
+func newHint(name, _ string, g session.Grant) string {
 	if g.Read != "" {
 		return "repl allow " + name + " --read " + g.Read
 	}
 	return "repl allow " + name + " --write " + g.Write
 }
 
-// open starts a session of Python on a machine, and defines what runs one probe in it.
-func open(t testing.TB, m *machine, sandbox *workers.Sandbox) *drive.REPL {
+// openSession starts a session of Python on a machine, and defines what runs one probe in it.
+func openSession(t testing.TB, m *machine, sandbox *workers.Sandbox) *drive.REPL {
 	t.Helper()
 	spec := python.Spec(python.Options{Path: interpreter})
 	spec.Dir, spec.Sandbox = m.work, sandbox
-	r := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: m.env, Remedy: remedy}, spec)
+	r := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: m.env, GrantHint: newHint}, spec)
 	r.WaitUntilReady(t)
 	r.Run(t, `
 import json, subprocess, sys
@@ -50,19 +50,19 @@ def probe(name):
 	return r
 }
 
-func workspace(m *machine) *workers.Sandbox {
+func newSandbox(m *machine) *workers.Sandbox {
 	return &workers.Sandbox{
 		Level: workers.Workspace, Workspace: m.work, Network: workers.NetworkNone,
 		Writable: []string{m.named}, Hidden: []string{filepath.Join(m.home, "mine")},
 	}
 }
 
-type list struct {
+type probeList struct {
 	Escapes, Ordinary []string
 	Needs             map[string]string
 }
 
-func theList(t *testing.T, m *machine) (l list) {
+func readProbeList(t *testing.T, m *machine) (l probeList) {
 	t.Helper()
 	cmd := exec.Command(interpreter, filepath.Join(m.work, "probes.py"), "list")
 	cmd.Env = m.env
@@ -79,9 +79,9 @@ func theList(t *testing.T, m *machine) (l list) {
 func TestSandbox_HoldsEachEscape(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	l := theList(t, m)
-	r := open(t, m, workspace(m))
-	before := m.state(t)
+	l := readProbeList(t, m)
+	r := openSession(t, m, newSandbox(m))
+	before := m.readState(t)
 	for _, name := range l.Escapes {
 		t.Run(name, func(t *testing.T) {
 			said := r.Run(t, "probe('"+name+"')").Text(timeline.Stdout, timeline.Stderr)
@@ -91,15 +91,15 @@ func TestSandbox_HoldsEachEscape(t *testing.T) {
 			if strings.Contains(said, secret) {
 				t.Errorf("it saw a secret: %q", said)
 			}
-			before = m.unchanged(t, before)
+			before = m.wantUnchanged(t, before)
 		})
 	}
 }
 
-// unchanged compares the machine with how it was, and returns how it is.
-func (m *machine) unchanged(t *testing.T, before map[string]string) map[string]string {
+// wantUnchanged compares the machine with how it was, and returns how it is.
+func (m *machine) wantUnchanged(t *testing.T, before map[string]string) map[string]string {
 	t.Helper()
-	now := m.state(t)
+	now := m.readState(t)
 	for path, was := range before {
 		if now[path] != was {
 			t.Errorf("outside, %s changed: %.200q, was %.200q", path, now[path], was)
@@ -114,14 +114,14 @@ func (m *machine) unchanged(t *testing.T, before map[string]string) map[string]s
 	return now
 }
 
-// needs skips a test where one of these is missing: programs, "python:MODULE" for modules of the
+// requireTools skips a test where one of these is missing: programs, "python:MODULE" for modules of the
 // interpreter, and "layer" for a layer above the home directory. Any of "one|other" is enough.
-func (m *machine) needs(t *testing.T, needs string) {
+func (m *machine) requireTools(t *testing.T, needs string) {
 	t.Helper()
 	for need := range strings.FieldsSeq(needs) {
 		var lacks string
 		for way := range strings.SplitSeq(need, "|") {
-			if lacks = m.lacks(way); lacks == "" {
+			if lacks = m.missingTool(way); lacks == "" {
 				break
 			}
 		}
@@ -131,12 +131,12 @@ func (m *machine) needs(t *testing.T, needs string) {
 	}
 }
 
-func (m *machine) lacks(need string) string {
+func (m *machine) missingTool(need string) string {
 	if need == "layer" {
-		if os.Getenv(lonelyEnv) != "" {
+		if os.Getenv(noNamespacesEnv) != "" {
 			return "" // Landlock has none, and needs none
 		}
-		return confined.NoLayers(m.base)
+		return confined.WhyNoLayers(m.base)
 	}
 	if module, ok := strings.CutPrefix(need, "python:"); ok {
 		if exec.Command(interpreter, "-c", "import "+module).Run() != nil {
@@ -153,16 +153,16 @@ func (m *machine) lacks(need string) string {
 func TestSandbox_LeavesOrdinaryThingsWorking(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	l := theList(t, m)
-	r := open(t, m, workspace(m))
-	before := m.state(t)
+	l := readProbeList(t, m)
+	r := openSession(t, m, newSandbox(m))
+	before := m.readState(t)
 	for _, name := range l.Ordinary {
 		t.Run(name, func(t *testing.T) {
-			m.needs(t, l.Needs[name])
+			m.requireTools(t, l.Needs[name])
 			if said := r.Run(t, "probe('"+name+"')").Text(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != "works" {
 				t.Errorf("got %s", said)
 			}
-			m.unchanged(t, before)
+			m.wantUnchanged(t, before)
 		})
 	}
 	if text := readText(filepath.Join(m.named, "made-inside")); text != "x" {
@@ -174,7 +174,7 @@ func TestSandbox_LeavesOrdinaryThingsWorking(t *testing.T) {
 func TestSandbox_ProbesGetThroughWithoutOne(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	r := open(t, m, &workers.Sandbox{Level: workers.Full})
+	r := openSession(t, m, &workers.Sandbox{Level: workers.Full})
 	for _, name := range []string{
 		"read_key", "read_credentials", "read_by_a_symlink", "read_in_a_layer", "environment_of_a_process_outside", "see_a_process_outside", "secret_in_the_environment",
 		"state_of_other_sessions", "write_home", "write_by_a_symlink_out", "write_git_hook", "write_submodule_hook", "write_nested_hook", "rename_git_info", "write_hooks_path",
@@ -196,16 +196,16 @@ func TestSandbox_ProbesGetThroughWithoutOne(t *testing.T) {
 func TestSandbox_OwnCachesStayAsTheyAreWhereTheyCanBeWritten(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	box := workspace(m)
+	box := newSandbox(m)
 	box.Writable = append(box.Writable, filepath.Join(m.home, ".cache"))
 	box.AcceptPaths = box.Writable
 	own := filepath.Join(m.work, ".caches") // as a variable of the user's has it
 	m.env = append(m.env, "XDG_STATE_HOME="+filepath.Join(m.work, ".state"))
-	write(t, filepath.Join(m.work, ".state/turnstone/history-python"), secret)
+	writeFile(t, filepath.Join(m.work, ".state/turnstone/history-python"), secret)
 	for _, c := range []struct{ name, cache string }{{"named to be written", filepath.Join(m.home, ".cache")}, {"in the workspace", own}, {"not there yet", filepath.Join(m.work, ".later")}} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.cache == own {
-				write(t, filepath.Join(own, "turnstone/python/worker"), "kept")
+				writeFile(t, filepath.Join(own, "turnstone/python/worker"), "kept")
 			}
 			if c.cache != filepath.Join(m.home, ".cache") {
 				m.env = append(m.env, "XDG_CACHE_HOME="+c.cache)
@@ -213,8 +213,8 @@ func TestSandbox_OwnCachesStayAsTheyAreWhereTheyCanBeWritten(t *testing.T) {
 			if err := os.MkdirAll(c.cache, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			r := open(t, m, box)
-			says(t, r, `
+			r := openSession(t, m, box)
+			wantOutput(t, r, `
 import os
 def tries(do):
     try: do()
@@ -234,9 +234,9 @@ print(tries(lambda: open(C + '/mine', 'w')),
 func TestSandbox_ReadOnlyWritesNothing(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	confined.NeedsLayers(t, m.base) // it writes a cache
-	r := open(t, m, &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone})
-	before := m.state(t)
+	confined.RequireLayers(t, m.base) // it writes a cache
+	r := openSession(t, m, &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone})
+	before := m.readState(t)
 	for _, name := range []string{"write_workspace", "git_commit", "write_named_directory"} {
 		if said := r.Run(t, "probe('"+name+"')").Text(timeline.Stdout, timeline.Stderr); !strings.Contains(said, "Read-only file system") {
 			t.Errorf("%s: got %q, want a read-only file system", name, said)
@@ -247,5 +247,5 @@ func TestSandbox_ReadOnlyWritesNothing(t *testing.T) {
 			t.Errorf("%s: got %s", name, said)
 		}
 	}
-	m.unchanged(t, before)
+	m.wantUnchanged(t, before)
 }

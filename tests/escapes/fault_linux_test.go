@@ -23,8 +23,8 @@ type fault struct {
 // faultEnv makes the program that tries a sandbox refuse a call to itself and its children.
 const faultEnv = "ESCAPES_FAULT"
 
-// refuse installs the filter of a fault on all threads.
-func refuse(text string) error {
+// installFault installs the filter of a fault on all threads.
+func installFault(text string) error {
 	var f fault
 	if err := json.Unmarshal([]byte(text), &f); err != nil {
 		return err
@@ -84,7 +84,7 @@ func TestSandbox_EachStepThatFailsRefusesTheSession(t *testing.T) {
 				t.Fatal(err)
 			}
 			m.env = append(m.env, faultEnv+"="+string(text), "TMPDIR="+m.base)
-			got := m.tries(t, "true", nil)
+			got := m.runTry(t, "true", nil)
 			for _, want := range []string{"refused: ", "sandbox: " + row.step, row.remedy, "the sandbox full"} {
 				if !strings.Contains(got, want) {
 					t.Errorf("got %q, want %q in it", got, want)

@@ -16,8 +16,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
-// says runs code and fails the test unless it prints this.
-func says(t *testing.T, r *drive.REPL, code, want string) {
+// wantOutput runs code and fails the test unless it prints this.
+func wantOutput(t *testing.T, r *drive.REPL, code, want string) {
 	t.Helper()
 	if got := strings.TrimSpace(r.Run(t, code).Text(timeline.Stdout, timeline.Stderr)); got != want {
 		t.Errorf("%s: got %q, want %q", code, got, want)
@@ -25,7 +25,7 @@ func says(t *testing.T, r *drive.REPL, code, want string) {
 }
 
 // writer defines what writes a file in a session and says how that went.
-const writer = `
+const writeCode = `
 import os, subprocess, sys
 def puts(path):
     try:
@@ -39,28 +39,28 @@ func TestGrant_GivesALiveSessionADirectory(t *testing.T) {
 	m := newMachine(t)
 	project := filepath.Join(m.outside, "other")
 	for name, text := range map[string]string{".git/HEAD": "ref: refs/heads/main\n", ".git/objects/x": "", ".git/hooks/pre-commit": "", ".git/config": "", ".vscode/tasks.json": "{}", "deep/file": "kept"} {
-		write(t, filepath.Join(project, name), text)
+		writeFile(t, filepath.Join(project, name), text)
 	}
 	hidden := filepath.Join(m.outside, "other/private")
-	write(t, filepath.Join(hidden, "key"), secret)
-	box := workspace(m)
+	writeFile(t, filepath.Join(hidden, "key"), secret)
+	box := newSandbox(m)
 	box.Hidden = append(box.Hidden, hidden)
-	r := open(t, m, box)
-	r.Run(t, writer+"pid = os.getpid(); x = 41; child = subprocess.Popen(['sh', '-c', 'read x; echo by a child > \""+project+"/deep/child\"; read x'], stdin=subprocess.PIPE, text=True)")
-	says(t, r, "puts('"+project+"/new')", "Read-only file system")
+	r := openSession(t, m, box)
+	r.Run(t, writeCode+"pid = os.getpid(); x = 41; child = subprocess.Popen(['sh', '-c', 'read x; echo by a child > \""+project+"/deep/child\"; read x'], stdin=subprocess.PIPE, text=True)")
+	wantOutput(t, r, "puts('"+project+"/new')", "Read-only file system")
 
 	begin := time.Now()
 	if err := r.Session.Allow(t.Context(), session.Grant{Write: project}); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("the grant took %v", time.Since(begin))
-	says(t, r, "puts('"+project+"/new'); print(x + 1, pid == os.getpid())", "written\n42 True")
-	says(t, r, "_ = child.stdin.write('go\\n'); child.stdin.flush()\nwhile not os.path.exists('"+project+"/deep/child') or not os.path.getsize('"+project+"/deep/child'): pass\nchild.kill()", "")
+	wantOutput(t, r, "puts('"+project+"/new'); print(x + 1, pid == os.getpid())", "written\n42 True")
+	wantOutput(t, r, "_ = child.stdin.write('go\\n'); child.stdin.flush()\nwhile not os.path.exists('"+project+"/deep/child') or not os.path.getsize('"+project+"/deep/child'): pass\nchild.kill()", "")
 	for _, name := range []string{".git/hooks/pre-commit", ".git/hooks/post-commit", ".vscode/tasks.json", ".envrc", ".git/config.worktree"} {
-		says(t, r, "puts('"+filepath.Join(project, name)+"')", "Read-only file system")
+		wantOutput(t, r, "puts('"+filepath.Join(project, name)+"')", "Read-only file system")
 	}
-	says(t, r, "puts('"+project+"/.git/config')", "written") // in a file of its own, which is refused when it is closed
-	says(t, r, `
+	wantOutput(t, r, "puts('"+project+"/.git/config')", "written") // in a file of its own, which is refused when it is closed
+	wantOutput(t, r, `
 try: open('`+project+`/.git/config', 'a')
 except OSError as e: print(e.strerror)
 try: os.rename('`+project+`/.git', '`+project+`/x')
@@ -81,7 +81,7 @@ except OSError as e: print(e.strerror)
 func TestGrant_IsRefusedForWhatIsProtected(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	r := open(t, m, workspace(m))
+	r := openSession(t, m, newSandbox(m))
 	for _, dir := range []string{m.home, "/", filepath.Join(m.home, ".ssh"), filepath.Join(m.home, "mine"), filepath.Join(m.work, ".git/hooks"), filepath.Join(m.work, ".vscode"), m.sessions, "/tmp", "/dev/null", filepath.Join(m.outside, "absent")} {
 		if err := r.Session.Allow(t.Context(), session.Grant{Write: dir}); err == nil {
 			t.Errorf("%s was given", dir)
@@ -92,28 +92,28 @@ func TestGrant_IsRefusedForWhatIsProtected(t *testing.T) {
 func TestHold_ACallWaitsForAPerson(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	box := workspace(m)
+	box := newSandbox(m)
 	box.AskUser = true
-	r := open(t, m, box)
-	r.Run(t, writer)
+	r := openSession(t, m, box)
+	r.Run(t, writeCode)
 	path := filepath.Join(m.outside, "asked")
 
 	turn := r.Begin(t, "puts('"+path+"')")
-	p := asked(t, r, turn)
+	p := waitPermission(t, r, turn)
 	if want := (timeline.AccessDenied{Op: "create", Path: path}); p.AccessDenied != want {
 		t.Errorf("got %+v, want %+v", p.AccessDenied, want)
 	}
 	if err := r.Session.AnswerPermission(t.Context(), p.ID, false); err != nil {
 		t.Fatal(err)
 	}
-	ends(t, r, turn, "Read-only file system")
+	waitTurnEnd(t, r, turn, "Read-only file system")
 
 	other := filepath.Join(m.outside, "dir")
 	if err := os.Mkdir(other, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	turn = r.Begin(t, "puts('"+other+"/x')")
-	p = asked(t, r, turn)
+	p = waitPermission(t, r, turn)
 	if _, err := r.Session.Interrupt(t.Context(), turn); err != nil {
 		t.Fatal(err)
 	}
@@ -121,13 +121,13 @@ func TestHold_ACallWaitsForAPerson(t *testing.T) {
 		t.Errorf("got %s after an interrupt, want interrupted: %s", got.Outcome, got.Script())
 	}
 	turn = r.Begin(t, "puts('"+other+"/x')")
-	if p = asked(t, r, turn); p.Path != other+"/x" {
+	if p = waitPermission(t, r, turn); p.Path != other+"/x" {
 		t.Errorf("got %+v", p)
 	}
 	if err := r.Session.AnswerPermission(t.Context(), p.ID, true); err != nil {
 		t.Fatal(err)
 	}
-	ends(t, r, turn, "written")
+	waitTurnEnd(t, r, turn, "written")
 	if got := readText(other + "/x"); got != "from inside" {
 		t.Errorf("outside it is %q", got)
 	}
@@ -137,13 +137,13 @@ func TestHold_ACallWaitsForAPerson(t *testing.T) {
 func TestHold_AnInterruptEndsACallBeforeItIsRefused(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	box := workspace(m)
+	box := newSandbox(m)
 	box.AskUser = true
-	r := open(t, m, box)
-	r.Run(t, writer)
+	r := openSession(t, m, box)
+	r.Run(t, writeCode)
 	for range 20 {
 		turn := r.Begin(t, "puts('"+filepath.Join(m.outside, "asked")+"')")
-		asked(t, r, turn)
+		waitPermission(t, r, turn)
 		if _, err := r.Session.Interrupt(t.Context(), turn); err != nil {
 			t.Fatal(err)
 		}
@@ -153,8 +153,8 @@ func TestHold_AnInterruptEndsACallBeforeItIsRefused(t *testing.T) {
 	}
 }
 
-// asked waits until a turn asks for a permission.
-func asked(t *testing.T, r *drive.REPL, turn uint64) session.PermissionRequest {
+// waitPermission waits until a turn asks for a permission.
+func waitPermission(t *testing.T, r *drive.REPL, turn uint64) session.PermissionRequest {
 	t.Helper()
 	reply, err := r.Session.Wait(t.Context(), turn, session.WaitAtMost(drive.Patience))
 	if err != nil || reply.InputRequest == nil || reply.InputRequest.Permission == nil {
@@ -163,8 +163,8 @@ func asked(t *testing.T, r *drive.REPL, turn uint64) session.PermissionRequest {
 	return *reply.InputRequest.Permission
 }
 
-// ends waits for the end of a turn.
-func ends(t *testing.T, r *drive.REPL, turn uint64, want string) {
+// waitTurnEnd waits for the end of a turn.
+func waitTurnEnd(t *testing.T, r *drive.REPL, turn uint64, want string) {
 	t.Helper()
 	if got := r.Ended(t, turn).Text(timeline.Stdout, timeline.Stderr); !strings.Contains(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -176,7 +176,7 @@ func TestPrivate_AFileOfTheMachinesTmpIsExplainedOnce(t *testing.T) {
 	t.Parallel()
 	hint := `[notice "this session has its own /tmp and does not see the files in yours: put what it needs into the workspace"]`
 	m := newMachine(t)
-	r := open(t, m, workspace(m))
+	r := openSession(t, m, newSandbox(m))
 	for _, code := range []string{ // these say nothing
 		"open('/tmp/data.csv', 'w').close(); print(open('/tmp/data.csv').read())", "print('/tmp/other.csv')", "open('missing.csv')",
 		"open('/srv/tmp/data.csv')", "raise ValueError('/tmp/data.csv is odd')",
@@ -186,7 +186,7 @@ func TestPrivate_AFileOfTheMachinesTmpIsExplainedOnce(t *testing.T) {
 		}
 	}
 	for _, code := range []string{"open('/tmp/mine.csv')", "import os; os.system('cat /tmp/mine.csv')"} {
-		r := open(t, m, workspace(m))
+		r := openSession(t, m, newSandbox(m))
 		for i, want := range []int{1, 0} {
 			if got := strings.Count(r.Run(t, code).Script(), hint); got != want {
 				t.Errorf("%s: it is said %d times in run %d, want %d", code, got, i+1, want)
@@ -203,8 +203,8 @@ func TestHidden_AWarningOfRIsExplained(t *testing.T) {
 	}
 	m := newMachine(t)
 	spec := r.Spec(r.Options{Env: append(m.env, "LANGUAGE=de")})
-	spec.Dir, spec.Sandbox = m.work, workspace(m)
-	repl := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: append(m.env, "LANGUAGE=de"), Remedy: remedy}, spec)
+	spec.Dir, spec.Sandbox = m.work, newSandbox(m)
+	repl := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: append(m.env, "LANGUAGE=de"), GrantHint: newHint}, spec)
 	hides := `[notice "the sandbox hides ` + m.home + `/.ssh from every session, and nobody can allow it"]`
 	file := m.home + "/.ssh/id_ed25519"
 	for code, want := range map[string]int{
@@ -228,7 +228,7 @@ func TestHidden_AWarningOfRIsExplained(t *testing.T) {
 func TestHidden_AnErrorThatNamesItIsExplained(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	r := open(t, m, workspace(m))
+	r := openSession(t, m, newSandbox(m))
 	hides := `[notice "the sandbox hides ` + m.home + `/.ssh from every session, and nobody can allow it"]`
 	for code, want := range map[string]bool{
 		"open('" + m.home + "/.ssh/id_ed25519')":                                           true,
@@ -260,10 +260,10 @@ func TestGrant_NamesTheRealDirectoryAndNoneOfPrograms(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(t, in("env/pyvenv.cfg"), "")
+	writeFile(t, in("env/pyvenv.cfg"), "")
 	m.env = append(m.env, "PATH="+programs+":/usr/bin:/bin")
-	r := open(t, m, workspace(m))
-	r.Run(t, writer+"os.symlink('"+data+"', 'results'); os.symlink('"+programs+"', 'commands')")
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, writeCode+"os.symlink('"+data+"', 'results'); os.symlink('"+programs+"', 'commands')")
 	for path, want := range map[string]struct{ real, words string }{
 		filepath.Join(m.work, "results"):      {data, " leads to " + timeline.QuoteName(data) + ": a person has to confirm that"},
 		filepath.Join(m.work, "commands"):     {programs, " leads to " + timeline.QuoteName(programs) + ", which has programs of your PATH: a person has to confirm that"},
@@ -283,9 +283,9 @@ func TestGrant_NamesTheRealDirectoryAndNoneOfPrograms(t *testing.T) {
 			}
 		}
 	}
-	allows(t, r, session.Grant{Write: in(".cache/tool")}, "")
+	wantGrant(t, r, session.Grant{Write: in(".cache/tool")}, "")
 	for _, dir := range []string{programs, data} {
-		says(t, r, "puts('"+dir+"/x')", "Read-only file system")
+		wantOutput(t, r, "puts('"+dir+"/x')", "Read-only file system")
 	}
 
 	err := r.Session.Allow(t.Context(), session.Grant{Write: filepath.Join(m.work, "commands")})
@@ -293,16 +293,16 @@ func TestGrant_NamesTheRealDirectoryAndNoneOfPrograms(t *testing.T) {
 	if refused == nil || refused.Grant == nil {
 		t.Fatalf("got %v", err)
 	}
-	allows(t, r, *refused.Grant, "") // as a person has confirmed it
-	allows(t, r, session.Grant{Write: in(".bashrc"), Accept: in(".bashrc")}, "")
+	wantGrant(t, r, *refused.Grant, "") // as a person has confirmed it
+	wantGrant(t, r, session.Grant{Write: in(".bashrc"), Accept: in(".bashrc")}, "")
 	for _, when := range []string{"at once", "after a reset"} {
-		says(t, r, "puts('"+programs+"/x')", "written")
+		wantOutput(t, r, "puts('"+programs+"/x')", "written")
 		if got := readText(filepath.Join(programs, "x")); got != "from inside" {
 			t.Errorf("%s: outside it is %q", when, got)
 		}
-		says(t, r, "puts('"+in(".bashrc")+"')", "written")
+		wantOutput(t, r, "puts('"+in(".bashrc")+"')", "written")
 		r.Restart(t)
-		r.Run(t, writer)
+		r.Run(t, writeCode)
 	}
 }
 
@@ -310,8 +310,8 @@ func TestGrant_NamesTheRealDirectoryAndNoneOfPrograms(t *testing.T) {
 func TestGrant_IsOfWhatWasThereWhenAPersonWasAsked(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	r := open(t, m, workspace(m))
-	r.Run(t, writer)
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, writeCode)
 	for what, change := range map[string]string{
 		"a directory that was replaced": "mv shown old && mkdir shown",
 		"one that was made again":       "rmdir shown && mkdir shown",
@@ -325,8 +325,8 @@ func TestGrant_IsOfWhatWasThereWhenAPersonWasAsked(t *testing.T) {
 				t.Fatalf("got %v", err)
 			}
 			m.outsideDoes(t, m.outside, change)
-			allows(t, r, *refused.Grant, "it was replaced after")
-			says(t, r, "puts('"+m.outside+"/shown/x')", "Read-only file system")
+			wantGrant(t, r, *refused.Grant, "it was replaced after")
+			wantOutput(t, r, "puts('"+m.outside+"/shown/x')", "Read-only file system")
 		})
 	}
 }
@@ -335,10 +335,10 @@ func TestGrant_IsOfWhatWasThereWhenAPersonWasAsked(t *testing.T) {
 func TestHold_ADirectoryThatWasReplacedSinceTheQuestionIsNotGiven(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	box := workspace(m)
+	box := newSandbox(m)
 	box.AskUser = true
-	r := open(t, m, box)
-	r.Run(t, writer)
+	r := openSession(t, m, box)
+	r.Run(t, writeCode)
 	for _, c := range []struct{ what, outside, name string }{
 		{"by another directory", "mv one old && mkdir one", "one"},
 		{"by a link", "mv two old2 && mkdir new && ln -s new two", "two"},
@@ -348,7 +348,7 @@ func TestHold_ADirectoryThatWasReplacedSinceTheQuestionIsNotGiven(t *testing.T) 
 			m.outsideDoes(t, m.outside, "mkdir -p ../other "+c.name) // a no is remembered, so each has its own
 			dir := filepath.Join(m.outside, c.name)
 			turn := r.Begin(t, "puts('"+dir+"/x')")
-			p := asked(t, r, turn)
+			p := waitPermission(t, r, turn)
 			m.outsideDoes(t, m.outside, c.outside)
 			if err := r.Session.AnswerPermission(t.Context(), p.ID, true); err == nil {
 				t.Error("it was given")
@@ -358,7 +358,7 @@ func TestHold_ADirectoryThatWasReplacedSinceTheQuestionIsNotGiven(t *testing.T) 
 					t.Fatal(err)
 				}
 			}
-			ends(t, r, turn, "Read-only file system")
+			waitTurnEnd(t, r, turn, "Read-only file system")
 			if readText(filepath.Join(dir, "x")) != "" {
 				t.Error("it was written")
 			}
@@ -372,33 +372,33 @@ func TestGrant_OfOneFileIsOfThatFile(t *testing.T) {
 	t.Parallel()
 	for name, give := range map[string]func(t *testing.T, r *drive.REPL, path string){
 		"outside/given": func(t *testing.T, r *drive.REPL, path string) {
-			allows(t, r, session.Grant{Write: path}, "")
+			wantGrant(t, r, session.Grant{Write: path}, "")
 		},
 		"home/.data/given": func(t *testing.T, r *drive.REPL, path string) {
-			allows(t, r, session.Grant{Write: path, Accept: path}, "")
+			wantGrant(t, r, session.Grant{Write: path, Accept: path}, "")
 		},
 		"home/asked": func(t *testing.T, r *drive.REPL, path string) {
 			turn := r.Begin(t, "puts('"+path+"')")
-			p := asked(t, r, turn)
+			p := waitPermission(t, r, turn)
 			if p.Grant != (session.Grant{Write: path}) {
 				t.Fatalf("the question is about %+v", p.Grant)
 			}
 			if err := r.Session.AnswerPermission(t.Context(), p.ID, true); err != nil {
 				t.Fatal(err)
 			}
-			ends(t, r, turn, "written")
+			waitTurnEnd(t, r, turn, "written")
 		},
 	} {
 		t.Run(strings.ReplaceAll(name, "/", "_"), func(t *testing.T) {
 			t.Parallel()
 			m := newMachine(t)
 			path := filepath.Join(filepath.Dir(m.home), name)
-			write(t, path, "old")
-			write(t, path+"-beside", "old")
-			box := workspace(m)
+			writeFile(t, path, "old")
+			writeFile(t, path+"-beside", "old")
+			box := newSandbox(m)
 			box.AskUser = strings.HasSuffix(name, "asked")
-			r := open(t, m, box)
-			r.Run(t, writer)
+			r := openSession(t, m, box)
+			r.Run(t, writeCode)
 			give(t, r, path)
 			outside := func(when, want string) {
 				t.Helper()
@@ -406,11 +406,11 @@ func TestGrant_OfOneFileIsOfThatFile(t *testing.T) {
 					t.Errorf("%s: outside it is %q, want %q", when, got, want)
 				}
 			}
-			says(t, r, "puts('"+path+"')", "written")
+			wantOutput(t, r, "puts('"+path+"')", "written")
 			outside("given", "from inside")
 			beside := r.Begin(t, "puts('"+path+"-beside')")
 			if box.AskUser {
-				if err := r.Session.AnswerPermission(t.Context(), asked(t, r, beside).ID, false); err != nil {
+				if err := r.Session.AnswerPermission(t.Context(), waitPermission(t, r, beside).ID, false); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -430,15 +430,15 @@ func TestGrant_OfOneFileIsOfThatFile(t *testing.T) {
 			}
 			outside("the turn after", "new")
 			r.Restart(t)
-			r.Run(t, writer)
-			says(t, r, "puts('"+path+"')", "written")
+			r.Run(t, writeCode)
+			wantOutput(t, r, "puts('"+path+"')", "written")
 			outside("after a reset", "from inside")
 
 			elsewhere := filepath.Join(m.outside, "elsewhere")
 			m.outsideDoes(t, m.work, "mv "+path+" "+path+".real && ln -s "+elsewhere+" "+path+" && printf kept > "+elsewhere)
 			r.Run(t, "puts('"+path+"')")
 			r.Restart(t)
-			turn = r.Begin(t, writer+"puts('"+path+"')")
+			turn = r.Begin(t, writeCode+"puts('"+path+"')")
 			r.Finish(t, turn)
 			first, err := r.Session.Wait(t.Context(), turn, &session.WaitOptions{Poll: true})
 			if said := first.Text(); err != nil || !strings.Contains(said, "a path that you allowed is not given: "+timeline.QuoteName(path)+" leads to "+timeline.QuoteName(elsewhere)) {

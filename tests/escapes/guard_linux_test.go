@@ -12,7 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-const tryToChange = `
+const tryToChangeCode = `
 import ctypes, os, shutil, socket, struct, subprocess
 libc = ctypes.CDLL(None, use_errno=True)
 def renames(flags, a, b):
@@ -35,11 +35,11 @@ def unreadable(dir, do):
 func TestGuard_WhatProgramsOutsideMakeOrReplaceStaysAsItIs(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	r := open(t, m, workspace(m))
-	r.Run(t, tryToChange)
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, tryToChangeCode)
 	const repository = "git init -q %s && cd %s && git -c user.name=T -c user.email=t@example.org commit -q --allow-empty -m first"
 	later := strings.ReplaceAll(repository, "%s", "made/later")
-	areHeld(t, m, r, []change{
+	wantDenied(t, m, r, []changeAttempt{
 		{"settings of git by git itself", "git config user.signingkey x", "puts('.git/config')", ".git/config"},
 		{"settings replaced by a rename", "cp .git/config .c && mv .c .git/config", "puts('.git/config')", ".git/config"},
 		{"hooks made again", "mv .git/hooks .git/old && mkdir .git/hooks", "puts('.git/hooks/post-commit')", ".git/hooks/post-commit"},
@@ -94,7 +94,7 @@ func TestGuard_WhatProgramsOutsideMakeOrReplaceStaysAsItIs(t *testing.T) {
 	})
 }
 
-func quoted(text string) string { return `"` + strings.ReplaceAll(text, `"`, `\"`) + `"` }
+func quoteShell(text string) string { return `"` + strings.ReplaceAll(text, `"`, `\"`) + `"` }
 
 // The session may change repositories that it made itself, but for hooks and programs, and git works in the
 // others.
@@ -102,8 +102,8 @@ func TestGuard_LeavesGitWorking(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.outsideDoes(t, m.work, "git init -q --bare other.git && git config user.name T && git config user.email t@example.org")
-	r := open(t, m, workspace(m))
-	r.Run(t, tryToChange)
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, tryToChangeCode)
 	for _, c := range []struct{ what, script string }{
 		{"init and settings", "git init -q mine && cd mine && git config user.name T && git config user.email t@example.org && git config commit.gpgsign false && git commit -q --allow-empty -m first"},
 		{"a bare repository", "git init -q --bare mine.git && git -C mine.git config user.name T"},
@@ -132,9 +132,9 @@ func TestGuard_LeavesGitWorking(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			if strings.HasPrefix(c.script, "script") {
-				m.needs(t, "script")
+				m.requireTools(t, "script")
 			}
-			code := "ran = subprocess.run(['sh', '-ec', " + quotedLines(c.script) + "], cwd=" + quoted(m.work) + ", capture_output=True, text=True, stdin=subprocess.DEVNULL); print(ran.returncode, ran.stderr)"
+			code := "ran = subprocess.run(['sh', '-ec', " + quoteLines(c.script) + "], cwd=" + quoteShell(m.work) + ", capture_output=True, text=True, stdin=subprocess.DEVNULL); print(ran.returncode, ran.stderr)"
 			if said := r.Run(t, code).Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "0 ") {
 				t.Errorf("got %q, want that it works", said)
 			}
@@ -144,10 +144,10 @@ func TestGuard_LeavesGitWorking(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.WaitUntilReady(t)
-	says(t, r, "import subprocess; print(subprocess.run('git config user.name U && cd .. && rm -rf mine', shell=True, cwd="+quoted(m.work+"/mine")+").returncode)", "0") // still its own
+	wantOutput(t, r, "import subprocess; print(subprocess.run('git config user.name U && cd .. && rm -rf mine', shell=True, cwd="+quoteShell(m.work+"/mine")+").returncode)", "0") // still its own
 }
 
-func quotedLines(text string) string {
+func quoteLines(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(text) + `"`
 }
 
@@ -170,16 +170,16 @@ func TestGuard_ReadsGitsSettingsAsGitDoes(t *testing.T) {
 	for i, f := range forms {
 		dir := "forms/" + string(rune('a'+i))
 		m.outsideDoes(t, m.work, "git init -q "+dir)
-		write(t, filepath.Join(m.work, dir, ".git/more"), f.settings)
-		write(t, filepath.Join(m.work, dir, "some.gitconfig"), "[include] path = other.gitconfig\n")
-		write(t, filepath.Join(m.work, dir, "other.gitconfig"), "[core]\n\tfsmonitor = \"tools/mon\\\nitor\" ; ours\n")
-		write(t, filepath.Join(m.work, dir, f.reached), "")
+		writeFile(t, filepath.Join(m.work, dir, ".git/more"), f.settings)
+		writeFile(t, filepath.Join(m.work, dir, "some.gitconfig"), "[include] path = other.gitconfig\n")
+		writeFile(t, filepath.Join(m.work, dir, "other.gitconfig"), "[core]\n\tfsmonitor = \"tools/mon\\\nitor\" ; ours\n")
+		writeFile(t, filepath.Join(m.work, dir, f.reached), "")
 		m.outsideDoes(t, filepath.Join(m.work, dir), "cat .git/more >> .git/config && rm .git/more && ln -s ../../scripts/pre-push .git/hooks/pre-push")
 	}
 	m.outsideDoes(t, filepath.Join(m.work, "forms/a"), "ln -s ../../scripts/later .git/hooks/post-merge")
-	r := open(t, m, workspace(m))
-	r.Run(t, tryToChange)
-	if said := r.Run(t, "print(changes("+quoted("puts('forms/a/scripts/later')")+"))").Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, tryToChangeCode)
+	if said := r.Run(t, "print(changes("+quoteShell("puts('forms/a/scripts/later')")+"))").Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
 		t.Errorf("a hook that leads to what is not there: got %q, want it held", said)
 	}
 	for i, f := range forms {
@@ -187,7 +187,7 @@ func TestGuard_ReadsGitsSettingsAsGitDoes(t *testing.T) {
 			path := "forms/" + string(rune('a'+i)) + "/" + f.reached
 			for _, outside := range []string{"true", "cp '" + path + "' .x && mv .x '" + path + "'"} { // also when it was replaced
 				m.outsideDoes(t, m.work, outside)
-				if said := r.Run(t, "print(changes("+quoted("puts('"+path+"')")+"))").Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
+				if said := r.Run(t, "print(changes("+quoteShell("puts('"+path+"')")+"))").Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
 					t.Errorf("after %s: got %q, want it held", outside, said)
 				}
 			}
@@ -197,11 +197,11 @@ func TestGuard_ReadsGitsSettingsAsGitDoes(t *testing.T) {
 	m.outsideDoes(t, filepath.Join(m.work, "forms/h"), "git config core.fsmonitor scripts/watch && git config include.path ../more && touch scripts/watch")
 	r.Run(t, "None")
 	for _, path := range []string{"forms/h/scripts/watch", "forms/h/more"} {
-		if said := r.Run(t, "print(changes("+quoted("puts('"+path+"')")+"))").Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
+		if said := r.Run(t, "print(changes("+quoteShell("puts('"+path+"')")+"))").Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
 			t.Errorf("%s: got %q, want it held", path, said)
 		}
 	}
-	if said := r.Run(t, "print(changes("+quoted("puts('forms/h/scripts/other')")+"))").Text(timeline.Stdout, timeline.Stderr); said != "open\n" {
+	if said := r.Run(t, "print(changes("+quoteShell("puts('forms/h/scripts/other')")+"))").Text(timeline.Stdout, timeline.Stderr); said != "open\n" {
 		t.Errorf("next to what git reaches: got %q", said)
 	}
 }
@@ -210,8 +210,8 @@ func TestGuard_ReadsGitsSettingsAsGitDoes(t *testing.T) {
 func TestGuard_LooksAtGitsSettingsWhileCodeRuns(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	r := open(t, m, workspace(m))
-	r.Run(t, tryToChange)
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, tryToChangeCode)
 	turn := r.Begin(t, `
 import time
 for _ in range(6000):
@@ -231,8 +231,8 @@ func TestGuard_AnExchangeDuringACallGainsNothing(t *testing.T) {
 	m.outsideDoes(t, m.work, "git init -q made")
 	config := filepath.Join(m.work, "made/.git/config")
 	before := readText(config)
-	r := open(t, m, workspace(m))
-	said := r.Run(t, attacker+`
+	r := openSession(t, m, newSandbox(m))
+	said := r.Run(t, attackCode+`
 os.chdir('made')
 os.mkdir('dir'); os.mkdir('plain'); os.symlink('.git', 'link')
 for d in 'dir', 'plain': open(d + '/config', 'w').close()
@@ -269,22 +269,22 @@ func TestGuard_KeepsTheDaemonsPlaceInAWorkspace(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	dir := filepath.Join(m.work, "tmp/turnstone-"+strconv.Itoa(os.Getuid()))
-	write(t, filepath.Join(dir, "daemon.sock"), "")
+	writeFile(t, filepath.Join(dir, "daemon.sock"), "")
 	m.env = append(m.env, "TMPDIR="+filepath.Join(m.work, "tmp"))
-	r := open(t, m, workspace(m))
-	r.Run(t, tryToChange+"dir = "+quoted(dir)+"\nos.mkdir('mine')")
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, tryToChangeCode+"dir = "+quoteShell(dir)+"\nos.mkdir('mine')")
 	for _, replaced := range []string{"true", "cp -r tmp/t* tmp/x && mv tmp/turnstone-* tmp/old && mv tmp/x " + dir} { // also when it was replaced
 		m.outsideDoes(t, m.work, replaced)
 		for _, code := range []string{
 			"os.rename('tmp', 'other')", "os.rename(dir, 'tmp/y')", "os.unlink(dir + '/daemon.sock')", "puts(dir + '/daemon.sock')", "os.rename('mine', dir)",
 			"socket.socket(socket.AF_UNIX).bind(dir + '/daemon.sock')", "socket.socket(socket.AF_UNIX).bind(dir + '/other.sock')", "os.symlink('/x', dir + '/x')",
 		} {
-			if said := r.Run(t, "print(changes("+quoted(code)+"))").Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
+			if said := r.Run(t, "print(changes("+quoteShell(code)+"))").Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
 				t.Errorf("%s after %s: got %q, want it held", code, replaced, said)
 			}
 		}
 	}
-	if said := r.Run(t, "print(changes("+quoted("puts('tmp/mine')")+"))").Text(timeline.Stdout, timeline.Stderr); said != "open\n" {
+	if said := r.Run(t, "print(changes("+quoteShell("puts('tmp/mine')")+"))").Text(timeline.Stdout, timeline.Stderr); said != "open\n" {
 		t.Errorf("next to it: got %q", said)
 	}
 }
@@ -295,22 +295,22 @@ func TestGuard_KeepsTheDaemonsPlaceInWhatIsGranted(t *testing.T) {
 	m := newMachine(t)
 	given := filepath.Join(m.outside, "other")
 	dir := filepath.Join(given, "tmp/turnstone-"+strconv.Itoa(os.Getuid()))
-	write(t, filepath.Join(dir, "daemon.sock"), "")
+	writeFile(t, filepath.Join(dir, "daemon.sock"), "")
 	m.env = append(m.env, "TMPDIR="+filepath.Join(given, "tmp"))
-	r := open(t, m, workspace(m))
+	r := openSession(t, m, newSandbox(m))
 	if err := r.Session.Allow(t.Context(), session.Grant{Write: given}); err != nil {
 		t.Fatal(err)
 	}
-	r.Run(t, tryToChange+"dir = "+quoted(dir)+"\ntop = "+quoted(given)+"\nos.mkdir(top + '/mine')")
+	r.Run(t, tryToChangeCode+"dir = "+quoteShell(dir)+"\ntop = "+quoteShell(given)+"\nos.mkdir(top + '/mine')")
 	for _, code := range []string{
 		"os.rename(top + '/tmp', top + '/other')", "os.rename(dir, top + '/tmp/y')", "os.unlink(dir + '/daemon.sock')", "puts(dir + '/daemon.sock')", "os.rename(top + '/mine', dir)",
 		"socket.socket(socket.AF_UNIX).bind(dir + '/other.sock')",
 	} {
-		if said := r.Run(t, "print(changes("+quoted(code)+"))").Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
+		if said := r.Run(t, "print(changes("+quoteShell(code)+"))").Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
 			t.Errorf("%s: got %q, want it held", code, said)
 		}
 	}
-	if said := r.Run(t, "print(changes("+quoted("puts(top + '/mine/x')")+"))").Text(timeline.Stdout, timeline.Stderr); said != "open\n" {
+	if said := r.Run(t, "print(changes("+quoteShell("puts(top + '/mine/x')")+"))").Text(timeline.Stdout, timeline.Stderr); said != "open\n" {
 		t.Errorf("next to it: got %q", said)
 	}
 }
@@ -319,8 +319,8 @@ func TestGuard_KeepsTheDaemonsPlaceInWhatIsGranted(t *testing.T) {
 func TestGuard_TakesACopyOfNewSettings(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	r := open(t, m, workspace(m))
-	says(t, r, `
+	r := openSession(t, m, newSandbox(m))
+	wantOutput(t, r, `
 import os
 text = open('.git/config').read() + '[user]\n\tname = T\n'
 new = open('.git/config.lock', 'w'); new.write(text); new.flush()
@@ -339,16 +339,16 @@ for name in '.git/config.checked-by-turnstone', 'HEAD':
 func TestGuard_ARepositoryOfOneSessionIsForeignToAnother(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	box := workspace(m)
-	one, other := open(t, m, box), open(t, m, box)
+	box := newSandbox(m)
+	one, other := openSession(t, m, box), openSession(t, m, box)
 	for _, r := range []*drive.REPL{one, other} {
-		r.Run(t, tryToChange)
+		r.Run(t, tryToChangeCode)
 	}
-	says(t, one, "print(subprocess.run('git init -q mine && git -C mine remote add there x', shell=True).returncode)", "0")
-	says(t, other, "print(subprocess.run('git -C mine remote set-url there y', shell=True, stderr=subprocess.DEVNULL).returncode)", "128")
-	says(t, other, "print(changes(\"puts('mine/.git/hooks/pre-commit')\"))", "held: [Errno 30] Read-only file system: 'mine/.git/hooks/pre-commit'")
-	says(t, other, "print(subprocess.run('git init -q yours && git -C yours remote add there y && echo x > mine/file', shell=True).returncode)", "0")
-	says(t, one, "print(subprocess.run('git -C mine remote set-url there z && ! git -C yours remote set-url there z', shell=True, stderr=subprocess.DEVNULL).returncode)", "0")
+	wantOutput(t, one, "print(subprocess.run('git init -q mine && git -C mine remote add there x', shell=True).returncode)", "0")
+	wantOutput(t, other, "print(subprocess.run('git -C mine remote set-url there y', shell=True, stderr=subprocess.DEVNULL).returncode)", "128")
+	wantOutput(t, other, "print(changes(\"puts('mine/.git/hooks/pre-commit')\"))", "held: [Errno 30] Read-only file system: 'mine/.git/hooks/pre-commit'")
+	wantOutput(t, other, "print(subprocess.run('git init -q yours && git -C yours remote add there y && echo x > mine/file', shell=True).returncode)", "0")
+	wantOutput(t, one, "print(subprocess.run('git -C mine remote set-url there z && ! git -C yours remote set-url there z', shell=True, stderr=subprocess.DEVNULL).returncode)", "0")
 }
 
 // Git says that it could not write, and the denial names the setting.
@@ -356,7 +356,7 @@ func TestGuard_ARefusedSettingIsNamed(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.outsideDoes(t, m.work, "git remote add there https://example.org/x")
-	r := open(t, m, workspace(m))
+	r := openSession(t, m, newSandbox(m))
 	for _, c := range []struct{ command, setting string }{
 		{"git config core.fsmonitor x", "core.fsmonitor"},
 		{"git config alias.x '!touch y'", "alias.x"},
@@ -367,7 +367,7 @@ func TestGuard_ARefusedSettingIsNamed(t *testing.T) {
 		{"git config --unset filter.clean.clean", "filter.clean.clean"},
 	} {
 		t.Run(c.setting, func(t *testing.T) {
-			res := r.Run(t, "import subprocess; print(subprocess.run("+quoted(c.command)+", shell=True, capture_output=True, text=True).stderr)")
+			res := r.Run(t, "import subprocess; print(subprocess.run("+quoteShell(c.command)+", shell=True, capture_output=True, text=True).stderr)")
 			if said := res.Text(timeline.Stdout, timeline.Stderr); !strings.Contains(said, "Read-only file system") && !strings.Contains(said, "ould not") {
 				t.Errorf("git says %q", said)
 			}
@@ -381,23 +381,23 @@ func TestGuard_SettingsOfAWorkTreeAddNoServers(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.outsideDoes(t, m.work, "git config extensions.worktreeConfig true && git config --worktree core.sparseCheckout false && git remote add there https://example.org/x && git -c user.name=T -c user.email=t@example.org commit -q --allow-empty -m first")
-	r := open(t, m, workspace(m))
+	r := openSession(t, m, newSandbox(m))
 	r.Run(t, "import subprocess\ndef git(*args): return subprocess.run(('git',) + args, capture_output=True, text=True).returncode")
-	says(t, r, "print(git('worktree', 'add', '-q', 'z'), git('-C', 'z', 'sparse-checkout', 'set', '--no-cone', '/*'))", "0 0")
+	wantOutput(t, r, "print(git('worktree', 'add', '-q', 'z'), git('-C', 'z', 'sparse-checkout', 'set', '--no-cone', '/*'))", "0 0")
 	for _, setting := range []string{"remote.there.pushurl", "remote.there.url", "remote.pushDefault", "branch.z.pushRemote", "branch.z.remote", "submodule.s.url"} {
 		for _, tree := range []string{".", "z"} {
-			says(t, r, "print(git('-C', '"+tree+"', 'config', '--worktree', '"+setting+"', 'x') != 0)", "True")
+			wantOutput(t, r, "print(git('-C', '"+tree+"', 'config', '--worktree', '"+setting+"', 'x') != 0)", "True")
 		}
 	}
-	says(t, r, "print(git('init', '-q', 'mine'), git('-C', 'mine', 'config', 'extensions.worktreeConfig', 'true'), git('-C', 'mine', 'config', '--worktree', 'remote.o.pushurl', 'x'))", "0 0 0")
+	wantOutput(t, r, "print(git('init', '-q', 'mine'), git('-C', 'mine', 'config', 'extensions.worktreeConfig', 'true'), git('-C', 'mine', 'config', '--worktree', 'remote.o.pushurl', 'x'))", "0 0 0")
 }
 
 // Modes and attributes of other files change as without a sandbox.
 func TestGuard_LeavesModesWorking(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	r := open(t, m, workspace(m))
-	says(t, r, `
+	r := openSession(t, m, newSandbox(m))
+	wantOutput(t, r, `
 import os, stat
 def mode(path): return oct(os.stat(path).st_mode & 0o7777)
 open('run.sh', 'w').close(); os.mkdir('shared')
@@ -416,6 +416,6 @@ try: os.chmod('run.sh/', 0o700)
 except OSError as e: print(e.strerror)
 os.chown('run.sh', os.getuid(), os.getgid()); os.utime('run.sh', (1, 1))
 `, "0o755\n0o640\n0o700\n0o711\n0o2775\n0o755\nBad file descriptor\nNo such file or directory\nNot a directory")
-	says(t, r, "import subprocess; print(subprocess.run('git init -q && git init -q --shared=group common && tar cf a.tar run.sh shared && mkdir x && tar xpf a.tar -C x && cp -a run.sh copy && install -m 750 run.sh installed', shell=True, capture_output=True, text=True))",
+	wantOutput(t, r, "import subprocess; print(subprocess.run('git init -q && git init -q --shared=group common && tar cf a.tar run.sh shared && mkdir x && tar xpf a.tar -C x && cp -a run.sh copy && install -m 750 run.sh installed', shell=True, capture_output=True, text=True))",
 		"CompletedProcess(args='git init -q && git init -q --shared=group common && tar cf a.tar run.sh shared && mkdir x && tar xpf a.tar -C x && cp -a run.sh copy && install -m 750 run.sh installed', returncode=0, stdout='', stderr='')")
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // ways tries to get at what is in a file, and prints what came of each way that brought anything.
-const ways = tryToRead + `
+const readAttackCode = tryToReadCode + `
 import ctypes, mmap, os, subprocess
 libc = ctypes.CDLL(None, use_errno=True)
 def by_link(p):
@@ -82,7 +82,7 @@ def seen(*paths):
 `
 
 // hiding are what programs outside do to what is hidden in a workspace.
-var hiding = []step{
+var hiddenFileChanges = []turnStep{
 	{what: "nothing", outside: "true"},
 	{what: "a rename over a file", outside: `printf '%s' "$SECRET" > .n && chmod 755 .n && mv .n .env`},
 	{what: "a removal and a new file", outside: `rm .env && printf '%s' "$SECRET" > .env`},
@@ -100,22 +100,22 @@ var hiding = []step{
 	{what: "and made again", outside: `mkdir docs/private && printf '%s' "$SECRET" > docs/private/key && printf '%s' "$SECRET" > .env`},
 }
 
-func hides(t *testing.T) (m *machine, box *workers.Sandbox, code string) {
+func newHiddenFixture(t *testing.T) (m *machine, box *workers.Sandbox, code string) {
 	t.Helper()
 	m = newMachine(t)
 	for name, text := range map[string]string{
 		"home/project/.env": secret, "home/project/docs/private/key": secret, "home/project/docs/open": "open", "outside/keys/key": secret, "outside/single": secret, "home/dotfiles/netrc": secret, "home/dotfiles/vimrc": "open",
 	} {
-		write(t, filepath.Join(m.base, name), text)
+		writeFile(t, filepath.Join(m.base, name), text)
 	}
 	m.outsideDoes(t, m.home, "rm .netrc && ln -s dotfiles/netrc .netrc")
-	box = workspace(m)
+	box = newSandbox(m)
 	var paths []string
 	for _, name := range []string{"home/project/.env", "home/project/docs/private", "home/project/later.env", "home/project/made/deep", "outside/keys", "outside/single"} {
 		box.Hidden = append(box.Hidden, filepath.Join(m.base, name))
 	}
 	for _, name := range []string{"home/project/.env", "home/project/docs/private/key", "home/project/later.env", "home/project/made/deep/key", "outside/keys/key", "outside/single", "home/dotfiles/netrc", "home/.netrc"} {
-		paths = append(paths, quoted(filepath.Join(m.base, name)))
+		paths = append(paths, quoteShell(filepath.Join(m.base, name)))
 	}
 	return m, box, "seen(" + strings.Join(paths, ", ") + ")"
 }
@@ -126,37 +126,37 @@ func TestHidden_WhatProgramsOutsideReplaceStaysHidden(t *testing.T) {
 	t.Parallel()
 	t.Run("when a turn begins", func(t *testing.T) {
 		t.Parallel()
-		m, box, seen := hides(t)
-		r := open(t, m, box)
-		r.Run(t, ways)
-		for _, s := range hiding {
+		m, box, seen := newHiddenFixture(t)
+		r := openSession(t, m, box)
+		r.Run(t, readAttackCode)
+		for _, s := range hiddenFileChanges {
 			m.outsideDoes(t, m.work, s.outside)
 			if said := r.Run(t, "print("+seen+")").Text(timeline.Stdout, timeline.Stderr); said != "[]\n" {
 				t.Errorf("%s: got %s", s.what, strings.ReplaceAll(said, m.base, ""))
 			}
 		}
 		real := filepath.Join(m.outside, "real")
-		write(t, real, secret)
+		writeFile(t, real, secret)
 		m.outsideDoes(t, m.work, "ln -sf "+real+" .env")
-		says(t, r, "print(seen("+quoted(real)+"))", "[]")
-		begins(t, r)
-		r.Run(t, ways+"\nos.chdir("+quoted(m.work)+")")
-		says(t, r, "print("+seen+")", "[]")
+		wantOutput(t, r, "print(seen("+quoteShell(real)+"))", "[]")
+		resetSession(t, r)
+		r.Run(t, readAttackCode+"\nos.chdir("+quoteShell(m.work)+")")
+		wantOutput(t, r, "print("+seen+")", "[]")
 	})
 	t.Run("in a turn", func(t *testing.T) {
 		t.Parallel()
-		m, box, seen := hides(t)
-		r := open(t, m, box)
-		r.Run(t, ways)
+		m, box, seen := newHiddenFixture(t)
+		r := openSession(t, m, box)
+		r.Run(t, readAttackCode)
 		turn := r.Begin(t, fmt.Sprintf(`
 import time
 for i in range(%d):
     while not os.path.exists(f'go{i}'): time.sleep(0.01)
     print(i, %s, flush=True)
-`, len(hiding), seen))
-		for i, s := range hiding {
+`, len(hiddenFileChanges), seen))
+		for i, s := range hiddenFileChanges {
 			m.outsideDoes(t, m.work, s.outside)
-			write(t, filepath.Join(m.work, fmt.Sprint("go", i)), "")
+			writeFile(t, filepath.Join(m.work, fmt.Sprint("go", i)), "")
 			said := ""
 			r.Until(t, s.what, func(e timeline.Event) bool {
 				if text, ok := e.Body.(timeline.Text); ok {
@@ -175,9 +175,9 @@ for i in range(%d):
 // A session has no name of what is hidden, and no way to lead it elsewhere.
 func TestHidden_NamesStayAsTheyAre(t *testing.T) {
 	t.Parallel()
-	m, box, _ := hides(t)
-	r := open(t, m, box)
-	r.Run(t, atHome+`
+	m, box, _ := newHiddenFixture(t)
+	r := openSession(t, m, box)
+	r.Run(t, atHomeCode+`
 import socket
 os.chdir('project')
 def tries(f, *a):
@@ -185,7 +185,7 @@ def tries(f, *a):
     except OSError as e: return e.strerror
     return 'done'
 `)
-	before := m.state(t)
+	before := m.readState(t)
 	for _, code := range []string{
 		"tries(os.rename, '.env', 'x')", "tries(os.unlink, '.env')", "tries(os.link, '.env', 'x')", "tries(os.rename, 'docs', 'x')", "tries(os.rename, 'docs/private', 'x')", "tries(os.rmdir, 'docs/private')",
 		"tries(os.rename, 'README', '.env')", "tries(os.symlink, 'docs', 'later.env')", "tries(os.symlink, 'docs', 'made')", "tries(os.mkdir, 'later.env')", "tries(os.mkfifo, 'later.env')", "tries(os.truncate, '.env', 0)", "tries(os.chmod, '.env', 0o777)",
@@ -195,14 +195,14 @@ def tries(f, *a):
 			t.Errorf("%s: got %q, want it refused", code, said)
 		}
 	}
-	m.unchanged(t, before)
+	m.wantUnchanged(t, before)
 }
 
 // Threads exchange the path in memory, and what a link leads to, while the call is made.
 func TestHidden_AnExchangeDuringACallGainsNothing(t *testing.T) {
 	t.Parallel()
-	m, box, _ := hides(t)
-	r := open(t, m, box)
+	m, box, _ := newHiddenFixture(t)
+	r := openSession(t, m, box)
 	m.outsideDoes(t, m.work, `printf '%s' "$SECRET" > .n && mv .n .env`)
 	r.Run(t, `
 import ctypes, os, threading
@@ -227,16 +227,16 @@ got = [found(path), found(b'led')]
 over = True
 for t in threads: t.join()
 `)
-	says(t, r, "print([b'open' in g for g in got], [w for g in got for w in g if b'secret' in str(w).encode()])", "[True, True] []")
+	wantOutput(t, r, "print([b'open' in g for g in got], [w for g in got for w in g if b'secret' in str(w).encode()])", "[True, True] []")
 }
 
 // A session with something hidden in its workspace reads everything else as before.
 func TestHidden_LeavesReadingWorking(t *testing.T) {
 	t.Parallel()
-	m, box, _ := hides(t)
+	m, box, _ := newHiddenFixture(t)
 	m.outsideDoes(t, m.work, "ln -s docs/open to-open && ln -s docs to-docs && mkdir many && for i in 1 2 3 4 5 6 7 8 9; do echo $i > many/$i; done && mkfifo pipe && printf '#!/bin/sh\\necho ran\\n' > script && chmod +x script")
-	r := open(t, m, box)
-	r.Run(t, atHome+`
+	r := openSession(t, m, box)
+	r.Run(t, atHomeCode+`
 import errno, shutil, sys, threading
 os.chdir('project')
 def sh(text): return subprocess.run(['sh', '-c', text], capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout.strip()

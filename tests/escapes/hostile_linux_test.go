@@ -27,25 +27,25 @@ import (
 func TestHostile_PathsThatNeverEndAreRefused(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	r := open(t, m, workspace(m))
-	r.Run(t, writer)
-	says(t, r, "os.symlink('/dev/../tmp/loop', '/tmp/loop'); puts('/tmp/loop')", "Too many levels of symbolic links")
-	says(t, r, "os.symlink('/proc/../tmp/other', '/tmp/other'); puts('/tmp/other')", "Permission denied")
-	says(t, r, `
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, writeCode)
+	wantOutput(t, r, "os.symlink('/dev/../tmp/loop', '/tmp/loop'); puts('/tmp/loop')", "Too many levels of symbolic links")
+	wantOutput(t, r, "os.symlink('/proc/../tmp/other', '/tmp/other'); puts('/tmp/other')", "Permission denied")
+	wantOutput(t, r, `
 os.mkfifo('/tmp/pipe')
 try: os.open('/tmp/pipe', os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK)
 except OSError as e: print(e.strerror)
 `, "No such device or address")
-	says(t, r, "puts('/tmp/file')", "written")
+	wantOutput(t, r, "puts('/tmp/file')", "written")
 }
 
 // More calls than may wait for a person are refused at once, and those that wait hold nobody up.
 func TestHold_CallsThatWaitHoldNobodyUp(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	box := workspace(m)
+	box := newSandbox(m)
 	box.AskUser = true
-	r := open(t, m, box)
+	r := openSession(t, m, box)
 	turn := r.Begin(t, `
 import os, threading, time
 refused = []
@@ -67,7 +67,7 @@ print('made', len(refused))
 for t in threads: t.join()
 print(len(refused), set(refused))
 `)
-	p := asked(t, r, turn)
+	p := waitPermission(t, r, turn)
 	r.Until(t, "the file that nothing holds up", func(e timeline.Event) bool {
 		text, ok := e.Body.(timeline.Text)
 		return ok && strings.Contains(string(text.Data), "made 88")
@@ -75,14 +75,14 @@ print(len(refused), set(refused))
 	if err := r.Session.AnswerPermission(t.Context(), p.ID, false); err != nil {
 		t.Fatal(err)
 	}
-	ends(t, r, turn, "600 {'Read-only file system'}")
+	waitTurnEnd(t, r, turn, "600 {'Read-only file system'}")
 }
 
 // A flood of calls from many programs and threads is served, each right.
 func TestHostile_AFloodOfCallsIsServed(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	r := open(t, m, workspace(m))
+	r := openSession(t, m, newSandbox(m))
 	flood := `
 import os, socket, sys, threading
 me, done = sys.argv[1], []
@@ -101,15 +101,15 @@ for t in threads: t.start()
 for t in threads: t.join()
 print(len(done))
 `
-	write(t, filepath.Join(m.work, "flood.py"), flood)
-	says(t, r, "import os; every = [subprocess.Popen([sys.executable, 'flood.py', str(i)], stdout=subprocess.PIPE, text=True) for i in range(8)]; print(sum(int(p.communicate()[0]) for p in every), [n for n in os.listdir() if n.startswith('flood-')])", "128 []")
+	writeFile(t, filepath.Join(m.work, "flood.py"), flood)
+	wantOutput(t, r, "import os; every = [subprocess.Popen([sys.executable, 'flood.py', str(i)], stdout=subprocess.PIPE, text=True) for i in range(8)]; print(sum(int(p.communicate()[0]) for p in every), [n for n in os.listdir() if n.startswith('flood-')])", "128 []")
 }
 
 // A turn ends when the worker has lost its descriptors, and the next input has a worker.
 func TestHostile_AWorkerWithoutItsDescriptorsIsReplaced(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	r := open(t, m, workspace(m))
+	r := openSession(t, m, newSandbox(m))
 	const opened = "import os; opened = [fd for fd in map(int, os.listdir('/proc/self/fd')) if os.path.exists('/proc/self/fd/%d' % fd)]\n"
 	for what, code := range map[string]string{
 		"closes all":             "import os; os.closerange(0, 4096)",
@@ -122,7 +122,7 @@ func TestHostile_AWorkerWithoutItsDescriptorsIsReplaced(t *testing.T) {
 			if got := r.Run(t, code); got.Outcome == "" || got.Outcome == string(timeline.OutcomeOK) {
 				t.Errorf("the turn ended with %q: %s", got.Outcome, got.Script())
 			}
-			says(t, r, "print(6 * 7)", "42")
+			wantOutput(t, r, "print(6 * 7)", "42")
 		})
 	}
 }
@@ -131,7 +131,7 @@ func TestHostile_AWorkerWithoutItsDescriptorsIsReplaced(t *testing.T) {
 // for a person.
 const holdEnv = "ESCAPES_HOLD"
 
-func hold() error {
+func runHeldSession() error {
 	ctx, work := context.Background(), os.Getenv(holdEnv)
 	sup, err := supervisor.New(&supervisor.Options{Dir: filepath.Join(work, "..", "..", "sessions")})
 	if err != nil {
@@ -179,7 +179,7 @@ func TestHold_NothingIsLeftOfAKilledSupervisor(t *testing.T) {
 		t.Fatalf("got %q, %v", said, err)
 	}
 	var left []unix.PollFd
-	for _, pid := range below(cmd.Process.Pid) {
+	for _, pid := range readDescendants(cmd.Process.Pid) {
 		if fd, err := unix.PidfdOpen(pid, 0); err == nil {
 			defer unix.Close(fd)
 			left = append(left, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
@@ -206,13 +206,13 @@ func TestHold_NothingIsLeftOfAKilledSupervisor(t *testing.T) {
 	}
 }
 
-// below returns the processes that a process started, and those that they started.
-func below(pid int) (all []int) {
+// readDescendants returns the processes that a process started, and those that they started.
+func readDescendants(pid int) (all []int) {
 	lists, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
 	for _, list := range lists {
 		for word := range strings.FieldsSeq(readText(list)) {
 			if child, err := strconv.Atoi(word); err == nil {
-				all = append(append(all, child), below(child)...)
+				all = append(append(all, child), readDescendants(child)...)
 			}
 		}
 	}
@@ -223,7 +223,7 @@ func below(pid int) (all []int) {
 func TestSandbox_HoldsWhereHomeAndWorkspaceAreLinks(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	confined.NeedsLayers(t, m.base)
+	confined.RequireLayers(t, m.base)
 	home, work := filepath.Join(m.base, "linked-home"), filepath.Join(m.base, "linked-work")
 	for link, to := range map[string]string{home: m.home, work: filepath.Join(home, "project")} {
 		if err := os.Symlink(to, link); err != nil {
@@ -234,20 +234,20 @@ func TestSandbox_HoldsWhereHomeAndWorkspaceAreLinks(t *testing.T) {
 	spec.Dir, spec.Sandbox = work, &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, NoNotice: true}
 	r := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: append(slices.Clone(m.env), "HOME="+home)}, spec)
 	r.WaitUntilReady(t)
-	r.Run(t, writer+`
+	r.Run(t, writeCode+`
 def gets(path):
     try: print(open(path).read())
     except OSError as e: print(e.strerror)
 `)
 	for _, dir := range []string{home, m.home} {
-		says(t, r, "gets('"+dir+"/.ssh/id_ed25519')", "No such file or directory")
-		says(t, r, "puts('"+dir+"/.bashrc')", "Read-only file system")
-		says(t, r, "puts('"+dir+"/.cache/kept'); gets('"+dir+"/.cache/kept')", "written\nfrom inside")
+		wantOutput(t, r, "gets('"+dir+"/.ssh/id_ed25519')", "No such file or directory")
+		wantOutput(t, r, "puts('"+dir+"/.bashrc')", "Read-only file system")
+		wantOutput(t, r, "puts('"+dir+"/.cache/kept'); gets('"+dir+"/.cache/kept')", "written\nfrom inside")
 	}
 	for _, dir := range []string{work, m.work, home + "/project"} {
-		says(t, r, "puts('"+dir+"/new')", "written")
-		says(t, r, "puts('"+dir+"/.git/hooks/pre-push')", "Read-only file system")
-		says(t, r, "puts('"+dir+"/.envrc')", "Read-only file system")
+		wantOutput(t, r, "puts('"+dir+"/new')", "written")
+		wantOutput(t, r, "puts('"+dir+"/.git/hooks/pre-push')", "Read-only file system")
+		wantOutput(t, r, "puts('"+dir+"/.envrc')", "Read-only file system")
 	}
 	if _, err := os.Stat(filepath.Join(m.home, ".cache/kept")); err == nil {
 		t.Error("the cache outside was written")
@@ -270,10 +270,10 @@ func TestSandbox_StartsOnOddMounts(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			m := newMachine(t)
-			attributes := becomeRoot()
+			attributes := rootAttributes()
 			attributes.Cloneflags |= unix.CLONE_NEWNS
 			m.env = append(m.env, "TMPDIR="+m.base)
-			if got := m.tries(t, prepare, attributes); !strings.HasPrefix(got, "started: sandbox workspace: it writes "+m.work) {
+			if got := m.runTry(t, prepare, attributes); !strings.HasPrefix(got, "started: sandbox workspace: it writes "+m.work) {
 				t.Errorf("got %q, want a start", got)
 			}
 		})

@@ -12,15 +12,15 @@ import (
 func TestSandbox_NothingRunsInAnIdleSession(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	box := workspace(m)
+	box := newSandbox(m)
 	box.AskUser = true
-	r := open(t, m, box)
+	r := openSession(t, m, box)
 	r.Run(t, "probes.kill(); _ = probes.wait(); open('made', 'w').close()")
-	worker, stage := m.processes(t)
+	worker, stage := m.findProcesses(t)
 	switches := func() (all string) {
 		for _, p := range []string{worker, stage} {
-			for _, thread := range glob(t, p+"/task/*") {
-				all += thread + " " + status(t, thread, "voluntary_ctxt_switches:") + "\n"
+			for _, thread := range globPaths(t, p+"/task/*") {
+				all += thread + " " + readStatus(t, thread, "voluntary_ctxt_switches:") + "\n"
 			}
 		}
 		return all
@@ -43,40 +43,40 @@ func TestSandbox_NothingRunsInAnIdleSession(t *testing.T) {
 func TestSandbox_AHundredThousandCallsLeaveTheStageAsItWas(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	r := open(t, m, workspace(m))
-	_, stage := m.processes(t)
-	says(t, r, `
+	r := openSession(t, m, newSandbox(m))
+	_, stage := m.findProcesses(t)
+	wantOutput(t, r, `
 import os
 def calls(n):
     for i in range(n): os.close(os.open('again', os.O_WRONLY | os.O_CREAT))
     return n
 calls(10_000)`, "10000")
-	before := kilobytes(t, stage)
+	before := readPrivateMemory(t, stage)
 	for range 9 {
-		says(t, r, "calls(10_000)", "10000")
+		wantOutput(t, r, "calls(10_000)", "10000")
 	}
-	if now := kilobytes(t, stage); now > before+8<<10 {
+	if now := readPrivateMemory(t, stage); now > before+8<<10 {
 		t.Errorf("the stage has %d KiB of its own, and had %d after a tenth of the calls", now, before)
 	}
 }
 
-// kilobytes is the memory that a process shares with no file.
-func kilobytes(t *testing.T, dir string) int {
+// readPrivateMemory is the memory that a process shares with no file.
+func readPrivateMemory(t *testing.T, dir string) int {
 	t.Helper()
-	n, err := strconv.Atoi(strings.TrimSuffix(status(t, dir, "RssAnon:"), " kB"))
+	n, err := strconv.Atoi(strings.TrimSuffix(readStatus(t, dir, "RssAnon:"), " kB"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return n
 }
 
-// processes are the worker and the stage of a machine's only session, in /proc.
-func (m *machine) processes(t *testing.T) (worker, stage string) {
+// findProcesses are the worker and the stage of a machine's only session, in /proc.
+func (m *machine) findProcesses(t *testing.T) (worker, stage string) {
 	t.Helper()
 	var found []string
-	for _, path := range glob(t, "/proc/[0-9]*/cmdline") {
+	for _, path := range globPaths(t, "/proc/[0-9]*/cmdline") {
 		if dir := filepath.Dir(path); strings.Contains(readText(path), m.sessions+"/") {
-			found = append(found, dir, "/proc/"+status(t, dir, "PPid:"))
+			found = append(found, dir, "/proc/"+readStatus(t, dir, "PPid:"))
 		}
 	}
 	if len(found) != 2 {
@@ -85,7 +85,7 @@ func (m *machine) processes(t *testing.T) (worker, stage string) {
 	return found[0], found[1]
 }
 
-func glob(t *testing.T, pattern string) []string {
+func globPaths(t *testing.T, pattern string) []string {
 	t.Helper()
 	paths, err := filepath.Glob(pattern)
 	if err != nil {
@@ -94,8 +94,8 @@ func glob(t *testing.T, pattern string) []string {
 	return paths
 }
 
-// status returns a value of what the kernel says about a process or a thread.
-func status(t *testing.T, dir, name string) string {
+// readStatus returns a value of what the kernel says about a process or a thread.
+func readStatus(t *testing.T, dir, name string) string {
 	t.Helper()
 	for line := range strings.Lines(readText(dir + "/status")) {
 		if value, ok := strings.CutPrefix(line, name); ok {

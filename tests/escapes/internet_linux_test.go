@@ -26,18 +26,18 @@ import (
 // internetEnv says that this process is in a network of its own.
 const internetEnv = "ESCAPES_INTERNET"
 
-// An internet is two networks without a way out of this machine: that of this process, which
+// An testInternet is two networks without a way out of this machine: that of this process, which
 // stands for the user's, and another one behind a wire, in which all servers are.
-type internet struct {
+type testInternet struct {
 	*machine
-	there  *os.File                 // the namespace of the servers
-	accept workers.SandboxMechanism // what its sessions accept
-	kept   []session.Grant          // what is allowed always
+	serverNamespace *os.File                 // the namespace of the servers
+	mechanism       workers.SandboxMechanism // what its sessions accept
+	savedGrants     []session.Grant          // what is allowed always
 
-	mu    sync.Mutex
-	names map[string][]netip.Addr // what the name server says, in turn; the last one stays
-	asked map[string]int
-	heard chan string // what a server heard
+	mu       sync.Mutex
+	names    map[string][]netip.Addr // what the name server says, in turn; the last one stays
+	asked    map[string]int
+	received chan string // what a server heard
 }
 
 // The hosts. The addresses are for documentation, but for those that a sandbox must not let
@@ -50,22 +50,22 @@ const (
 	intranet    = "10.9.8.7"
 )
 
-// inInternet runs the test in a process in networks of its own. It returns nil in the process
+// newInternet runs the test in a process in networks of its own. It returns nil in the process
 // that only waits for it.
-func inInternet(t *testing.T) *internet {
+func newInternet(t *testing.T) *testInternet {
 	t.Helper()
 	t.Parallel()
-	if !confined.Alone(t, internetEnv+"=1", unix.CLONE_NEWNET|unix.CLONE_NEWNS,
+	if !confined.RerunInNamespaces(t, internetEnv+"=1", unix.CLONE_NEWNET|unix.CLONE_NEWNS,
 		unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN, unix.CAP_NET_BIND_SERVICE, unix.CAP_SYS_RESOURCE) {
 		return nil
 	}
-	n := &internet{names: map[string][]netip.Addr{}, asked: map[string]int{}, heard: make(chan string, 10)}
-	n.wire(t)
+	n := &testInternet{names: map[string][]netip.Addr{}, asked: map[string]int{}, received: make(chan string, 10)}
+	n.connectNetworks(t)
 	n.serveNames(t)
 	n.machine = newMachine(t)
 	for name, text := range map[string]string{"/etc/resolv.conf": "nameserver " + nameServer + "\noptions timeout:1 attempts:1\n", "/etc/hosts": "127.0.0.1 localhost\n"} {
 		file := filepath.Join(n.base, filepath.Base(name))
-		write(t, file, text)
+		writeFile(t, file, text)
 		if err := unix.Mount(file, name, "", unix.MS_BIND, ""); err != nil {
 			t.Fatal(err)
 		}
@@ -73,51 +73,51 @@ func inInternet(t *testing.T) *internet {
 	return n
 }
 
-// wire makes the other network and the wire to it.
-func (n *internet) wire(t *testing.T) {
+// connectNetworks makes the other network and the wire to it.
+func (n *testInternet) connectNetworks(t *testing.T) {
 	made := make(chan error)
 	go func() {
 		runtime.LockOSThread() // the thread ends with the goroutine
 		err := unix.Unshare(unix.CLONE_NEWNET)
 		if err == nil {
-			n.there, err = os.Open("/proc/thread-self/ns/net")
+			n.serverNamespace, err = os.Open("/proc/thread-self/ns/net")
 		}
 		made <- err
 	}()
 	if err := <-made; err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = n.there.Close() })
+	t.Cleanup(func() { _ = n.serverNamespace.Close() })
 	to := netip.MustParsePrefix
 	err := errors.Join(
-		networks.Up("lo"),
-		networks.Wire("here", "there", int(n.there.Fd())),
-		networks.Address("here", to(userAddress+"/24")),
-		networks.Up("here"))
+		networks.BringUp("lo"),
+		networks.AddVethPair("here", "there", int(n.serverNamespace.Fd())),
+		networks.AddAddress("here", to(userAddress+"/24")),
+		networks.BringUp("here"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.inThere(t, func() error {
-		err := networks.Up("lo")
+	n.runInServerNetwork(t, func() error {
+		err := networks.BringUp("lo")
 		for _, a := range []string{hostAddress + "/24", nameServer + "/24", metadata + "/32", intranet + "/32"} {
-			err = errors.Join(err, networks.Address("there", to(a)))
+			err = errors.Join(err, networks.AddAddress("there", to(a)))
 		}
-		return errors.Join(err, networks.Up("there"))
+		return errors.Join(err, networks.BringUp("there"))
 	})
 	for _, a := range []string{metadata, intranet} {
-		if err := networks.Route(to(a+"/32"), "here"); err != nil {
+		if err := networks.AddRoute(to(a+"/32"), "here"); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// inThere runs a function on a thread in the other network.
-func (n *internet) inThere(t *testing.T, f func() error) {
+// runInServerNetwork runs a function on a thread in the other network.
+func (n *testInternet) runInServerNetwork(t *testing.T, f func() error) {
 	t.Helper()
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // the thread ends with the goroutine
-		err := unix.Setns(int(n.there.Fd()), unix.CLONE_NEWNET)
+		err := unix.Setns(int(n.serverNamespace.Fd()), unix.CLONE_NEWNET)
 		if err == nil {
 			err = f()
 		}
@@ -128,11 +128,11 @@ func (n *internet) inThere(t *testing.T, f func() error) {
 	}
 }
 
-// listen makes a server in the other network.
-func (n *internet) listen(t *testing.T, address string, serve func(*net.TCPConn)) {
+// newServer makes a server in the other network.
+func (n *testInternet) newServer(t *testing.T, address string, serve func(*net.TCPConn)) {
 	t.Helper()
 	var l net.Listener
-	n.inThere(t, func() (err error) { l, err = net.Listen("tcp", address); return err })
+	n.runInServerNetwork(t, func() (err error) { l, err = net.Listen("tcp", address); return err })
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
@@ -148,13 +148,13 @@ func (n *internet) listen(t *testing.T, address string, serve func(*net.TCPConn)
 	}()
 }
 
-// greets is a server that says one thing.
-func greets(text string) func(*net.TCPConn) {
+// newGreeter is a server that says one thing.
+func newGreeter(text string) func(*net.TCPConn) {
 	return func(c *net.TCPConn) { _, _ = c.Write([]byte(text)) }
 }
 
-// name has the name server give a name these addresses, one at a time.
-func (n *internet) name(name string, addresses ...string) {
+// setAddresses has the name server give a name these addresses, one at a time.
+func (n *testInternet) setAddresses(name string, addresses ...string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, a := range addresses {
@@ -162,9 +162,9 @@ func (n *internet) name(name string, addresses ...string) {
 	}
 }
 
-func (n *internet) serveNames(t *testing.T) {
+func (n *testInternet) serveNames(t *testing.T) {
 	var socket net.PacketConn
-	n.inThere(t, func() (err error) { socket, err = net.ListenPacket("udp", nameServer+":53"); return err })
+	n.runInServerNetwork(t, func() (err error) { socket, err = net.ListenPacket("udp", nameServer+":53"); return err })
 	t.Cleanup(func() { _ = socket.Close() })
 	go func() {
 		buf := make([]byte, 4096)
@@ -177,7 +177,7 @@ func (n *internet) serveNames(t *testing.T) {
 			if m.Unpack(buf[:size]) != nil || len(m.Questions) != 1 {
 				continue
 			}
-			answer, err := n.answer(m)
+			answer, err := n.answerQuery(m)
 			if err == nil {
 				_, _ = socket.WriteTo(answer, from)
 			}
@@ -185,7 +185,7 @@ func (n *internet) serveNames(t *testing.T) {
 	}()
 }
 
-func (n *internet) answer(m dnsmessage.Message) ([]byte, error) {
+func (n *testInternet) answerQuery(m dnsmessage.Message) ([]byte, error) {
 	q := m.Questions[0]
 	name := strings.TrimSuffix(q.Name.String(), ".")
 	n.mu.Lock()
@@ -204,44 +204,44 @@ func (n *internet) answer(m dnsmessage.Message) ([]byte, error) {
 	return m.Pack()
 }
 
-// session opens a session of Python that may reach these hosts.
-func (n *internet) session(t *testing.T, hosts ...string) *drive.REPL {
+// openSession opens a session of Python that may reach these hosts.
+func (n *testInternet) openSession(t *testing.T, hosts ...string) *drive.REPL {
 	t.Helper()
-	return n.open(t, false, hosts)
+	return n.openWith(t, false, hosts)
 }
 
-// asking opens one that asks for each host.
-func (n *internet) asking(t *testing.T) *drive.REPL {
+// openAskingSession opens one that asks for each host.
+func (n *testInternet) openAskingSession(t *testing.T) *drive.REPL {
 	t.Helper()
-	return n.open(t, true, nil)
+	return n.openWith(t, true, nil)
 }
 
-// Kept and Keep make n the store of what is allowed always.
-func (n *internet) Kept(string) ([]session.Grant, error) { return n.kept, nil }
+// List and Keep make n the store of what is allowed always.
+func (n *testInternet) List(string) ([]session.Grant, error) { return n.savedGrants, nil }
 
-func (n *internet) Keep(_ string, g session.Grant) error {
-	n.kept = append(n.kept, g)
+func (n *testInternet) Add(_ string, g session.Grant) error {
+	n.savedGrants = append(n.savedGrants, g)
 	return nil
 }
 
-func (n *internet) open(t *testing.T, ask bool, hosts []string) *drive.REPL {
+func (n *testInternet) openWith(t *testing.T, ask bool, hosts []string) *drive.REPL {
 	t.Helper()
 	spec := python.Spec(python.Options{Path: interpreter})
-	spec.Dir, spec.Sandbox = n.work, n.sandbox(ask, hosts)
+	spec.Dir, spec.Sandbox = n.work, n.newSandbox(ask, hosts)
 	r := drive.LaunchIn(t, &supervisor.Options{Dir: n.sessions, Env: n.env, Grants: n}, spec)
 	r.WaitUntilReady(t)
 	r.Run(t, clientCode)
 	return r
 }
 
-func (n *internet) sandbox(ask bool, hosts []string) *workers.Sandbox {
-	box := workspace(n.machine)
-	box.Network, box.Hosts, box.AskUser, box.AcceptMechanism = workers.NetworkList, hosts, ask, n.accept
+func (n *testInternet) newSandbox(ask bool, hosts []string) *workers.Sandbox {
+	box := newSandbox(n.machine)
+	box.Network, box.Hosts, box.AskUser, box.AcceptMechanism = workers.NetworkList, hosts, ask, n.mechanism
 	return box
 }
 
-// count is how often the name server was asked for a name.
-func (n *internet) count(t *testing.T, name string) int {
+// queryCount is how often the name server was asked for a name.
+func (n *testInternet) queryCount(t *testing.T, name string) int {
 	t.Helper()
 	n.mu.Lock()
 	defer n.mu.Unlock()

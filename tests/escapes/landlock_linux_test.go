@@ -19,12 +19,12 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// lonelyEnv is set in a process that can make no user namespaces.
-const lonelyEnv = "ESCAPES_WITHOUT_NAMESPACES"
+// noNamespacesEnv is set in a process that can make no user namespaces.
+const noNamespacesEnv = "ESCAPES_WITHOUT_NAMESPACES"
 
-// becomeLonely forbids user namespaces below this one, gives up the right to do that, and begins
+// forbidNamespaces forbids user namespaces below this one, gives up the right to do that, and begins
 // anew.
-func becomeLonely() error {
+func forbidNamespaces() error {
 	namespaces, err := os.OpenFile("/proc/sys/user/max_user_namespaces", os.O_WRONLY, 0) // it cannot be truncated
 	if err == nil {
 		_, err = namespaces.WriteString("0")
@@ -32,33 +32,33 @@ func becomeLonely() error {
 	if err != nil {
 		return err
 	}
-	if err := networks.Up("lo"); err != nil {
+	if err := networks.BringUp("lo"); err != nil {
 		return err
 	}
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
 		return err
 	}
-	if err := os.Setenv(lonelyEnv, "yes"); err != nil {
+	if err := os.Setenv(noNamespacesEnv, "yes"); err != nil {
 		return err
 	}
 	return syscall.Exec("/proc/self/exe", os.Args, os.Environ())
 }
 
-// withoutNamespaces runs the test that calls it once more, where no user namespaces can be made.
+// runWithoutNamespaces runs the test that calls it once more, where no user namespaces can be made.
 // It reports whether this is that run.
-func withoutNamespaces(t *testing.T) bool {
+func runWithoutNamespaces(t *testing.T) bool {
 	t.Helper()
-	return confined.Alone(t, lonelyEnv+"=prepare", unix.CLONE_NEWNET, unix.CAP_SYS_RESOURCE, unix.CAP_NET_ADMIN)
+	return confined.RerunInNamespaces(t, noNamespacesEnv+"=prepare", unix.CLONE_NEWNET, unix.CAP_SYS_RESOURCE, unix.CAP_NET_ADMIN)
 }
 
-func byLandlock(m *machine) *workers.Sandbox {
-	s := workspace(m)
+func newLandlockSandbox(m *machine) *workers.Sandbox {
+	s := newSandbox(m)
 	s.AcceptMechanism = workers.Landlock
 	return s
 }
 
-// openByLandlock are the escapes that a session by Landlock can make, as its first notice says.
-var openByLandlock = []string{
+// landlockEscapes are the escapes that a session by Landlock can make, as its first notice says.
+var landlockEscapes = []string{
 	// Files in the workspace that programs outside run or believe.
 	"write_git_hook", "change_git_hook", "write_git_config", "write_git_config_by_git", "write_git_attributes", "write_submodule_hook", "write_submodule_config",
 	"write_deep_submodule_hook", "change_submodule_pointer", "write_hooks_path", "rename_git", "write_nested_hook", "rename_parent_of_nested_repository",
@@ -76,25 +76,25 @@ var openByLandlock = []string{
 	"chmod", "utime", "setxattr", "chattr", "keys_of_the_user", "see_a_process_outside", "signal_everything", "pidfd_outside",
 	// Only a right could empty the set that bounds rights; new rights cannot be had.
 	"capabilities",
-	withoutListener,
+	listenerEscape,
 }
 
-// openInAContainer are open where process 1 is the user's own: the numbers of its descriptors are no
+// containerEscapes are open where process 1 is the user's own: the numbers of its descriptors are no
 // secret among the processes of a user, and what they lead to is held.
-var openInAContainer = []string{"descriptors_of_process_1", "files_of_the_threads_of_process_1"}
+var containerEscapes = []string{"descriptors_of_process_1", "files_of_the_threads_of_process_1"}
 
-// withoutListener is open to sessions that have no listener for a second one to stand before.
+// listenerEscape is open to sessions that have no listener for a second one to stand before.
 // Refusals weigh more than its answers.
-const withoutListener = "filter_that_answers_calls"
+const listenerEscape = "filter_that_answers_calls"
 
-// worksByLandlock are the ordinary things that such a session can do. The others need sockets,
+// landlockOrdinary are the ordinary things that such a session can do. The others need sockets,
 // terminals, shared memory, a /tmp of its own or copies of caches.
-var worksByLandlock = []string{
+var landlockOrdinary = []string{
 	"memfd_and_exec", "socketpair", "git_status", "git_commit", "git_branch_and_gc", "git_stash", "git_init_and_clone", "git_in_a_nested_repository", "write_workspace", "write_named_directory", "read_home", "numpy_threads", "locale_and_zone", "certificates", "tty_and_stty", "debugger", "processes_are_seen", "cpuinfo", "own_number", "sqlite", "inotify", "threads", "sudo_fails_fast", "preload", "r_mclapply", "r_install_with_a_compiler",
 }
 
 func TestLandlock_HoldsEachEscapeButThoseThatItNames(t *testing.T) {
-	if !withoutNamespaces(t) {
+	if !runWithoutNamespaces(t) {
 		return
 	}
 	info, err := os.Stat("/proc/1")
@@ -105,17 +105,17 @@ func TestLandlock_HoldsEachEscapeButThoseThatItNames(t *testing.T) {
 	for _, network := range []workers.NetworkAccess{workers.NetworkNone, workers.NetworkList} {
 		t.Run(string(network), func(t *testing.T) {
 			m := newMachine(t)
-			l := theList(t, m)
-			box := byLandlock(m)
+			l := readProbeList(t, m)
+			box := newLandlockSandbox(m)
 			box.Network = network
-			r := open(t, m, box)
+			r := openSession(t, m, box)
 			for _, name := range l.Escapes {
-				before := m.state(t)
+				before := m.readState(t)
 				said := r.Run(t, "probe('"+name+"')").Text(timeline.Stdout, timeline.Stderr)
-				if first && slices.Contains(openInAContainer, name) && strings.HasPrefix(said, "open: ") && !strings.Contains(said, secret) {
+				if first && slices.Contains(containerEscapes, name) && strings.HasPrefix(said, "open: ") && !strings.Contains(said, secret) {
 					continue
 				}
-				if slices.Contains(openByLandlock, name) && (name != withoutListener || network == workers.NetworkNone) {
+				if slices.Contains(landlockEscapes, name) && (name != listenerEscape || network == workers.NetworkNone) {
 					if !strings.HasPrefix(said, "open: ") {
 						t.Errorf("%s: got %q, want it open, as it is named", name, said)
 					}
@@ -124,7 +124,7 @@ func TestLandlock_HoldsEachEscapeButThoseThatItNames(t *testing.T) {
 				if !strings.HasPrefix(said, "held: ") || strings.Contains(said, secret) {
 					t.Errorf("%s: got %q, want it held", name, said)
 				}
-				m.unchanged(t, before)
+				m.wantUnchanged(t, before)
 			}
 		})
 	}
@@ -133,13 +133,13 @@ func TestLandlock_HoldsEachEscapeButThoseThatItNames(t *testing.T) {
 // Git's settings are written again without mounts, too. The session owns their directory, and may make a
 // link there.
 func TestLandlock_WritesSettingsAgain(t *testing.T) {
-	if !withoutNamespaces(t) {
+	if !runWithoutNamespaces(t) {
 		return
 	}
 	m := newMachine(t)
-	r := open(t, m, byLandlock(m))
-	r.Run(t, atHome+"own = os.environ['GIT_CONFIG_GLOBAL']")
-	m.takes(t, r, []step{
+	r := openSession(t, m, newLandlockSandbox(m))
+	r.Run(t, atHomeCode+"own = os.environ['GIT_CONFIG_GLOBAL']")
+	m.runSteps(t, r, []turnStep{
 		{"at first", "true", "print(git('user.name'))", ""},
 		{"one that comes", "git config --global user.name Ada && git config --global credential.helper \"!echo $SECRET\"", "print(git('user.name'), git('credential.helper'))", "Ada"},
 		{"one that changes", "git config --global user.name Grace", "print(git('user.name'))", "Grace"},
@@ -155,15 +155,15 @@ func TestLandlock_WritesSettingsAgain(t *testing.T) {
 }
 
 func TestLandlock_LeavesTheseOrdinaryThingsWorking(t *testing.T) {
-	if !withoutNamespaces(t) {
+	if !runWithoutNamespaces(t) {
 		return
 	}
 	m := newMachine(t)
-	l := theList(t, m)
-	r := open(t, m, byLandlock(m))
-	for _, name := range worksByLandlock {
+	l := readProbeList(t, m)
+	r := openSession(t, m, newLandlockSandbox(m))
+	for _, name := range landlockOrdinary {
 		t.Run(name, func(t *testing.T) {
-			m.needs(t, l.Needs[name])
+			m.requireTools(t, l.Needs[name])
 			if said := r.Run(t, "probe('"+name+"')").Text(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != "works" {
 				t.Errorf("got %s", said)
 			}
@@ -174,7 +174,7 @@ func TestLandlock_LeavesTheseOrdinaryThingsWorking(t *testing.T) {
 // Where there are no namespaces, a session is refused unless its user accepts Landlock, and one by
 // Landlock says what it does not hold: in its first reply and in what callers know of it.
 func TestLandlock_IsTakenOnlyWhenItIsAccepted(t *testing.T) {
-	if !withoutNamespaces(t) {
+	if !runWithoutNamespaces(t) {
 		return
 	}
 	m := newMachine(t)
@@ -183,24 +183,24 @@ func TestLandlock_IsTakenOnlyWhenItIsAccepted(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = sup.Close() })
-	if _, err := sup.TrySandbox(t.Context(), workspace(m), m.work); err == nil || !strings.Contains(err.Error(), "accepting landlock") {
+	if _, err := sup.TrySandbox(t.Context(), newSandbox(m), m.work); err == nil || !strings.Contains(err.Error(), "accepting landlock") {
 		t.Errorf("not accepted: got %v, want a refusal that names the flag", err)
 	}
-	told, err := sup.TrySandbox(t.Context(), byLandlock(m), m.work)
+	told, err := sup.TrySandbox(t.Context(), newLandlockSandbox(m), m.work)
 	if err != nil || len(told) < 2 || !strings.HasPrefix(told[1], "held by Landlock, which is weaker") {
 		t.Errorf("accepted: got %q, %v, want what it does not hold", told, err)
 	}
-	listed := byLandlock(m)
+	listed := newLandlockSandbox(m)
 	listed.Network, listed.Hosts = workers.NetworkList, []string{"example.org"}
 	if told, err := sup.TrySandbox(t.Context(), listed, m.work); err != nil || len(told) < 2 || !strings.Contains(told[1], "hosts only through the proxy") {
 		t.Errorf("with hosts: got %q, %v, want how they are reached", told, err)
 	}
-	inside := byLandlock(m)
+	inside := newLandlockSandbox(m)
 	inside.Hidden = []string{filepath.Join(m.work, "vendor")}
 	if _, err := sup.TrySandbox(t.Context(), inside, m.work); err == nil || !strings.Contains(err.Error(), "Landlock cannot hide "+inside.Hidden[0]) {
 		t.Errorf("with a secret in the workspace: got %v, want a refusal", err)
 	}
-	r := open(t, m, byLandlock(m))
+	r := openSession(t, m, newLandlockSandbox(m))
 	if got := drive.Info(r); got.AcceptedMechanism != "landlock" || !strings.HasSuffix(got.Confinement(), "(held by landlock only)") {
 		t.Errorf("got %q, %q", got.AcceptedMechanism, got.Confinement())
 	}
@@ -213,7 +213,7 @@ func TestLandlock_IsTakenOnlyWhenItIsAccepted(t *testing.T) {
 func TestLandlock_IsNotTakenWhereThereAreNamespaces(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	r := open(t, m, byLandlock(m))
+	r := openSession(t, m, newLandlockSandbox(m))
 	if got := drive.Info(r); got.AcceptedMechanism != "" || got.Sandbox == "" {
 		t.Errorf("got %+v", got)
 	}
@@ -224,19 +224,19 @@ func TestLandlock_IsNotTakenWhereThereAreNamespaces(t *testing.T) {
 
 // Landlock takes the same list of what is shown.
 func TestLandlock_ShowsWhatAUserNames(t *testing.T) {
-	if !withoutNamespaces(t) {
+	if !runWithoutNamespaces(t) {
 		return
 	}
 	m := newMachine(t)
 	for _, name := range []string{".data/deep/table", ".data/other", ".notes", "written"} {
-		write(t, filepath.Join(m.home, name), "old")
+		writeFile(t, filepath.Join(m.home, name), "old")
 	}
-	box := byLandlock(m)
+	box := newLandlockSandbox(m)
 	box.Home = workers.HomeTools
 	box.Readable = []string{filepath.Join(m.home, ".data/deep"), filepath.Join(m.home, ".notes")}
 	box.Writable = append(box.Writable, filepath.Join(m.home, "written"))
-	r := open(t, m, box)
-	r.Run(t, changes+"import os; os.chdir(os.environ['HOME'])")
+	r := openSession(t, m, box)
+	r.Run(t, changeCode+"import os; os.chdir(os.environ['HOME'])")
 	for _, c := range []struct{ code, want string }{
 		{"readable('.data/deep/table')", "open: old"},
 		{"readable('.data/other')", "held: [Errno 13] Permission denied: '.data/other'"},
@@ -245,7 +245,7 @@ func TestLandlock_ShowsWhatAUserNames(t *testing.T) {
 		{"readable('note.txt')", "held: [Errno 13] Permission denied: 'note.txt'"},
 		{"writes('written')", "written"},
 	} {
-		says(t, r, "print("+c.code+")", c.want)
+		wantOutput(t, r, "print("+c.code+")", c.want)
 	}
 	if shown, err := r.Session.Visibility(t.Context()); err != nil || shown.Home != m.home || len(shown.Paths) == 0 {
 		t.Errorf("got %+v, %v", shown, err)

@@ -38,7 +38,7 @@ var logins = []string{
 	".bash_profile", ".zshenv", ".config/environment.d/keys.conf", ".config/fish/config.fish", ".envrc", ".env",
 }
 
-const tryToRead = `
+const tryToReadCode = `
 def readable(path):
     try:
         with open(path, errors='replace') as f: return 'open: ' + f.read()
@@ -52,12 +52,12 @@ func TestHome_LoginsThatNobodyListedAreNotThere(t *testing.T) {
 	m := newMachine(t)
 	half := len(logins) / 2
 	for _, name := range logins[:half] {
-		write(t, filepath.Join(m.home, name), secret)
+		writeFile(t, filepath.Join(m.home, name), secret)
 	}
-	r := open(t, m, workspace(m))
-	r.Run(t, tryToRead)
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, tryToReadCode)
 	for _, name := range logins[half:] {
-		write(t, filepath.Join(m.home, name), secret)
+		writeFile(t, filepath.Join(m.home, name), secret)
 	}
 	for _, name := range logins {
 		path := filepath.Join(m.home, name)
@@ -68,7 +68,7 @@ func TestHome_LoginsThatNobodyListedAreNotThere(t *testing.T) {
 }
 
 // replacements are what programs outside do to files while a session runs, and the file then.
-var replacements = []struct{ what, outside, path string }{
+var fileReplacements = []struct{ what, outside, path string }{
 	{"a rename over a file that is hidden", `printf '%s' "$SECRET" > .netrc.tmp && mv .netrc.tmp .netrc`, ".netrc"},
 	{"a removal and a new file", `rm .netrc && printf '%s' "$SECRET" > .netrc`, ".netrc"},
 	{"a file that was not there", `printf '%s' "$SECRET" > .pypirc`, ".pypirc"},
@@ -89,9 +89,9 @@ var replacements = []struct{ what, outside, path string }{
 func TestHome_WhatProgramsOutsideReplaceStaysHidden(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	r := open(t, m, workspace(m))
-	r.Run(t, tryToRead)
-	for _, c := range replacements {
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, tryToReadCode)
+	for _, c := range fileReplacements {
 		t.Run(c.what, func(t *testing.T) {
 			m.outsideDoes(t, m.home, c.outside)
 			said := r.Run(t, "print(readable('"+filepath.Join(m.home, c.path)+"'))").Text(timeline.Stdout, timeline.Stderr)
@@ -125,7 +125,7 @@ func TestHome_ShowsDocumentsToolsAndPlainSettings(t *testing.T) {
 		".config/pip/pip.conf": "[global]\nindex-url = https://me:" + secret + "@pypi.example.org/simple\n",
 		".condarc":             "channels:\n  - https://conda.example.org/t/" + secret + "/main\n",
 	} {
-		write(t, filepath.Join(m.home, name), text)
+		writeFile(t, filepath.Join(m.home, name), text)
 	}
 	for link, to := range map[string]string{"linked": "data/deep", "keys": ".ssh", ".inputrc": "data/deep/numbers.csv"} {
 		if err := os.Symlink(to, filepath.Join(m.home, link)); err != nil {
@@ -137,8 +137,8 @@ func TestHome_ShowsDocumentsToolsAndPlainSettings(t *testing.T) {
 			m.env[i] = "PATH=" + filepath.Join(m.home, ".foreign/bin") + ":" + path
 		}
 	}
-	r := open(t, m, workspace(m))
-	r.Run(t, tryToRead+"import os, subprocess\nos.chdir(os.environ['HOME'])")
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, tryToReadCode+"import os, subprocess\nos.chdir(os.environ['HOME'])")
 	for _, c := range []struct{ what, code, want string }{
 		{"a document", "print(readable('note.txt'))", "open: a note"},
 		{"a document deep down", "print(readable('data/deep/numbers.csv'))", "open: 1,2"},
@@ -174,8 +174,8 @@ func TestVariables_AreJudgedByTheirValuesToo(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.env = append(m.env, "GH_PAT="+secret, "PLAIN=ghp_0123456789abcdefghijABCDEFGHIJ", "PIP_INDEX_URL=https://me:"+secret+"@pypi.example.org/simple", "TOKENIZERS_PARALLELISM=false")
-	r := open(t, m, workspace(m))
-	says(t, r, "import os; print(*(os.environ.get(n) for n in ('GH_PAT', 'PLAIN', 'PIP_INDEX_URL', 'TOKENIZERS_PARALLELISM')))", "None None https://pypi.example.org/simple false")
+	r := openSession(t, m, newSandbox(m))
+	wantOutput(t, r, "import os; print(*(os.environ.get(n) for n in ('GH_PAT', 'PLAIN', 'PIP_INDEX_URL', 'TOKENIZERS_PARALLELISM')))", "None None https://pypi.example.org/simple false")
 }
 
 // A file that is made in the home directory while a session runs is not there. The first error that names
@@ -183,8 +183,8 @@ func TestVariables_AreJudgedByTheirValuesToo(t *testing.T) {
 func TestHome_AFileThatCameLaterIsExplained(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	r := open(t, m, workspace(m))
-	write(t, filepath.Join(m.home, "later.csv"), "1,2")
+	r := openSession(t, m, newSandbox(m))
+	writeFile(t, filepath.Join(m.home, "later.csv"), "1,2")
 	explained := `[notice "the sandbox does not show ` + m.home + `/later.csv, if it is there; a person can allow it with: repl allow ` + r.Name() + ` --read ` + m.home + `/later.csv"]`
 	for _, c := range []struct {
 		code string
@@ -206,14 +206,14 @@ func TestHome_AFileThatCameLaterIsExplained(t *testing.T) {
 func TestHome_ShowsTheWayToTheInterpreter(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	write(t, filepath.Join(m.home, ".pythons/one/bin/key"), secret)
-	write(t, filepath.Join(m.home, ".alias/key"), secret)
+	writeFile(t, filepath.Join(m.home, ".pythons/one/bin/key"), secret)
+	writeFile(t, filepath.Join(m.home, ".alias/key"), secret)
 	m.outsideDoes(t, m.home, "ln -s "+interpreter+" .pythons/one/bin/python3 && ln -s .pythons/one .current && ln -s ../.current/bin/python3 .alias/python && mkdir -p project/.venv/bin && ln -s "+m.home+"/.alias/python project/.venv/bin/python && ln -s python project/.venv/bin/python3")
 	spec := python.Spec(python.Options{Path: filepath.Join(m.work, ".venv/bin/python")})
-	spec.Dir, spec.Sandbox = m.work, workspace(m)
+	spec.Dir, spec.Sandbox = m.work, newSandbox(m)
 	r := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: m.env}, spec)
 	r.WaitUntilReady(t)
-	says(t, r, "import subprocess, sys; print(subprocess.run([sys.executable, '-c', 'print(6 * 7)'], capture_output=True, text=True).stdout)", "42")
-	says(t, r, "import os; print([os.listdir(os.environ['HOME'] + d) for d in ('/.alias', '/.pythons', '/.pythons/one/bin')])", "[['python'], ['one'], ['python3']]")
-	says(t, r, "try: os.symlink('/tmp/other', os.environ['HOME'] + '/.alias/more')\nexcept OSError as e: print(e.strerror)", "Read-only file system")
+	wantOutput(t, r, "import subprocess, sys; print(subprocess.run([sys.executable, '-c', 'print(6 * 7)'], capture_output=True, text=True).stdout)", "42")
+	wantOutput(t, r, "import os; print([os.listdir(os.environ['HOME'] + d) for d in ('/.alias', '/.pythons', '/.pythons/one/bin')])", "[['python'], ['one'], ['python3']]")
+	wantOutput(t, r, "try: os.symlink('/tmp/other', os.environ['HOME'] + '/.alias/more')\nexcept OSError as e: print(e.strerror)", "Read-only file system")
 }

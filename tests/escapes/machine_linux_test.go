@@ -28,10 +28,10 @@ const secret = "a-secret-that-nobody-may-see"
 type machine struct {
 	base, home, work, outside, named, sessions string
 
-	victim  *exec.Cmd
-	reached atomic.Pointer[string] // by whom a server was
-	facts   map[string]any         // for the probes
-	env     []string
+	victim    *exec.Cmd
+	reachedBy atomic.Pointer[string] // by whom a server was
+	facts     map[string]any         // for the probes
+	env       []string
 }
 
 func newMachine(t testing.TB) *machine {
@@ -41,24 +41,24 @@ func newMachine(t testing.TB) *machine {
 			t.Skipf("%s is not installed", program)
 		}
 	}
-	if os.Getenv(lonelyEnv) == "" {
-		confined.NeedsNamespaces(t)
+	if os.Getenv(noNamespacesEnv) == "" {
+		confined.RequireNamespaces(t)
 	}
-	base, err := os.MkdirTemp(confined.Base(), "machine-")
+	base, err := os.MkdirTemp(confined.RerunDir(), "machine-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(base) })
 	m := &machine{base: base, home: filepath.Join(base, "home"), outside: filepath.Join(base, "outside"), named: filepath.Join(base, "named"), sessions: filepath.Join(base, "sessions")}
 	m.work = filepath.Join(m.home, "project")
-	m.files(t)
-	m.repositories(t)
-	m.servers(t)
-	m.process(t)
+	m.writeFiles(t)
+	m.makeRepositories(t)
+	m.startServers(t)
+	m.startVictim(t)
 	return m
 }
 
-func (m *machine) files(t testing.TB) {
+func (m *machine) writeFiles(t testing.TB) {
 	for name, text := range map[string]string{
 		"home/.ssh/id_ed25519": secret, "home/.aws/credentials": secret, "home/.netrc": secret, "home/.config/gh/hosts.yml": secret,
 		"home/mine/private.txt": secret, "home/note.txt": "a note", "home/.bashrc": "", "home/.local/bin/tool": "", "home/.cache/ruff/existing": "cached ",
@@ -70,7 +70,7 @@ func (m *machine) files(t testing.TB) {
 		"home/project/.vscode/settings.json": "{}", "home/project/.mcp.json": "{}", "home/project/.husky/pre-commit": "", "home/project/.husky/_/pre-commit": "", "home/project/README": "read me",
 		"home/project/probes.py": probes,
 	} {
-		write(t, filepath.Join(m.base, name), text)
+		writeFile(t, filepath.Join(m.base, name), text)
 	}
 	for path, mode := range map[string]os.FileMode{m.sessions: 0o700, filepath.Join(m.home, ".config/turnstone/sandbox.toml"): 0o600} {
 		if err := os.Chmod(path, mode); err != nil {
@@ -79,7 +79,7 @@ func (m *machine) files(t testing.TB) {
 	}
 }
 
-func write(t testing.TB, path, text string) {
+func writeFile(t testing.TB, path, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
@@ -89,8 +89,8 @@ func write(t testing.TB, path, text string) {
 	}
 }
 
-// repositories makes one with a hook, a nested one, and what submodules leave.
-func (m *machine) repositories(t testing.TB) {
+// makeRepositories makes one with a hook, a nested one, and what submodules leave.
+func (m *machine) makeRepositories(t testing.TB) {
 	git := func(dir string, args ...string) {
 		t.Helper()
 		cmd := exec.Command("git", append([]string{"-c", "user.name=T", "-c", "user.email=t@example.org"}, args...)...)
@@ -101,28 +101,28 @@ func (m *machine) repositories(t testing.TB) {
 		}
 	}
 	nested := filepath.Join(m.work, "vendor/lib")
-	write(t, filepath.Join(nested, "file"), "nested")
+	writeFile(t, filepath.Join(nested, "file"), "nested")
 	for _, dir := range []string{m.work, nested} {
 		git(dir, "init", "-q")
-		write(t, filepath.Join(dir, ".git/info/attributes"), "")
-		write(t, filepath.Join(dir, ".git/hooks/post-commit"), "#!/bin/sh\n")
+		writeFile(t, filepath.Join(dir, ".git/info/attributes"), "")
+		writeFile(t, filepath.Join(dir, ".git/hooks/post-commit"), "#!/bin/sh\n")
 	}
 	git(m.work, "config", "core.hooksPath", ".husky/_")
 	git(m.work, "config", "filter.clean.clean", "tools/clean.sh --quiet")
-	write(t, filepath.Join(m.work, ".gitignore"), "probes.py\n*.sock\nvendor\n")
+	writeFile(t, filepath.Join(m.work, ".gitignore"), "probes.py\n*.sock\nvendor\n")
 	git(m.work, "add", "README", ".gitignore")
 	git(m.work, "commit", "-q", "-m", "first")
 	for _, sub := range []string{"sub", "deep/er"} {
 		git(m.work, "init", "-q", "--bare", ".git/modules/"+sub)
-		write(t, filepath.Join(m.work, ".git/modules", sub, "hooks/post-checkout"), "#!/bin/sh\n")
+		writeFile(t, filepath.Join(m.work, ".git/modules", sub, "hooks/post-checkout"), "#!/bin/sh\n")
 	}
-	write(t, filepath.Join(m.work, "sub/.git"), "gitdir: ../.git/modules/sub\n")
+	writeFile(t, filepath.Join(m.work, "sub/.git"), "gitdir: ../.git/modules/sub\n")
 }
 
-// servers listen where a session must not get, and note each visitor.
-func (m *machine) servers(t testing.TB) {
+// startServers listen where a session must not get, and note each visitor.
+func (m *machine) startServers(t testing.TB) {
 	abstract := filepath.Base(m.base) + strconv.Itoa(os.Getpid())
-	note := func(where string) { m.reached.CompareAndSwap(nil, &where) }
+	note := func(where string) { m.reachedBy.CompareAndSwap(nil, &where) }
 	listen := func(network, address string) net.Addr {
 		l, err := net.Listen(network, address)
 		if err != nil {
@@ -161,7 +161,7 @@ func (m *machine) servers(t testing.TB) {
 	}
 	paths := []string{m.home + "/host.sock", m.work + "/host.sock", m.outside + "/host.sock", "/tmp/" + abstract + ".sock", "/var/tmp/" + abstract + ".sock"}
 	for _, name := range []string{"bus", "systemd/private", "gnupg/S.gpg-agent", "openssh_agent", "wayland-0", "pulse/native", "podman/podman.sock", "turnstone/daemon.sock"} {
-		paths = append(paths, filepath.Join(m.runtime(), name))
+		paths = append(paths, filepath.Join(m.runtimeDir(), name))
 	}
 	for _, path := range paths {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -176,10 +176,10 @@ func (m *machine) servers(t testing.TB) {
 	udp := receive("udp", "127.0.0.1:0").(*net.UDPAddr).Port
 
 	posix := abstract
-	write(t, "/dev/shm/"+posix, secret)
+	writeFile(t, "/dev/shm/"+posix, secret)
 	t.Cleanup(func() { _ = os.Remove("/dev/shm/" + posix) })
 	key := int(crc32.ChecksumIEEE([]byte(abstract)) >> 1)
-	m.queues(t, key, posix)
+	m.makeQueues(t, key, posix)
 	id, err := unix.SysvShmGet(key, 4096, unix.IPC_CREAT|unix.IPC_EXCL|0o600)
 	if err != nil {
 		t.Fatal(err)
@@ -191,15 +191,15 @@ func (m *machine) servers(t testing.TB) {
 	}
 	copy(shared, secret)
 	_ = unix.SysvShmDetach(shared)
-	m.facts = map[string]any{"tmp_socket": paths[3], "var_tmp_socket": paths[4], "runtime": m.runtime(), "abstract": abstract, "tcp": tcp, "udp": udp, "posix": posix, "shm": key}
+	m.facts = map[string]any{"tmp_socket": paths[3], "var_tmp_socket": paths[4], "runtime": m.runtimeDir(), "abstract": abstract, "tcp": tcp, "udp": udp, "posix": posix, "shm": key}
 }
 
-// runtime is the directory of the user's own services.
-func (m *machine) runtime() string { return filepath.Join(m.home, ".run") }
+// runtimeDir is the directory of the user's own services.
+func (m *machine) runtimeDir() string { return filepath.Join(m.home, ".run") }
 
-// queues makes a message queue and a semaphore by that key, a queue of POSIX and a key of the user
+// makeQueues makes a message queue and a semaphore by that key, a queue of POSIX and a key of the user
 // by that name.
-func (m *machine) queues(t testing.TB, key int, name string) {
+func (m *machine) makeQueues(t testing.TB, key int, name string) {
 	made := func(what string, remove func(id uintptr), id uintptr, e unix.Errno) {
 		if e != 0 {
 			t.Fatalf("%s: %v", what, e)
@@ -228,8 +228,8 @@ func (m *machine) queues(t testing.TB, key int, name string) {
 	}, id, e)
 }
 
-// process starts one with a secret in its environment.
-func (m *machine) process(t testing.TB) {
+// startVictim starts one with a secret in its environment.
+func (m *machine) startVictim(t testing.TB) {
 	marker := "turnstone-escapes-victim-" + strconv.Itoa(os.Getpid())
 	m.victim = exec.Command("sh", "-c", "while read x; do :; done", marker)
 	m.victim.Env = []string{"SECRET=" + secret, "PATH=/usr/bin:/bin"}
@@ -257,11 +257,11 @@ func (m *machine) process(t testing.TB) {
 		}
 	}
 	m.env = append(m.env, "HOME="+m.home, "PATH=/usr/local/bin:/usr/bin:/bin", "ESCAPES_WORLD="+string(facts),
-		"ESCAPES_API_KEY="+secret, "SSH_AUTH_SOCK="+m.home+"/host.sock", "XDG_RUNTIME_DIR="+m.runtime(), "PYTHONDONTWRITEBYTECODE=1")
+		"ESCAPES_API_KEY="+secret, "SSH_AUTH_SOCK="+m.home+"/host.sock", "XDG_RUNTIME_DIR="+m.runtimeDir(), "PYTHONDONTWRITEBYTECODE=1")
 }
 
-// state is everything about the machine that a session must not change, by path.
-func (m *machine) state(t testing.TB) map[string]string {
+// readState is everything about the machine that a session must not change, by path.
+func (m *machine) readState(t testing.TB) map[string]string {
 	t.Helper()
 	state := map[string]string{}
 	note := func(path string, d fs.DirEntry) {
@@ -281,9 +281,9 @@ func (m *machine) state(t testing.TB) map[string]string {
 		}
 		state[path] = fmt.Sprint(info.Mode(), modified, string(text), names[:max(n, 0)])
 	}
-	for _, top := range []string{m.home, m.outside, m.runtime(), filepath.Join(m.sessions, "other-session")} {
+	for _, top := range []string{m.home, m.outside, m.runtimeDir(), filepath.Join(m.sessions, "other-session")} {
 		_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
-			if err == nil && !m.mayChange(path) {
+			if err == nil && !m.isWritable(path) {
 				note(path, d)
 			}
 			return nil
@@ -292,7 +292,7 @@ func (m *machine) state(t testing.TB) map[string]string {
 	if fields := strings.Fields(readText("/proc/" + strconv.Itoa(m.victim.Process.Pid) + "/stat")); len(fields) > 2 {
 		state["victim"] = strings.NewReplacer("R", "S").Replace(fields[2])
 	}
-	if by := m.reached.Swap(nil); by != nil {
+	if by := m.reachedBy.Swap(nil); by != nil {
 		state["reached"] = *by
 	}
 	for _, path := range []string{"/usr/escaped", "/etc/escaped", "/var/escaped", "/opt/escaped", "/run/escaped"} {
@@ -308,9 +308,9 @@ func readText(path string) string {
 	return string(b)
 }
 
-// mayChange reports whether a session may write a path. It may write the project, except for
+// isWritable reports whether a session may write a path. It may write the project, except for
 // files that other programs run or trust.
-func (m *machine) mayChange(path string) bool {
+func (m *machine) isWritable(path string) bool {
 	rest, ok := strings.CutPrefix(path, m.work+"/")
 	if !ok {
 		return false

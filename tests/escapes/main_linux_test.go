@@ -17,10 +17,10 @@ import (
 // tryEnv makes this program try a sandbox in the directory that it names.
 const tryEnv = "ESCAPES_TRY"
 
-func try() int {
+func runTrySandbox() int {
 	dir, err := os.MkdirTemp("", "try-")
 	if text := os.Getenv(faultEnv); text != "" && err == nil {
-		err = refuse(text)
+		err = installFault(text)
 	}
 	if err == nil {
 		defer func() { _ = os.RemoveAll(dir) }()
@@ -40,18 +40,18 @@ func try() int {
 }
 
 func TestMain(m *testing.M) {
-	supervisor.StageMain()
-	if os.Getenv(lonelyEnv) == "prepare" {
-		fmt.Println(becomeLonely())
+	supervisor.MonitorMain()
+	if os.Getenv(noNamespacesEnv) == "prepare" {
+		fmt.Println(forbidNamespaces())
 		os.Exit(1)
 	}
 	if os.Getenv(tryEnv) != "" {
-		os.Exit(try())
+		os.Exit(runTrySandbox())
 	}
 	if os.Getenv(holdEnv) != "" {
-		fmt.Println(hold())
+		fmt.Println(runHeldSession())
 		os.Exit(1)
 	}
 	waits.SideBySide()
-	os.Exit(confined.WithoutRights(m))
+	os.Exit(confined.RunUnprivileged(m))
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// makesRepositories has what makes a repository by hand, with a hook and a program in its settings that
+// makeRepositoryCode has what makes a repository by hand, with a hook and a program in its settings that
 // make the file ran.
-const makesRepositories = tryToChange + `
+const makeRepositoryCode = tryToChangeCode + `
 import signal, threading, time
 def program(): return 'touch ' + ran + '-program;false'
 def evil(): return '[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tfsmonitor = "%s"\n\tpager = "%s"\n' % (program(), program())
@@ -69,8 +69,8 @@ done < ../dirs > /dev/null 2>&1; true`)
 	if got := ran("control"); len(got) != 2 {
 		t.Fatalf("outside a program and a hook are to run, got %q", got)
 	}
-	r := open(t, m, workspace(m))
-	r.Run(t, makesRepositories)
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, makeRepositoryCode)
 	for i, c := range []struct{ what, code string }{
 		{"settings by git", "init(); sh('git config core.fsmonitor \"%s\"; git config core.pager \"%s\"; git config alias.status \"!%s\"' % ((program(),) * 3))"},
 		{"settings are appended to", "init(); put('.git/config', evil(), 'a')"},
@@ -145,7 +145,7 @@ done < ../dirs > /dev/null 2>&1; true`)
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			name := "w" + strconv.Itoa(i)
-			code := "name = '" + name + "'; top = " + quoted(m.work) + "; ran = " + quoted(m.home+"/ran-"+name) + "; os.chdir(top); dirs(name); os.chdir(name)\ntry:\n    " + c.code + "\nexcept OSError as e: print(e)\nos.chdir(top); sh('git add -f ' + name + ' ' + name + '/*')"
+			code := "name = '" + name + "'; top = " + quoteShell(m.work) + "; ran = " + quoteShell(m.home+"/ran-"+name) + "; os.chdir(top); dirs(name); os.chdir(name)\ntry:\n    " + c.code + "\nexcept OSError as e: print(e)\nos.chdir(top); sh('git add -f ' + name + ' ' + name + '/*')"
 			said := r.Run(t, code).Text(timeline.Stdout, timeline.Stderr)
 			asks(t, name)
 			if got := ran(name); len(got) > 0 {
@@ -160,16 +160,16 @@ done < ../dirs > /dev/null 2>&1; true`)
 		t.Errorf("the session makes none at all: %v", err)
 	}
 	// A checkout outside must not write where the session may not.
-	says(t, r, "init('y', '--bare'); put('.git/.git', 'gitdir: ../y\\n'); print(sh('git -C y config core.worktree ../.git; git -C y config core.worktree '+os.path.dirname(top)+'; git -C y config core.worktree').stdout)", "")
+	wantOutput(t, r, "init('y', '--bare'); put('.git/.git', 'gitdir: ../y\\n'); print(sh('git -C y config core.worktree ../.git; git -C y config core.worktree '+os.path.dirname(top)+'; git -C y config core.worktree').stdout)", "")
 }
 
 // A call that would make a repository is undone, whatever another thread does in the meantime.
 func TestOwn_ARefusedRepositoryIsGone(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	r := open(t, m, workspace(m))
-	r.Run(t, makesRepositories)
-	says(t, r, `
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, makeRepositoryCode)
+	wantOutput(t, r, `
 ran = 'ran'; dirs('y/refs/heads', 'q'); head('y'); put('y/config', '[user]\n' + '\tname = x\n' * 90000 + evil())
 os.mkfifo('q/x'); os.symlink('q', 'l'); os.symlink('y/objects', 'm')
 def waits():
@@ -189,8 +189,8 @@ print(os.path.exists('y/objects'))`, "False")
 func TestOwn_NothingPreparedGetsGitsName(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	r := open(t, m, workspace(m))
-	r.Run(t, makesRepositories+"top = "+quoted(m.work))
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, makeRepositoryCode+"top = "+quoteShell(m.work))
 	for i, c := range []struct{ what, code string }{
 		{"in the place of an empty directory", "dirs('.git'); os.rename('x', '.git')"},
 		{"by a link", "os.symlink('x', '.git')"},
@@ -203,15 +203,15 @@ func TestOwn_NothingPreparedGetsGitsName(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			name := "g" + strconv.Itoa(i)
 			ran := filepath.Join(m.home, "ran-"+name)
-			says(t, r, "ran = "+quoted(ran)+"; os.chdir(top); dirs('"+name+"'); os.chdir('"+name+"'); prepared('x'); print(changes("+quotedLines(c.code)+").split(':')[0])", "held")
+			wantOutput(t, r, "ran = "+quoteShell(ran)+"; os.chdir(top); dirs('"+name+"'); os.chdir('"+name+"'); prepared('x'); print(changes("+quoteLines(c.code)+").split(':')[0])", "held")
 			m.outsideDoes(t, filepath.Join(m.work, name), "rm -f l; if test -f .git; then rm .git; fi; git init -q; git status > /dev/null; git -c user.name=T -c user.email=t@example.org commit -q --allow-empty -m x; true")
 			if found, _ := filepath.Glob(ran + "-*"); len(found) > 0 {
 				t.Errorf("outside it runs: %q", found)
 			}
 		})
 	}
-	says(t, r, "os.chdir(top); dirs('kept/.git'); os.chdir('kept'); os.chmod('.git', 0o750); prepared('x'); was = os.listdir('x'); attempt(lambda: os.rename('x', '.git')); print(os.listdir('.git'), oct(os.stat('.git').st_mode & 0o777), os.listdir('x') == was)", "[] 0o750 True")
-	says(t, r, "dirs('a/b', 'c'); os.rename('a', 'c'); print(os.listdir('c'))", "['b']")
+	wantOutput(t, r, "os.chdir(top); dirs('kept/.git'); os.chdir('kept'); os.chmod('.git', 0o750); prepared('x'); was = os.listdir('x'); attempt(lambda: os.rename('x', '.git')); print(os.listdir('.git'), oct(os.stat('.git').st_mode & 0o777), os.listdir('x') == was)", "[] 0o750 True")
+	wantOutput(t, r, "dirs('a/b', 'c'); os.rename('a', 'c'); print(os.listdir('c'))", "['b']")
 }
 
 // Git and other programs work in the repositories that a session makes.
@@ -219,9 +219,9 @@ func TestOwn_OrdinaryThingsWork(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.outsideDoes(t, m.work, "git config user.name T && git config user.email t@example.org && git config protocol.file.allow always")
-	write(t, filepath.Join(m.home, ".gitconfig"), "[user]\n\tname = T\n\temail = t@example.org\n")
-	r := open(t, m, workspace(m))
-	r.Run(t, makesRepositories)
+	writeFile(t, filepath.Join(m.home, ".gitconfig"), "[user]\n\tname = T\n\temail = t@example.org\n")
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, makeRepositoryCode)
 	for i, c := range []struct{ what, script string }{
 		{"init in every way", "git init -q a && git init -q --bare b && git init -q --shared=group c && git init -q --separate-git-dir d e && git -C e status && git init -q a && git init -q --object-format=sha256 f"},
 		{"settings", "git init -q a && cd a && git config user.name U && git config user.name V && git config core.autocrlf input && git config commit.gpgsign false && git config pull.rebase true && git config receive.denyCurrentBranch updateInstead && git config --remove-section user && test \"$(git config user.name)\" = T"},
@@ -238,17 +238,17 @@ func TestOwn_OrdinaryThingsWork(t *testing.T) {
 		{"samples of hooks are removed", "git init -q a && cd a && ls .git/hooks/pre-commit.sample && rm .git/hooks/*.sample && rmdir .git/hooks && mkdir .git/hooks && git commit -q --allow-empty -m x"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
-			code := "os.chdir(top); dirs('o" + strconv.Itoa(i) + "'); ran = subprocess.run(['sh', '-exc', " + quotedLines(c.script) + "], cwd='o" + strconv.Itoa(i) + "', capture_output=True, text=True, stdin=subprocess.DEVNULL); print(ran.returncode, ran.stdout, ran.stderr)"
-			if said := r.Run(t, "top = "+quoted(m.work)+"; "+code).Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "0 ") {
+			code := "os.chdir(top); dirs('o" + strconv.Itoa(i) + "'); ran = subprocess.run(['sh', '-exc', " + quoteLines(c.script) + "], cwd='o" + strconv.Itoa(i) + "', capture_output=True, text=True, stdin=subprocess.DEVNULL); print(ran.returncode, ran.stdout, ran.stderr)"
+			if said := r.Run(t, "top = "+quoteShell(m.work)+"; "+code).Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "0 ") {
 				t.Errorf("got %q, want that it works", said)
 			}
 		})
 	}
-	says(t, r, "sh('git init -q z'); print(sh('cd z && echo x > .git/hooks/pre-commit').stderr.strip().split(': ')[-1])", "Read-only file system")
+	wantOutput(t, r, "sh('git init -q z'); print(sh('cd z && echo x > .git/hooks/pre-commit').stderr.strip().split(': ')[-1])", "Read-only file system")
 }
 
 // awaits has what waits for settings, which take their place when a program has closed them.
-const awaits = `
+const awaitSettingsCode = `
 import time
 def awaits(fact, what):
     for _ in range(3000):
@@ -264,27 +264,27 @@ def reads(path):
 func TestOwn_SettingsAreWrittenInPlace(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	r := open(t, m, workspace(m))
-	r.Run(t, makesRepositories+awaits+"top = "+quoted(m.work)+"; dirs('in'); os.chdir('in'); init('a'); init('b', '--bare'); sh('git -C a remote add o https://example.org/x')")
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, makeRepositoryCode+awaitSettingsCode+"top = "+quoteShell(m.work)+"; dirs('in'); os.chdir('in'); init('a'); init('b', '--bare'); sh('git -C a remote add o https://example.org/x')")
 	for _, c := range []struct{ what, code string }{
 		{"cp", "sh('cp -r a c')"}, {"cp -a", "sh('cp -a a c')"}, {"tar", "sh('mkdir c && tar c -C a . | tar x -C c')"}, {"copytree", "shutil.copytree('a', 'c')"}, {"rsync's way", "shutil.copytree('a', 'c', ignore=lambda d, n: ['config'] if d == 'a/.git' else []); shutil.copy('a/.git/config', 'c/.git/.config.X'); os.rename('c/.git/.config.X', 'c/.git/config')"},
 		{"across", "sh('cp -r a /tmp/c && mv /tmp/c c')"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
-			says(t, r, c.code+"; awaits(lambda: reads('c/.git/config') == reads('a/.git/config'), 'copied'); print(sh('git -C c remote').stdout + sh('git -C c config user.name V && rm -r c').stderr, end='')", "copied\no")
+			wantOutput(t, r, c.code+"; awaits(lambda: reads('c/.git/config') == reads('a/.git/config'), 'copied'); print(sh('git -C c remote').stdout + sh('git -C c config user.name V && rm -r c').stderr, end='')", "copied\no")
 		})
 	}
-	says(t, r, "sh('cp -r b c'); awaits(lambda: reads('c/config') == reads('b/config'), 'copied'); print(sh('git -C c rev-parse --is-bare-repository').stdout)", "copied\ntrue")
-	says(t, r, "put('a/.git/config', '[user]\\n\\tname = W\\n', 'a'); awaits(lambda: 'name = W' in reads('a/.git/config'), 'set')", "set")
-	says(t, r, "f = open('a/.git/config', 'r+'); text = f.read(); f.seek(0); f.write(text.replace('W', 'X')); f.close(); awaits(lambda: 'name = X' in reads('a/.git/config'), 'changed')", "changed")
-	says(t, r, "was = reads('a/.git/config'); f = open('a/.git/config', 'w'); f.write('[user]'); f.flush(); print(reads('a/.git/config') == was); f.write('\\n\\tname = Y\\n'); f.close(); awaits(lambda: 'Y' in reads('a/.git/config'), 'closed')", "True\nclosed")
-	says(t, r, "try: open('a/.git/config', 'x')\nexcept OSError as e: print(e.strerror)", "File exists")
-	says(t, r, "os.unlink('a/.git/config')\ntry: open('a/.git/config', 'r+')\nexcept OSError as e: print(e.strerror)\nput('a/.git/config', PLAIN); awaits(lambda: reads('a/.git/config') == PLAIN, 'made')", "No such file or directory\nmade")
+	wantOutput(t, r, "sh('cp -r b c'); awaits(lambda: reads('c/config') == reads('b/config'), 'copied'); print(sh('git -C c rev-parse --is-bare-repository').stdout)", "copied\ntrue")
+	wantOutput(t, r, "put('a/.git/config', '[user]\\n\\tname = W\\n', 'a'); awaits(lambda: 'name = W' in reads('a/.git/config'), 'set')", "set")
+	wantOutput(t, r, "f = open('a/.git/config', 'r+'); text = f.read(); f.seek(0); f.write(text.replace('W', 'X')); f.close(); awaits(lambda: 'name = X' in reads('a/.git/config'), 'changed')", "changed")
+	wantOutput(t, r, "was = reads('a/.git/config'); f = open('a/.git/config', 'w'); f.write('[user]'); f.flush(); print(reads('a/.git/config') == was); f.write('\\n\\tname = Y\\n'); f.close(); awaits(lambda: 'Y' in reads('a/.git/config'), 'closed')", "True\nclosed")
+	wantOutput(t, r, "try: open('a/.git/config', 'x')\nexcept OSError as e: print(e.strerror)", "File exists")
+	wantOutput(t, r, "os.unlink('a/.git/config')\ntry: open('a/.git/config', 'r+')\nexcept OSError as e: print(e.strerror)\nput('a/.git/config', PLAIN); awaits(lambda: reads('a/.git/config') == PLAIN, 'made')", "No such file or directory\nmade")
 
 	for git, refused := range map[string]string{"in/a/.git": "core.fsmonitor", ".git": "core.repositoryformatversion"} { // of its own, and of the user's
 		res := r.Run(t, "os.chdir(top); was = reads('"+git+"/config'); put('"+git+"/config', was + '[user]\\n\\tname = Z\\n'); awaits(lambda: 'name = Z' in reads('"+git+"/config'), 'plain')")
-		if got := res.Text(timeline.Stdout, timeline.Stderr); got != "plain\n" || len(denials(res)) > 0 {
-			t.Errorf("%s: got %q and %v", git, got, denials(res))
+		if got := res.Text(timeline.Stdout, timeline.Stderr); got != "plain\n" || len(readDenials(res)) > 0 {
+			t.Errorf("%s: got %q and %v", git, got, readDenials(res))
 		}
 		// The next call of the session finds what was written before.
 		res = r.Run(t, "ran = 'x'; was = reads('"+git+"/config'); put('"+git+"/config', was + evil()); put('next'); print(reads('"+git+"/config') == was)")
@@ -299,9 +299,9 @@ func TestOwn_SettingsAreWrittenInPlace(t *testing.T) {
 func TestOwn_SettingsThatNobodyClosesAreBounded(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	r := open(t, m, workspace(m))
-	r.Run(t, makesRepositories+awaits+"dirs('in'); os.chdir('in'); init('a'); was = reads('a/.git/config')")
-	says(t, r, `
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, makeRepositoryCode+awaitSettingsCode+"dirs('in'); os.chdir('in'); init('a'); was = reads('a/.git/config')")
+	wantOutput(t, r, `
 many = []
 try:
     while len(many) < 1000: many.append(os.open('a/.git/config', os.O_WRONLY))
@@ -309,5 +309,5 @@ except OSError as e: print(len(many), e.strerror)
 for fd in many: os.close(fd)
 put('a/.git/config', PLAIN); awaits(lambda: reads('a/.git/config') == PLAIN, 'free again')
 `, "64 Read-only file system\nfree again")
-	says(t, r, "import subprocess; subprocess.run([sys.executable, '-c', 'import os; os.write(os.open(\"a/.git/config\", os.O_WRONLY | os.O_TRUNC), b\"[user]\\\\n\\\\tname = A\\\\n\"); os.kill(os.getpid(), 9)']); awaits(lambda: 'name = A' in reads('a/.git/config'), 'killed')", "killed")
+	wantOutput(t, r, "import subprocess; subprocess.run([sys.executable, '-c', 'import os; os.write(os.open(\"a/.git/config\", os.O_WRONLY | os.O_TRUNC), b\"[user]\\\\n\\\\tname = A\\\\n\"); os.kill(os.getpid(), 9)']); awaits(lambda: 'name = A' in reads('a/.git/config'), 'killed')", "killed")
 }

@@ -16,14 +16,14 @@ import (
 func TestPage_CopiesAreSeenByOneSessionAndGoWithIt(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	confined.NeedsLayers(t, m.base)
-	one, other := open(t, m, workspace(m)), open(t, m, workspace(m))
-	one.Run(t, atHome)
-	other.Run(t, atHome)
-	says(t, one, "print(puts('go/copy'), puts('.config/made'), puts('/tmp/made'))", "written written written")
+	confined.RequireLayers(t, m.base)
+	one, other := openSession(t, m, newSandbox(m)), openSession(t, m, newSandbox(m))
+	one.Run(t, atHomeCode)
+	other.Run(t, atHomeCode)
+	wantOutput(t, one, "print(puts('go/copy'), puts('.config/made'), puts('/tmp/made'))", "written written written")
 	seen := "print([os.path.exists(p) for p in ('go/copy', '.config/made', '/tmp/made')])"
-	says(t, one, seen, "[True, True, True]")
-	says(t, other, seen, "[False, False, False]")
+	wantOutput(t, one, seen, "[True, True, True]")
+	wantOutput(t, other, seen, "[False, False, False]")
 	if err := one.Session.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -38,20 +38,20 @@ func TestPage_CopiesAreSeenByOneSessionAndGoWithIt(t *testing.T) {
 func TestPage_WhatIsNotProtected(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	write(t, filepath.Join(m.work, ".env"), "KEY=1")
-	write(t, filepath.Join(m.home, "letter.txt"), "dear")
+	writeFile(t, filepath.Join(m.work, ".env"), "KEY=1")
+	writeFile(t, filepath.Join(m.home, "letter.txt"), "dear")
 	if err := os.Link(filepath.Join(m.home, "letter.txt"), filepath.Join(m.work, "linked")); err != nil {
 		t.Fatal(err)
 	}
-	r := open(t, m, workspace(m))
-	r.Run(t, atHome)
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, atHomeCode)
 	for _, c := range []struct{ code, want string }{
 		{"print(readable('project/.env'), readable('letter.txt'))", "open: KEY=1 open: dear"},
 		{"print(readable('../outside/file'))", "open: outside"},
 		{"print(puts('letter.txt'), puts('project/linked'))", "Read-only file system written"},
 		{"import shutil; shutil.rmtree('project/.git/refs/heads'); print(os.path.exists('project/.git/refs/heads'))", "False"},
 	} {
-		says(t, r, c.code, c.want)
+		wantOutput(t, r, c.code, c.want)
 	}
 	if got := readText(filepath.Join(m.home, "letter.txt")); got != "from inside" {
 		t.Errorf("the other name of the file has %q", got)
@@ -61,23 +61,23 @@ func TestPage_WhatIsNotProtected(t *testing.T) {
 func TestPage_ProtectedNamesStayAlsoWhereTheyAreNamed(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	box := workspace(m)
+	box := newSandbox(m)
 	for _, place := range []string{".vscode", ".git/hooks"} {
 		box.Writable = append(box.Writable, filepath.Join(m.work, place))
 	}
-	r := open(t, m, box)
-	r.Run(t, atHome)
-	says(t, r, "print(puts('project/.vscode/x'), '|', puts('project/.git/hooks/pre-push'))", "Read-only file system | Read-only file system")
+	r := openSession(t, m, box)
+	r.Run(t, atHomeCode)
+	wantOutput(t, r, "print(puts('project/.vscode/x'), '|', puts('project/.git/hooks/pre-push'))", "Read-only file system | Read-only file system")
 }
 
 func TestPage_AtMostTwentyNamesAreSaidNotToBeShown(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	for i := range 25 {
-		write(t, filepath.Join(m.home, ".data"+strconv.Itoa(i), "x"), "old")
+		writeFile(t, filepath.Join(m.home, ".data"+strconv.Itoa(i), "x"), "old")
 	}
-	r := open(t, m, workspace(m))
-	r.Run(t, atHome)
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, atHomeCode)
 	told := 0
 	for i := range 25 {
 		told += strings.Count(r.Run(t, "open(os.environ['HOME'] + '/.data"+strconv.Itoa(i)+"/x')").Script(), "the sandbox does not show")
@@ -90,6 +90,6 @@ func TestPage_AtMostTwentyNamesAreSaidNotToBeShown(t *testing.T) {
 func TestPage_WithoutAListNoHostIsAdded(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	r := open(t, m, workspace(m))
-	allows(t, r, session.Grant{Host: "example.org"}, "cannot be allowed single hosts: its network is none")
+	r := openSession(t, m, newSandbox(m))
+	wantGrant(t, r, session.Grant{Host: "example.org"}, "cannot be allowed single hosts: its network is none")
 }

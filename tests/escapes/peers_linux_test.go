@@ -35,7 +35,7 @@ func BenchmarkPeers(b *testing.B) {
 		f := strings.Fields(line)
 		b.Run(f[0], func(b *testing.B) {
 			for b.Loop() {
-				held, works := judge(b, f[1], f[2:])
+				held, works := countProbes(b, f[1], f[2:])
 				b.ReportMetric(float64(held), "held")
 				b.ReportMetric(float64(works), "works")
 			}
@@ -43,9 +43,9 @@ func BenchmarkPeers(b *testing.B) {
 	}
 }
 
-func judge(b *testing.B, kind string, command []string) (held, works int) {
+func countProbes(b *testing.B, kind string, command []string) (held, works int) {
 	m := newMachine(b)
-	var l list
+	var l probeList
 	cmd := exec.Command(interpreter, "probes.py", "list")
 	cmd.Dir, cmd.Env = m.work, m.env
 	out, err := cmd.Output()
@@ -56,10 +56,10 @@ func judge(b *testing.B, kind string, command []string) (held, works int) {
 		b.Fatal(err)
 	}
 	p := startPeer(b, m, kind, command)
-	before := m.state(b)
+	before := m.readState(b)
 	for _, name := range l.Escapes {
-		said := p.probe(name)
-		ok, after := true, m.state(b)
+		said := p.runProbe(name)
+		ok, after := true, m.readState(b)
 		for path, was := range before { // what is new may be the sandbox's own, and .codex is Codex's
 			ok = ok && (after[path] == was || strings.HasPrefix(path, filepath.Join(m.home, ".codex")))
 		}
@@ -71,7 +71,7 @@ func judge(b *testing.B, kind string, command []string) (held, works int) {
 		}
 	}
 	for _, name := range l.Ordinary {
-		if said := p.probe(name); strings.Contains(said, "works") {
+		if said := p.runProbe(name); strings.Contains(said, "works") {
 			works++
 		} else {
 			b.Logf("broken: %s: %.300q", name, said)
@@ -115,13 +115,13 @@ func startPeer(b *testing.B, m *machine, kind string, command []string) *peer {
 	b.Cleanup(func() { _ = in.Close(); _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	p.in, p.lines = bufio.NewWriter(in), bufio.NewScanner(out)
 	p.lines.Buffer(nil, 1<<22)
-	p.call("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "peers", "version": "1"}})
+	p.callMethod("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "peers", "version": "1"}})
 	fmt.Fprintln(p.in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-	p.repl("import subprocess, sys")
+	p.runCode("import subprocess, sys")
 	return p
 }
 
-func (p *peer) call(method string, params any) string {
+func (p *peer) callMethod(method string, params any) string {
 	p.last++
 	text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": p.last, "method": method, "params": params})
 	if err != nil {
@@ -139,13 +139,13 @@ func (p *peer) call(method string, params any) string {
 	return ""
 }
 
-func (p *peer) repl(code string) string {
-	return p.call("tools/call", map[string]any{"name": "repl", "arguments": map[string]any{"input": code, "timeout_ms": 60_000}})
+func (p *peer) runCode(code string) string {
+	return p.callMethod("tools/call", map[string]any{"name": "repl", "arguments": map[string]any{"input": code, "timeout_ms": 60_000}})
 }
 
-func (p *peer) probe(name string) string {
+func (p *peer) runProbe(name string) string {
 	if p.mcp { // a program of its own, which a probe that hangs does not hold
-		return p.repl("r = subprocess.run([sys.executable, 'probes.py', '" + name + "'], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=" + fmt.Sprint(probeTime.Seconds()) + "); print(r.stdout + r.stderr)\n")
+		return p.runCode("r = subprocess.run([sys.executable, 'probes.py', '" + name + "'], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=" + fmt.Sprint(probeTime.Seconds()) + "); print(r.stdout + r.stderr)\n")
 	}
 	ctx, cancel := context.WithTimeout(p.b.Context(), probeTime)
 	defer cancel()

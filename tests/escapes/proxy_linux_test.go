@@ -32,10 +32,10 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
-// inLonelyInternet is inInternet where no user namespaces can be made, so that Landlock is taken.
-func inLonelyInternet(t *testing.T) *internet {
+// newInternetWithoutNamespaces is newInternet where no user namespaces can be made, so that Landlock is taken.
+func newInternetWithoutNamespaces(t *testing.T) *testInternet {
 	t.Helper()
-	n := inInternet(t)
+	n := newInternet(t)
 	if n == nil {
 		return nil
 	}
@@ -47,13 +47,13 @@ func inLonelyInternet(t *testing.T) *internet {
 		t.Fatal(err)
 	}
 	_ = namespaces.Close()
-	n.accept = workers.Landlock
+	n.mechanism = workers.Landlock
 	return n
 }
 
-// serve makes a server of HTTP in the other network, at port 80 and with TLS at port 443. It returns
+// newHTTPServer makes a server of HTTP in the other network, at port 80 and with TLS at port 443. It returns
 // the certificate's file, in the workspace.
-func (n *internet) serve(t *testing.T, handler http.Handler, names ...string) (certificate string) {
+func (n *testInternet) newHTTPServer(t *testing.T, handler http.Handler, names ...string) (certificate string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -65,10 +65,10 @@ func (n *internet) serve(t *testing.T, handler http.Handler, names ...string) (c
 		t.Fatal(err)
 	}
 	certificate = filepath.Join(n.work, "ca.pem")
-	write(t, certificate, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	writeFile(t, certificate, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
 	for _, port := range []string{"80", "443"} {
 		var l net.Listener
-		n.inThere(t, func() (err error) { l, err = net.Listen("tcp", hostAddress+":"+port); return err })
+		n.runInServerNetwork(t, func() (err error) { l, err = net.Listen("tcp", hostAddress+":"+port); return err })
 		if port == "443" {
 			l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}})
 		}
@@ -79,8 +79,8 @@ func (n *internet) serve(t *testing.T, handler http.Handler, names ...string) (c
 	return certificate
 }
 
-// wheel is a package of Python with one module.
-func wheel(t *testing.T) []byte {
+// newWheel is a package of Python with one module.
+func newWheel(t *testing.T) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
@@ -137,14 +137,14 @@ def socks(url): # a page that is reached by SOCKS5, whose proxy is told the name
 
 // Curl, pip and Python's own client heed the variables; curl speaks SOCKS5 as well.
 func TestProxy_AHostOnTheListIsReachedByName(t *testing.T) {
-	n := inLonelyInternet(t)
+	n := newInternetWithoutNamespaces(t)
 	if n == nil {
 		return
 	}
 	for _, name := range []string{"example.org", "other.org"} {
-		n.name(name, hostAddress)
+		n.setAddresses(name, hostAddress)
 	}
-	pack := wheel(t)
+	pack := newWheel(t)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/hello", func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, "hello %s %s", r.URL.RawQuery, r.Header.Get("X-Forwarded-For"))
@@ -158,15 +158,15 @@ func TestProxy_AHostOnTheListIsReachedByName(t *testing.T) {
 		_, _ = io.WriteString(w, `<a href="/greeting-1.0-py3-none-any.whl">greeting-1.0-py3-none-any.whl</a>`)
 	})
 	mux.HandleFunc("/greeting-1.0-py3-none-any.whl", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(pack) })
-	ca := n.serve(t, mux, "example.org")
-	n.listen(t, hostAddress+":1080", greets("not the proxy"))
-	reachable(t, hostAddress+":1080")
-	r := n.session(t, "example.org")
+	ca := n.newHTTPServer(t, mux, "example.org")
+	n.newServer(t, hostAddress+":1080", newGreeter("not the proxy"))
+	wantReachable(t, hostAddress+":1080")
+	r := n.openSession(t, "example.org")
 	if got := drive.Info(r).AcceptedMechanism; got != "landlock" {
 		t.Fatalf("held by %q", got)
 	}
 	r.Run(t, proxyCode)
-	n.prints(t, r,
+	n.wantOutput(t, r,
 		[2]string{"urllib.request.urlopen('http://example.org/hello').read().decode()", "hello"},
 		[2]string{"urllib.request.urlopen('https://example.org/hello', context=ssl.create_default_context(cafile='ca.pem')).read().decode()", "hello"},
 		[2]string{"fetch('http://example.org/hello?a;b')", "hello a;b"},
@@ -198,19 +198,19 @@ func TestProxy_AHostOnTheListIsReachedByName(t *testing.T) {
 		t.Error("no certificate")
 	}
 	res := r.Run(t, "said(b'CONNECT other.org:444 HTTP/1.1\\r\\n\\r\\n')")
-	if got := refusedHosts(res.Events); !slices.Equal(got, []string{"other.org:444"}) {
+	if got := readRefusedHosts(res.Events); !slices.Equal(got, []string{"other.org:444"}) {
 		t.Errorf("the timeline has the denials %q", got)
 	}
 	t.Run("pip", func(t *testing.T) {
-		n.needs(t, "python:pip")
-		n.prints(t, r,
+		n.requireTools(t, "python:pip")
+		n.wantOutput(t, r,
 			[2]string{"subprocess.run([sys.executable, '-m', 'pip', 'install', '-q', '--target', 'packages', '--disable-pip-version-check', '--no-cache-dir', '--index-url', 'https://example.org/simple', 'greeting'], env=dict(os.environ, REQUESTS_CA_BUNDLE='ca.pem'), capture_output=True, text=True).stderr", ""},
 			[2]string{"open('packages/greeting.py').read()", "text = 'hello from the index'"},
 		)
 	})
 	t.Run("curl", func(t *testing.T) {
-		n.needs(t, "curl")
-		n.prints(t, r,
+		n.requireTools(t, "curl")
+		n.wantOutput(t, r,
 			[2]string{"curl('http://example.org/hello?a;b')", "hello a;b"},
 			[2]string{"curl('http://EXAMPLE.org./hello')", "hello"},
 			[2]string{"curl('--cacert', 'ca.pem', 'https://example.org/hello')", "hello"},
@@ -246,18 +246,18 @@ func TestProxy_AHostOnTheListIsReachedByName(t *testing.T) {
 
 // R's own downloads and install.packages() heed the variables.
 func TestProxy_SessionsOfRReachTheirHosts(t *testing.T) {
-	n := inLonelyInternet(t)
+	n := newInternetWithoutNamespaces(t)
 	if n == nil {
 		return
 	}
 	if _, err := exec.LookPath("Rscript"); err != nil {
 		t.Skip("Rscript is not installed")
 	}
-	n.name("example.org", hostAddress)
-	n.name("other.org", hostAddress)
-	ca := n.serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello\n") }), "example.org")
+	n.setAddresses("example.org", hostAddress)
+	n.setAddresses("other.org", hostAddress)
+	ca := n.newHTTPServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello\n") }), "example.org")
 	spec := r.Spec(r.Options{Env: append(n.env, "CURL_CA_BUNDLE="+ca)})
-	spec.Dir, spec.Sandbox = n.work, n.sandbox(false, []string{"example.org"})
+	spec.Dir, spec.Sandbox = n.work, n.newSandbox(false, []string{"example.org"})
 	repl := drive.LaunchIn(t, &supervisor.Options{Dir: n.sessions, Env: append(n.env, "CURL_CA_BUNDLE="+ca)}, spec)
 	for code, want := range map[string]string{
 		"cat(readLines('http://example.org/'))":                                             "hello",
@@ -272,32 +272,32 @@ func TestProxy_SessionsOfRReachTheirHosts(t *testing.T) {
 
 // A name on the list may lead anywhere.
 func TestProxy_ANameThatLeadsInsideIsRefused(t *testing.T) {
-	n := inLonelyInternet(t)
+	n := newInternetWithoutNamespaces(t)
 	if n == nil {
 		return
 	}
 	for name, address := range map[string]string{"inner.org": intranet, "cloud.org": metadata, "loop.org": "127.0.0.1", "own.org": userAddress} {
-		n.name(name, address)
+		n.setAddresses(name, address)
 	}
 	for _, a := range []string{intranet, metadata} {
-		n.listen(t, a+":80", greets("hello from "+a))
-		reachable(t, a+":80")
+		n.newServer(t, a+":80", newGreeter("hello from "+a))
+		wantReachable(t, a+":80")
 	}
 	port := strconv.Itoa(n.facts["tcp"].(int))
-	r := n.session(t, "inner.org", "cloud.org", "loop.org", "own.org", "localhost")
+	r := n.openSession(t, "inner.org", "cloud.org", "loop.org", "own.org", "localhost")
 	r.Run(t, proxyCode)
-	before := n.state(t)
+	before := n.readState(t)
 	for _, place := range []string{"inner.org", "cloud.org", "loop.org:" + port, "own.org", "localhost:" + port} {
-		n.prints(t, r,
+		n.wantOutput(t, r,
 			[2]string{"said(b'CONNECT " + withPort(place) + " HTTP/1.1\\r\\n\\r\\n')", "b'HTTP/1.1 403 Forbidden\\r\\n'"},
 			[2]string{"fetch('http://" + place + "/')", place + ": the sandbox refused it"},
 		)
 	}
-	n.prints(t, r, [2]string{"said(b'CONNECT 127.0.0.1:" + port + " HTTP/1.1\\r\\n\\r\\n')", "b'HTTP/1.1 403 Forbidden\\r\\n'"})
-	n.unchanged(t, before) // the servers of the machine heard nothing
-	meant := n.session(t, "inner.org", intranet)
+	n.wantOutput(t, r, [2]string{"said(b'CONNECT 127.0.0.1:" + port + " HTTP/1.1\\r\\n\\r\\n')", "b'HTTP/1.1 403 Forbidden\\r\\n'"})
+	n.wantUnchanged(t, before) // the servers of the machine heard nothing
+	meant := n.openSession(t, "inner.org", intranet)
 	meant.Run(t, proxyCode)
-	n.prints(t, meant,
+	n.wantOutput(t, meant,
 		[2]string{"tunnel('inner.org:80')", "hello from " + intranet},
 		[2]string{"get('" + intranet + "', 80)", "hello from " + intranet}, // an address needs no proxy
 		[2]string{"get('" + intranet + "', 80, 5)", "hello from " + intranet},
@@ -312,31 +312,31 @@ func withPort(place string) string {
 }
 
 func TestProxy_APersonAllowsAHostToALiveSession(t *testing.T) {
-	n := inLonelyInternet(t)
+	n := newInternetWithoutNamespaces(t)
 	if n == nil {
 		return
 	}
 	for _, name := range []string{"example.org", "asked.org", "never.org"} {
-		n.name(name, hostAddress)
+		n.setAddresses(name, hostAddress)
 	}
-	n.serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }), "example.org")
-	r := n.session(t)
+	n.newHTTPServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }), "example.org")
+	r := n.openSession(t)
 	r.Run(t, proxyCode)
-	n.prints(t, r, [2]string{"fetch('http://example.org/')", "example.org: the sandbox refused it"})
+	n.wantOutput(t, r, [2]string{"fetch('http://example.org/')", "example.org: the sandbox refused it"})
 	if err := r.Allow(t.Context(), session.Grant{Host: "example.org:80"}); err != nil {
 		t.Fatal(err)
 	}
-	n.prints(t, r, [2]string{"fetch('http://example.org/')", "hello"})
+	n.wantOutput(t, r, [2]string{"fetch('http://example.org/')", "hello"})
 	if err := r.Allow(t.Context(), session.Grant{Write: n.outside}); session.KindOf(err) != session.KindUnsupported {
 		t.Errorf("a directory: got %v, want that it cannot be given while it runs", err)
 	}
-	asking := n.asking(t)
+	asking := n.openAskingSession(t)
 	asking.Run(t, proxyCode)
 	for _, row := range []struct {
 		name, by, want string
 		ok             bool
 	}{{"asked.org", "fetch", "hello", true}, {"never.org", "fetch", "never.org: the sandbox refused it", false}, {"socks.asked.org", "socks", "hello", true}} {
-		n.name(row.name, hostAddress)
+		n.setAddresses(row.name, hostAddress)
 		turn := asking.Begin(t, "print("+row.by+"('http://"+row.name+"/'))")
 		e := asking.Until(t, "question", func(e timeline.Event) bool {
 			w, ok := e.Body.(timeline.InputRequested)
@@ -354,14 +354,14 @@ func TestProxy_APersonAllowsAHostToALiveSession(t *testing.T) {
 // There is no port at which the proxy could be reached from elsewhere. The listeners that exist for
 // a moment, one for each connection, answer nobody else.
 func TestProxy_NobodyElseGetsThere(t *testing.T) {
-	n := inLonelyInternet(t)
+	n := newInternetWithoutNamespaces(t)
 	if n == nil {
 		return
 	}
-	n.name("example.org", hostAddress)
-	n.serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }), "example.org")
-	known := listening(t)
-	r := n.session(t, "example.org")
+	n.setAddresses("example.org", hostAddress)
+	n.newHTTPServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }), "example.org")
+	known := readListeningPorts(t)
+	r := n.openSession(t, "example.org")
 	r.Run(t, proxyCode)
 	turn := r.Begin(t, `
 n = 0
@@ -381,7 +381,7 @@ print(n)
 			}
 		default:
 		}
-		for _, port := range listening(t) {
+		for _, port := range readListeningPorts(t) {
 			if slices.Contains(known, port) {
 				continue
 			}
@@ -398,15 +398,15 @@ print(n)
 		}
 	}
 	t.Logf("%d connections of others were met", met)
-	for _, port := range listening(t) {
+	for _, port := range readListeningPorts(t) {
 		if !slices.Contains(known, port) {
 			t.Errorf("port %s listens when nobody connects", port)
 		}
 	}
 }
 
-// listening lists the ports of this network at which TCP listens.
-func listening(t *testing.T) (ports []string) {
+// readListeningPorts lists the ports of this network at which TCP listens.
+func readListeningPorts(t *testing.T) (ports []string) {
 	t.Helper()
 	for line := range strings.Lines(readText("/proc/net/tcp")) {
 		if f := strings.Fields(line); len(f) > 3 && f[3] == "0A" {
@@ -421,14 +421,14 @@ func listening(t *testing.T) (ports []string) {
 }
 
 func TestProxy_ConnectionsAreBounded(t *testing.T) {
-	n := inLonelyInternet(t)
+	n := newInternetWithoutNamespaces(t)
 	if n == nil {
 		return
 	}
-	n.name("example.org", hostAddress)
-	n.listen(t, hostAddress+":80", greets("hello"))
-	n.listen(t, hostAddress+":81", func(c *net.TCPConn) { _, _ = io.Copy(io.Discard, c) })
-	r := n.session(t, "example.org", hostAddress)
+	n.setAddresses("example.org", hostAddress)
+	n.newServer(t, hostAddress+":80", newGreeter("hello"))
+	n.newServer(t, hostAddress+":81", func(c *net.TCPConn) { _, _ = io.Copy(io.Discard, c) })
+	r := n.openSession(t, "example.org", hostAddress)
 	r.Run(t, proxyCode+`
 def tunnel(port):
     s = socket.create_connection(("198.18.0.1", 1080))
@@ -437,14 +437,14 @@ def tunnel(port):
         return s, s.makefile("rb").readline()
     except ConnectionResetError: return s, "reset"
 `)
-	n.prints(t, r,
+	n.wantOutput(t, r,
 		[2]string{"len(kept := [tunnel(81) for _ in range(256)]), {said for _, said in kept}", "256 {b'HTTP/1.1 200 Connection established\\r\\n'}"},
 		[2]string{"tunnel(81)[1] in ('reset', b'')", "True"},
 		[2]string{"tries(get, '" + hostAddress + "', 80)", "ENOBUFS"},
 	)
 	r.Run(t, "for s, _ in kept: s.close()\nkept.clear()")
 	// Each end is seen in its own time.
-	n.prints(t, r, [2]string{"next(s for s in iter(lambda: tunnel(80)[1], 0) if s not in ('reset', b''))", "b'HTTP/1.1 200 Connection established\\r\\n'"})
+	n.wantOutput(t, r, [2]string{"next(s for s in iter(lambda: tunnel(80)[1], 0) if s not in ('reset', b''))", "b'HTTP/1.1 200 Connection established\\r\\n'"})
 	told := 0
 	for e, err := range r.Events(t.Context(), 0) {
 		if err != nil {
@@ -464,7 +464,7 @@ def tunnel(port):
 
 // A stage that has no rights at all connects a session that shares the machine's network.
 func TestLandlock_ReachesAnAddressThatIsNamed(t *testing.T) {
-	if !withoutNamespaces(t) {
+	if !runWithoutNamespaces(t) {
 		return
 	}
 	m := newMachine(t)
@@ -475,9 +475,9 @@ func TestLandlock_ReachesAnAddressThatIsNamed(t *testing.T) {
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") })}
 	t.Cleanup(func() { _ = server.Close() })
 	go func() { _ = server.Serve(l) }()
-	box := byLandlock(m)
+	box := newLandlockSandbox(m)
 	box.Network, box.Hosts = workers.NetworkList, []string{"localhost", l.Addr().String()}
-	r := open(t, m, box)
+	r := openSession(t, m, box)
 	r.Run(t, clientCode+proxyCode)
 	at := "http://" + l.Addr().String() + "/"
 	for code, want := range map[string]string{

@@ -11,9 +11,9 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// tries runs this program as one that tries a sandbox, from a shell that may prepare
+// runTry runs this program as one that tries a sandbox, from a shell that may prepare
 // something.
-func (m *machine) tries(t *testing.T, prepare string, attributes *syscall.SysProcAttr) string {
+func (m *machine) runTry(t *testing.T, prepare string, attributes *syscall.SysProcAttr) string {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
@@ -32,7 +32,7 @@ func (m *machine) tries(t *testing.T, prepare string, attributes *syscall.SysPro
 func TestTrySandbox_StartsOneAndSaysWhatHolds(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	got := m.tries(t, "true", nil)
+	got := m.runTry(t, "true", nil)
 	if !strings.HasPrefix(got, "started: sandbox workspace: it writes "+m.work) || !strings.Contains(got, "ESCAPES_API_KEY") {
 		t.Errorf("got %q, want what holds", got)
 	}
@@ -43,7 +43,7 @@ func TestTrySandbox_StartsOneAndSaysWhatHolds(t *testing.T) {
 func TestSandbox_IsRefusedWhereThereAreNoUserNamespaces(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	got := m.tries(t, "echo 0 >/proc/sys/user/max_user_namespaces", becomeRoot())
+	got := m.runTry(t, "echo 0 >/proc/sys/user/max_user_namespaces", rootAttributes())
 	for _, want := range []string{"refused: ", "sandbox: user namespace", "an administrator can", "sysctl user.max_user_namespaces", "the sandbox full"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("got %q, want %q in it", got, want)
@@ -54,7 +54,7 @@ func TestSandbox_IsRefusedWhereThereAreNoUserNamespaces(t *testing.T) {
 func TestSandbox_IsRefusedInsideItself(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	r := open(t, m, workspace(m))
+	r := openSession(t, m, newSandbox(m))
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -70,18 +70,18 @@ func TestSandbox_IsRefusedInsideItself(t *testing.T) {
 func TestSandbox_SaysWhatHasNoLayer(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	confined.NeedsLayers(t, m.base) // to make a filesystem that takes none
-	attributes := becomeRoot()
+	confined.RequireLayers(t, m.base) // to make a filesystem that takes none
+	attributes := rootAttributes()
 	attributes.Cloneflags |= syscall.CLONE_NEWNS
-	got := m.tries(t, `mkdir -p "$HOME/o/u" "$HOME/o/w" "$HOME/o/m" &&
+	got := m.runTry(t, `mkdir -p "$HOME/o/u" "$HOME/o/w" "$HOME/o/m" &&
 		mount -t overlay -o "userxattr,lowerdir=$HOME/mine,upperdir=$HOME/o/u,workdir=$HOME/o/w" o "$HOME/o/m" && export TMPDIR="$HOME/o/m"`, attributes)
 	if !strings.HasPrefix(got, "started: ") || !strings.Contains(got, "read-only for this session: its filesystem does not allow overlays") {
 		t.Errorf("got %q, want a start with a notice", got)
 	}
 }
 
-// becomeRoot are the attributes of a process that is root of a user namespace.
-func becomeRoot() *syscall.SysProcAttr {
+// rootAttributes are the attributes of a process that is root of a user namespace.
+func rootAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER,
 		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},

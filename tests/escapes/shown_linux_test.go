@@ -14,7 +14,7 @@ import (
 )
 
 // changes tells what code can do to a file: "old" if it reads that, "changed" if it writes it.
-const changes = tryToRead + `
+const changeCode = tryToReadCode + `
 def writes(path):
     try:
         with open(path, 'r+') as f: f.write('new')
@@ -27,13 +27,13 @@ func TestShown_WhatAUserNamesIsThereAndNothingNextToIt(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	for _, name := range []string{".data/deep/table", ".data/other", ".notes", ".other", ".config/tool/settings", "written"} {
-		write(t, filepath.Join(m.home, name), "old")
+		writeFile(t, filepath.Join(m.home, name), "old")
 	}
-	box := workspace(m)
+	box := newSandbox(m)
 	box.Readable = []string{filepath.Join(m.home, ".data/deep"), filepath.Join(m.home, ".notes"), filepath.Join(m.home, ".config/tool")}
 	box.Writable = append(box.Writable, filepath.Join(m.home, "written"))
-	r := open(t, m, box)
-	r.Run(t, changes+"import os; os.chdir(os.environ['HOME'])")
+	r := openSession(t, m, box)
+	r.Run(t, changeCode+"import os; os.chdir(os.environ['HOME'])")
 	for _, c := range []struct{ code, want string }{
 		{"readable('.data/deep/table')", "open: old"},
 		{"readable('.data/other')", "held: [Errno 2] No such file or directory: '.data/other'"},
@@ -45,7 +45,7 @@ func TestShown_WhatAUserNamesIsThereAndNothingNextToIt(t *testing.T) {
 		{"writes('written')", "written"},
 		{"writes('note.txt')", "held: Read-only file system"},
 	} {
-		says(t, r, "print("+c.code+")", c.want)
+		wantOutput(t, r, "print("+c.code+")", c.want)
 	}
 	if got := readText(filepath.Join(m.home, "written")); got != "new" {
 		t.Errorf("the file that was named to be written has %q", got)
@@ -56,20 +56,20 @@ func TestShown_WhatAUserNamesIsThereAndNothingNextToIt(t *testing.T) {
 func TestShown_OfToolsThereAreNoDocuments(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	write(t, filepath.Join(m.home, ".pyenv/version"), "3.14")
-	box := workspace(m)
+	writeFile(t, filepath.Join(m.home, ".pyenv/version"), "3.14")
+	box := newSandbox(m)
 	box.Home = workers.HomeTools
-	r := open(t, m, box)
-	r.Run(t, changes+"import os; os.chdir(os.environ['HOME'])")
-	says(t, r, "print(readable('note.txt'))", "held: [Errno 2] No such file or directory: 'note.txt'")
-	says(t, r, "print(readable('.pyenv/version'))", "open: 3.14")
-	says(t, r, "print(readable('project/README'))", "open: read me")
-	allows(t, r, session.Grant{Read: filepath.Join(m.home, "note.txt")}, "")
-	says(t, r, "print(readable('note.txt'))", "open: a note")
+	r := openSession(t, m, box)
+	r.Run(t, changeCode+"import os; os.chdir(os.environ['HOME'])")
+	wantOutput(t, r, "print(readable('note.txt'))", "held: [Errno 2] No such file or directory: 'note.txt'")
+	wantOutput(t, r, "print(readable('.pyenv/version'))", "open: 3.14")
+	wantOutput(t, r, "print(readable('project/README'))", "open: read me")
+	wantGrant(t, r, session.Grant{Read: filepath.Join(m.home, "note.txt")}, "")
+	wantOutput(t, r, "print(readable('note.txt'))", "open: a note")
 }
 
-// allows gives a session a right, which fails with an error that has a text.
-func allows(t *testing.T, r *drive.REPL, g session.Grant, want string) {
+// wantGrant gives a session a right, which fails with an error that has a text.
+func wantGrant(t *testing.T, r *drive.REPL, g session.Grant, want string) {
 	t.Helper()
 	err := r.Session.Allow(t.Context(), g)
 	if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
@@ -83,19 +83,19 @@ func TestShown_ARunningSessionIsGivenWhatItsHomeDirectoryLacks(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	for _, name := range []string{".data/deep/table", ".data/other", ".notes", ".config/tool/settings", ".made/by/it", ".box/project/inner", ".box/beside", ".write/dir/file", ".write/single", ".write/next"} {
-		write(t, filepath.Join(m.home, name), "old")
+		writeFile(t, filepath.Join(m.home, name), "old")
 	}
 	m.work = filepath.Join(m.home, ".box/project")
-	write(t, filepath.Join(m.work, "probes.py"), probes)
-	r := open(t, m, workspace(m))
+	writeFile(t, filepath.Join(m.work, "probes.py"), probes)
+	r := openSession(t, m, newSandbox(m))
 	in := func(name string) string { return filepath.Join(m.home, name) }
-	prepare := changes + "import os; os.chdir(os.environ['HOME'])"
+	prepare := changeCode + "import os; os.chdir(os.environ['HOME'])"
 	r.Run(t, prepare+"\nos.makedirs('.config/made'); open('.config/made/own', 'w').write('its own')")
 	for _, g := range []session.Grant{
 		{Read: in(".data/deep")}, {Read: in(".notes")}, {Read: in(".config/tool/settings")}, {Read: in(".box")}, {Read: in("note.txt")},
 		{Write: in(".write/dir"), Accept: in(".write/dir")}, {Write: in(".write/single"), Accept: in(".write/single")},
 	} {
-		allows(t, r, g, "")
+		wantGrant(t, r, g, "")
 	}
 	for _, when := range []string{"at once", "after a reset"} {
 		for _, c := range []struct{ code, want string }{
@@ -121,7 +121,7 @@ func TestShown_ARunningSessionIsGivenWhatItsHomeDirectoryLacks(t *testing.T) {
 			if got := readText(in(name)); got != "new" {
 				t.Errorf("%s: %s has %q", when, name, got)
 			}
-			write(t, in(name), "old")
+			writeFile(t, in(name), "old")
 		}
 		r.Restart(t)
 		r.Run(t, prepare)
@@ -133,22 +133,22 @@ func TestShown_AWorkTreeNextToLoginsOfAnAgent(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	tree := filepath.Join(m.home, ".cursor/worktrees/p/x")
-	m.outsideDoes(t, m.work, `mkdir -p ../.cursor && printf '%s' "$SECRET" > ../.cursor/mcp.json && git worktree add -q `+quoted(tree)+` && printf '%s' "$SECRET" > ../.cursor/worktrees/p/other`)
-	write(t, filepath.Join(tree, "probes.py"), probes)
+	m.outsideDoes(t, m.work, `mkdir -p ../.cursor && printf '%s' "$SECRET" > ../.cursor/mcp.json && git worktree add -q `+quoteShell(tree)+` && printf '%s' "$SECRET" > ../.cursor/worktrees/p/other`)
+	writeFile(t, filepath.Join(tree, "probes.py"), probes)
 	project := m.work
 	m.work = tree
-	r := open(t, m, workspace(m))
-	r.Run(t, atHome)
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, atHomeCode)
 	for range 2 {
-		m.takes(t, r, []step{
+		m.runSteps(t, r, []turnStep{
 			{"its files", "true", "print(readable('.cursor/worktrees/p/x/README'), puts('.cursor/worktrees/p/x/new'))", "open: read me written"},
-			{"nothing around it", "true", "print(os.listdir('.cursor'), os.listdir('.cursor/worktrees/p'), puts('.cursor/worktrees/p/mine'), readable('.cursor/mcp.json'))", "['worktrees'] ['x'] Read-only file system " + gone + "'.cursor/mcp.json'"},
+			{"nothing around it", "true", "print(os.listdir('.cursor'), os.listdir('.cursor/worktrees/p'), puts('.cursor/worktrees/p/mine'), readable('.cursor/mcp.json'))", "['worktrees'] ['x'] Read-only file system " + goneOutput + "'.cursor/mcp.json'"},
 			{"a login that is replaced", `printf '%s' "$SECRET" > .cursor/n && mv .cursor/n .cursor/mcp.json`, "print(os.listdir('.cursor'))", "['worktrees']"},
 			{"its hooks", "true", "print(puts('project/.git/hooks/post-checkout'), puts('.cursor/worktrees/p/x/.git'), puts('.cursor/worktrees/p/x/.mcp.json'))", "Read-only file system Read-only file system Read-only file system"},
 		})
-		begins(t, r)
+		resetSession(t, r)
 	}
-	says(t, r, `print(subprocess.run('git add new && git -c core.hooksPath=/dev/null -c user.name=T -c user.email=t@example.org commit -qm second && git log --format=%s', shell=True, cwd='.cursor/worktrees/p/x', capture_output=True, text=True).stdout.split())`, "['second', 'first']")
+	wantOutput(t, r, `print(subprocess.run('git add new && git -c core.hooksPath=/dev/null -c user.name=T -c user.email=t@example.org commit -qm second && git log --format=%s', shell=True, cwd='.cursor/worktrees/p/x', capture_output=True, text=True).stdout.split())`, "['second', 'first']")
 	if got := readText(filepath.Join(project, ".git/refs/heads/x")); got == "" {
 		t.Error("the branch is not in the repository")
 	}
@@ -164,34 +164,34 @@ func TestShown_WhatTheSessionHasInThePlaceLeadsNowhere(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	for _, name := range []string{".config/linked/x", ".config/tool/x", ".config/other/x"} {
-		write(t, filepath.Join(m.home, name), "old")
+		writeFile(t, filepath.Join(m.home, name), "old")
 	}
-	r := open(t, m, workspace(m))
-	r.Run(t, changes+`
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, changeCode+`
 import os
 os.chdir(os.environ['HOME'] + '/.config')
 os.symlink(os.environ['HOME'] + '/project', 'linked')
 os.mkdir('tool'); open('tool/own', 'w').close()
 open('other', 'w').close()
 `)
-	before := m.state(t)
+	before := m.readState(t)
 	if err := r.Session.Allow(t.Context(), session.Grant{Read: filepath.Join(m.home, ".config/linked/x")}); err == nil {
 		t.Error("a link of the session's was followed")
 	}
 	if err := r.Session.Allow(t.Context(), session.Grant{Read: filepath.Join(m.home, ".config/other")}); err == nil {
 		t.Error("a directory was shown in the place of a file")
 	}
-	allows(t, r, session.Grant{Read: filepath.Join(m.home, ".config/tool")}, "")
-	says(t, r, "print(readable('tool/x'), os.path.exists('tool/own'))", "open: old False")
-	m.unchanged(t, before)
+	wantGrant(t, r, session.Grant{Read: filepath.Join(m.home, ".config/tool")}, "")
+	wantOutput(t, r, "print(readable('tool/x'), os.path.exists('tool/own'))", "open: old False")
+	m.wantUnchanged(t, before)
 }
 
 func TestShown_SomePlacesAreNeverShown(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	write(t, filepath.Join(m.home, ".local/share/tool/x"), "old")
-	r := open(t, m, workspace(m))
-	r.Run(t, changes+"import os; os.symlink(os.environ['HOME'] + '/.local/share/tool', 'link')")
+	writeFile(t, filepath.Join(m.home, ".local/share/tool/x"), "old")
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, changeCode+"import os; os.symlink(os.environ['HOME'] + '/.local/share/tool', 'link')")
 	for path, want := range map[string]string{
 		m.home: "is the home directory", filepath.Dir(m.home): "holds the home directory", "/": "is the whole machine",
 		filepath.Join(m.home, ".ssh"): "is hidden from sessions", filepath.Join(m.home, ".ssh/id_ed25519"): "is hidden from sessions", filepath.Join(m.home, ".netrc"): "is hidden from sessions",
@@ -201,10 +201,10 @@ func TestShown_SomePlacesAreNeverShown(t *testing.T) {
 		"relative":                    "is not absolute", filepath.Join(m.home, "none"): "no such file", "/dev/null": "neither a directory nor a regular file",
 		filepath.Join(m.home, ".local/share/tool"): "",
 	} {
-		allows(t, r, session.Grant{Read: path}, want)
+		wantGrant(t, r, session.Grant{Read: path}, want)
 	}
 	for name, want := range map[string]string{".bashrc": "is where programs keep", ".profile": "is where programs keep", ".config/git/config": "is where programs keep", ".ssh/authorized_keys": "is hidden from sessions"} {
-		allows(t, r, session.Grant{Write: filepath.Join(m.home, name)}, want)
+		wantGrant(t, r, session.Grant{Write: filepath.Join(m.home, name)}, want)
 	}
 }
 
@@ -219,32 +219,32 @@ func TestShown_WhatWasGivenIsRefreshed(t *testing.T) {
 	t.Cleanup(func() { _ = os.RemoveAll(temporary) })
 	notes, dir, elsewhere, first := filepath.Join(m.home, ".notes"), filepath.Join(m.home, ".data"), filepath.Join(temporary, "table"), filepath.Join(temporary, "first")
 	for _, file := range []string{notes, dir + "/x", elsewhere, first} {
-		write(t, file, "old")
+		writeFile(t, file, "old")
 	}
-	box := workspace(m)
+	box := newSandbox(m)
 	box.Readable = []string{first}
-	r := open(t, m, box)
+	r := openSession(t, m, box)
 	for _, path := range []string{notes, dir, elsewhere} {
-		allows(t, r, session.Grant{Read: path}, "")
+		wantGrant(t, r, session.Grant{Read: path}, "")
 	}
 	all := "print([readable(p) for p in " + "('" + strings.Join([]string{notes, dir + "/x", elsewhere, first}, "', '") + "')])"
 	sees := func(what string) {
 		t.Helper()
-		says(t, r, all, "["+strings.Repeat("'open: "+what+"', ", 3)+"'open: "+what+"']")
+		wantOutput(t, r, all, "["+strings.Repeat("'open: "+what+"', ", 3)+"'open: "+what+"']")
 	}
-	r.Run(t, changes)
+	r.Run(t, changeCode)
 	sees("old")
 	for _, text := range []string{"new", "newer"} {
-		m.outsideDoes(t, m.home, "for p in .notes "+quoted(elsewhere)+" "+quoted(first)+"; do printf "+text+" > \"$p.n\" && mv \"$p.n\" \"$p\"; done; mkdir .d && printf "+text+" > .d/x && mv .data .old-"+text+" && mv .d .data")
+		m.outsideDoes(t, m.home, "for p in .notes "+quoteShell(elsewhere)+" "+quoteShell(first)+"; do printf "+text+" > \"$p.n\" && mv \"$p.n\" \"$p\"; done; mkdir .d && printf "+text+" > .d/x && mv .data .old-"+text+" && mv .d .data")
 		sees(text)
 		r.Restart(t)
-		r.Run(t, changes)
+		r.Run(t, changeCode)
 		sees(text)
 	}
 	m.outsideDoes(t, m.home, "mkdir .cache/uv") // a name of the lists: all places are looked at
 	sees("newer")
 	m.outsideDoes(t, m.home, "rm .notes")
-	says(t, r, "print(readable('"+notes+"')[:15])", "held: [Errno 2]")
+	wantOutput(t, r, "print(readable('"+notes+"')[:15])", "held: [Errno 2]")
 	shown, err := r.Session.Visibility(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -263,10 +263,10 @@ func TestShown_WhatIsMissedIsToldOnceWithACommand(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	for _, name := range []string{".data/table", ".local/share/tool/x", ".config/known/x"} {
-		write(t, filepath.Join(m.home, name), "old")
+		writeFile(t, filepath.Join(m.home, name), "old")
 	}
-	r := open(t, m, workspace(m))
-	write(t, filepath.Join(m.home, "later.csv"), "old")
+	r := openSession(t, m, newSandbox(m))
+	writeFile(t, filepath.Join(m.home, "later.csv"), "old")
 	in := func(name string) string { return filepath.Join(m.home, name) }
 	told := func(name, doubt string) string {
 		return "the sandbox does not show " + in(name) + doubt + "; a person can allow it with: repl allow " + r.Name() + " --read " + in(name)
@@ -301,7 +301,7 @@ func TestShown_IsListedWithItsReasons(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	for name, text := range map[string]string{".pyenv/version": "", ".foreign/bin/tool": "", ".gitconfig": "[user]\n\tname = A\n", ".data/x": "", ".notes": ""} {
-		write(t, filepath.Join(m.home, name), text)
+		writeFile(t, filepath.Join(m.home, name), text)
 	}
 	for i, kv := range m.env {
 		if path, ok := strings.CutPrefix(kv, "PATH="); ok {
@@ -309,10 +309,10 @@ func TestShown_IsListedWithItsReasons(t *testing.T) {
 		}
 	}
 	m.env = append(m.env, "GH_PAT="+secret, "PIP_INDEX_URL=https://me:"+secret+"@pypi.example.org/simple")
-	box := workspace(m)
+	box := newSandbox(m)
 	box.Readable = []string{filepath.Join(m.home, ".data")}
-	r := open(t, m, box)
-	allows(t, r, session.Grant{Read: filepath.Join(m.home, ".notes")}, "")
+	r := openSession(t, m, box)
+	wantGrant(t, r, session.Grant{Read: filepath.Join(m.home, ".notes")}, "")
 	shown, err := r.Session.Visibility(t.Context())
 	if err != nil || shown.Home != m.home {
 		t.Fatalf("got %+v, %v", shown, err)

@@ -13,26 +13,26 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// opens opens a session in a directory of the home directory, with a Python of its own.
-func (m *machine) opens(t *testing.T, dir, program string, box *workers.Sandbox) *drive.REPL {
+// openProgram openProgram a session in a directory of the home directory, with a Python of its own.
+func (m *machine) openProgram(t *testing.T, dir, program string, box *workers.Sandbox) *drive.REPL {
 	t.Helper()
 	spec := python.Spec(python.Options{Path: program})
 	spec.Dir, spec.Sandbox = filepath.Join(m.home, dir), box
-	r := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: m.env, Remedy: remedy}, spec)
+	r := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: m.env, GrantHint: newHint}, spec)
 	r.WaitUntilReady(t)
-	r.Run(t, atHome)
+	r.Run(t, atHomeCode)
 	return r
 }
 
-func boxOf(level workers.SandboxLevel) *workers.Sandbox {
+func newSandboxAt(level workers.SandboxLevel) *workers.Sandbox {
 	return &workers.Sandbox{Level: level, Network: workers.NetworkNone}
 }
 
-// doesNotTell fails if a session can read the secret at a path below the home directory.
-func doesNotTell(t *testing.T, r *drive.REPL, paths ...string) {
+// wantNoSecret fails if a session can read the secret at a path below the home directory.
+func wantNoSecret(t *testing.T, r *drive.REPL, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
-		said := r.Run(t, "print(readable("+quoted(path)+"))").Text(timeline.Stdout, timeline.Stderr)
+		said := r.Run(t, "print(readable("+quoteShell(path)+"))").Text(timeline.Stdout, timeline.Stderr)
 		if said == "" || strings.Contains(said, secret) {
 			t.Errorf("%s: got %q, want nothing of it", path, said)
 		}
@@ -42,7 +42,7 @@ func doesNotTell(t *testing.T, r *drive.REPL, paths ...string) {
 // The settings of many users are links into a directory of theirs, which may be a workspace.
 func TestTrust_SettingsAreReadThroughNoLinkOfASession(t *testing.T) {
 	t.Parallel()
-	confined.NeedsNamespaces(t)
+	confined.RequireNamespaces(t)
 	for _, c := range []struct{ what, outside, inside, path, before string }{
 		{"a link is made another", "echo '1 + 1' > dotfiles/Rprofile && ln -sf dotfiles/Rprofile .Rprofile", "os.remove('dotfiles/Rprofile'); os.symlink(H + '/.token', 'dotfiles/Rprofile')", ".Rprofile", "open: 1 + 1"},
 		{"a link to what is hidden", "echo '[global]' > dotfiles/condarc && ln -s dotfiles/condarc .condarc", "os.remove('dotfiles/condarc'); os.symlink('../.netrc', 'dotfiles/condarc')", ".condarc", "open: [global]"},
@@ -56,17 +56,17 @@ func TestTrust_SettingsAreReadThroughNoLinkOfASession(t *testing.T) {
 			t.Parallel()
 			m := newMachine(t)
 			for _, name := range []string{".token", ".keys/pip.conf", ".keys/condarc", ".netrc"} {
-				write(t, filepath.Join(m.home, name), secret)
+				writeFile(t, filepath.Join(m.home, name), secret)
 			}
 			m.outsideDoes(t, m.home, "rm -f .Rprofile .config/git/config && mkdir -p .keys/below dotfiles other && "+c.outside)
-			r := m.opens(t, "dotfiles", interpreter, boxOf(workers.Workspace))
-			says(t, r, "import shutil; H = os.environ['HOME']; print(readable("+quoted(c.path)+"))", c.before)
+			r := m.openProgram(t, "dotfiles", interpreter, newSandboxAt(workers.Workspace))
+			wantOutput(t, r, "import shutil; H = os.environ['HOME']; print(readable("+quoteShell(c.path)+"))", c.before)
 			r.Run(t, c.inside)
-			doesNotTell(t, r, c.path)
-			begins(t, r)
-			doesNotTell(t, r, c.path)
-			doesNotTell(t, m.opens(t, "dotfiles", interpreter, boxOf(workers.ReadOnly)), c.path)
-			doesNotTell(t, m.opens(t, "other", interpreter, boxOf(workers.Workspace)), c.path)
+			wantNoSecret(t, r, c.path)
+			resetSession(t, r)
+			wantNoSecret(t, r, c.path)
+			wantNoSecret(t, m.openProgram(t, "dotfiles", interpreter, newSandboxAt(workers.ReadOnly)), c.path)
+			wantNoSecret(t, m.openProgram(t, "other", interpreter, newSandboxAt(workers.Workspace)), c.path)
 		})
 	}
 }
@@ -83,15 +83,15 @@ printf '[user]\n\tname = Ada\n[include]\n\tpath = ~/.gitmore\n[core]\n\texcludes
 printf '[init]\n\tdefaultBranch = trunk\n' > .gitmore && echo '*.o' > .dotfiles/ignore && ln -s .dotfiles/ignore .gitignore_global
 mkdir other`)
 	for _, dir := range []string{".dotfiles", "other"} {
-		r := m.opens(t, dir, interpreter, boxOf(workers.Workspace))
-		says(t, r, "print(readable('.Rprofile'), readable('.config/pip/pip.conf'), git('user.name'), git('init.defaultBranch'), readable('.config/git/ignore'))", "open: 1 + 1\n open: [global]\n Ada trunk open: *.o")
+		r := m.openProgram(t, dir, interpreter, newSandboxAt(workers.Workspace))
+		wantOutput(t, r, "print(readable('.Rprofile'), readable('.config/pip/pip.conf'), git('user.name'), git('init.defaultBranch'), readable('.config/git/ignore'))", "open: 1 + 1\n open: [global]\n Ada trunk open: *.o")
 	}
 }
 
 // An earlier session had a directory for its workspace that a later one only reads, or does not start in.
 func TestTrust_WhatAnEarlierSessionMadeShowsALaterOneNothing(t *testing.T) {
 	t.Parallel()
-	confined.NeedsNamespaces(t)
+	confined.RequireNamespaces(t)
 	const site = ".venv/lib/python3.99/site-packages"
 	for _, c := range []struct {
 		what, outside, inside string
@@ -116,19 +116,19 @@ func TestTrust_WhatAnEarlierSessionMadeShowsALaterOneNothing(t *testing.T) {
 			t.Parallel()
 			m := newMachine(t)
 			for _, name := range []string{".token", ".keys/token", ".config/cloud/token"} {
-				write(t, filepath.Join(m.home, name), secret)
+				writeFile(t, filepath.Join(m.home, name), secret)
 			}
 			m.outsideDoes(t, m.home, "mkdir -p other project/below project/.venv/bin project/"+site+" && ln -s "+interpreter+" project/.venv/bin/python && "+c.outside)
 			if c.env != "" {
 				m.env = append(m.env, strings.ReplaceAll(c.env, "$HOME", m.home))
 			}
 			program := filepath.Join(m.work, ".venv/bin/python")
-			r := m.opens(t, "project", program, boxOf(workers.Workspace))
+			r := m.openProgram(t, "project", program, newSandboxAt(workers.Workspace))
 			r.Run(t, "H = os.environ['HOME']")
-			says(t, r, c.inside+"; print('done')", "done")
-			doesNotTell(t, m.opens(t, "project", program, boxOf(workers.ReadOnly)), c.path...)
-			doesNotTell(t, m.opens(t, "project/below", program, boxOf(workers.Workspace)), c.path...)
-			doesNotTell(t, m.opens(t, "other", program, boxOf(workers.Workspace)), c.path...)
+			wantOutput(t, r, c.inside+"; print('done')", "done")
+			wantNoSecret(t, m.openProgram(t, "project", program, newSandboxAt(workers.ReadOnly)), c.path...)
+			wantNoSecret(t, m.openProgram(t, "project/below", program, newSandboxAt(workers.Workspace)), c.path...)
+			wantNoSecret(t, m.openProgram(t, "other", program, newSandboxAt(workers.Workspace)), c.path...)
 		})
 	}
 }
@@ -138,12 +138,12 @@ func TestTrust_WhatAnEarlierSessionMadeShowsALaterOneNothing(t *testing.T) {
 func TestTrust_OfToolsAnEnvironmentShowsNoDocuments(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	write(t, filepath.Join(m.home, "letters/token"), secret)
-	write(t, filepath.Join(m.home, "library/code.py"), "code")
+	writeFile(t, filepath.Join(m.home, "letters/token"), secret)
+	writeFile(t, filepath.Join(m.home, "library/code.py"), "code")
 	m.outsideDoes(t, m.home, "mkdir -p other .local/lib/python3.99/site-packages project/.venv/bin project/.venv/lib/python3.99/site-packages && ln -s "+interpreter+" project/.venv/bin/python && echo ~/library > .local/lib/python3.99/site-packages/x.pth && echo ~/letters > project/.venv/lib/python3.99/site-packages/x.pth")
-	box := boxOf(workers.Workspace)
+	box := newSandboxAt(workers.Workspace)
 	box.Home = workers.HomeTools
-	r := m.opens(t, "other", filepath.Join(m.work, ".venv/bin/python"), box)
-	says(t, r, "print(readable('library/code.py'))", "open: code")
-	doesNotTell(t, r, "letters/token")
+	r := m.openProgram(t, "other", filepath.Join(m.work, ".venv/bin/python"), box)
+	wantOutput(t, r, "print(readable('library/code.py'))", "open: code")
+	wantNoSecret(t, r, "letters/token")
 }

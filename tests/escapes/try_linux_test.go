@@ -30,7 +30,7 @@ func TestTrySandbox_TheEndOfItsContextEndsAProgramThatHangs(t *testing.T) {
 	defer cancel()
 	tried := make(chan error, 1)
 	go func() {
-		_, err := sup.TrySandbox(ctx, workspace(m), m.work)
+		_, err := sup.TrySandbox(ctx, newSandbox(m), m.work)
 		tried <- err
 	}()
 	library, err := os.OpenFile(pipe, os.O_WRONLY, 0) // once the program loads it

@@ -20,10 +20,10 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// A step is what a program outside does in the home directory, and what the session prints in the next turn.
-type step struct{ what, outside, code, want string }
+// A turnStep is what a program outside does in the home directory, and what the session prints in the next turn.
+type turnStep struct{ what, outside, code, want string }
 
-const atHome = tryToRead + `
+const atHomeCode = tryToReadCode + `
 import os, subprocess
 os.chdir(os.environ['HOME'])
 def git(*args): return subprocess.run(['git', 'config', *args], capture_output=True, text=True).stdout.strip()
@@ -36,8 +36,8 @@ def puts(path):
 before = mounts()
 `
 
-// takes runs the steps one after the other.
-func (m *machine) takes(t *testing.T, r *drive.REPL, steps []step) {
+// runSteps runs the steps one after the other.
+func (m *machine) runSteps(t *testing.T, r *drive.REPL, steps []turnStep) {
 	t.Helper()
 	for _, s := range steps {
 		t.Run(s.what, func(t *testing.T) {
@@ -50,17 +50,17 @@ func (m *machine) takes(t *testing.T, r *drive.REPL, steps []step) {
 	}
 }
 
-// begins resets a session, and defines what its code needs.
-func begins(t *testing.T, r *drive.REPL) {
+// resetSession resets a session, and defines what its code needs.
+func resetSession(t *testing.T, r *drive.REPL) {
 	t.Helper()
 	if err := r.Reset(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	r.WaitUntilReady(t)
-	r.Run(t, atHome)
+	r.Run(t, atHomeCode)
 }
 
-const gone = "held: [Errno 2] No such file or directory: "
+const goneOutput = "held: [Errno 2] No such file or directory: "
 
 // The session sees the new thing from the turn after its replacement on, of whatever kind it is, and nothing
 // that was taken away. No name comes in by itself but those that are listed.
@@ -68,11 +68,11 @@ func TestTurn_ShowsWhatProgramsOutsideHaveReplaced(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	for name, text := range map[string]string{"data/file": "old", "kind": "a file", ".Rprofile": "old"} {
-		write(t, filepath.Join(m.home, name), text)
+		writeFile(t, filepath.Join(m.home, name), text)
 	}
-	r := open(t, m, workspace(m))
-	r.Run(t, atHome+"held = open('note.txt')")
-	m.takes(t, r, []step{
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, atHomeCode+"held = open('note.txt')")
+	m.runSteps(t, r, []turnStep{
 		{"nothing yet", "true", "print(readable('note.txt'))", "open: a note"},
 		{"a file by a rename", "echo new > n && mv n note.txt", "print(readable('note.txt'), held.read())", "open: new\n a note"},
 		{"again", "echo newer > n && mv n note.txt", "print(readable('note.txt'))", "open: newer"},
@@ -81,13 +81,13 @@ func TestTurn_ShowsWhatProgramsOutsideHaveReplaced(t *testing.T) {
 		{"a directory", "mv data was && mkdir data && echo new > data/file", "print(readable('data/file'))", "open: new"},
 		{"a new name of what was there", "true", "print(os.path.exists('was'))", "False"},
 		{"keys under a new name", "mv .ssh keys", "print(os.path.exists('keys'), os.path.exists('.ssh'))", "False False"},
-		{"a removal", "rm note.txt", "print(readable('note.txt'))", gone + "'note.txt'"},
+		{"a removal", "rm note.txt", "print(readable('note.txt'))", goneOutput + "'note.txt'"},
 		{"the same name later", "echo back > note.txt", "print(readable('note.txt'))", "open: back"},
 		{"a removal and a new file at once", "rm note.txt && echo again > note.txt", "print(readable('note.txt'))", "open: again"},
 		{"a directory in the place of a file", "rm kind && mkdir kind && echo x > kind/x", "print(readable('kind/x'))", "open: x"},
 		{"a link in the place of a directory", "rm -r kind && ln -s data kind", "print(os.readlink('kind'), readable('kind/file'))", "data open: new"},
 		{"a link that leads elsewhere", "ln -sfn note.txt kind", "print(readable('kind'))", "open: again"},
-		{"a link to keys", "ln -sfn keys kind", "print(readable('kind/id_ed25519'))", gone + "'kind/id_ed25519'"},
+		{"a link to keys", "ln -sfn keys kind", "print(readable('kind/id_ed25519'))", goneOutput + "'kind/id_ed25519'"},
 		{"a directory in the place of a link", "rm kind && mkdir kind && echo y > kind/y", "print(readable('kind/y'))", "open: y"},
 		{"a pipe in its place", "rm -r kind && mkfifo kind", "print(os.path.exists('kind'))", "False"},
 		{"a file in the place of a pipe", "rm kind && echo z > kind", "print(readable('kind'))", "open: z"},
@@ -96,8 +96,8 @@ func TestTurn_ShowsWhatProgramsOutsideHaveReplaced(t *testing.T) {
 		{"a name that is listed", "mkdir -p .pyenv .local/share/fonts && echo 3.14 > .pyenv/version && echo x > .local/share/fonts/x", "print(readable('.pyenv/version'))", "open: 3.14"},
 		{"a name that is not", "mkdir .newtool && echo \"$SECRET\" > .newtool/token && echo \"$SECRET\" > later", "print(os.path.exists('.newtool'), os.path.exists('later'))", "False False"},
 	})
-	begins(t, r)
-	m.takes(t, r, []step{
+	resetSession(t, r)
+	m.runSteps(t, r, []turnStep{
 		{"after a reset", "true", "print(readable('note.txt'), readable('kind'), readable('.pyenv/version'), os.path.exists('.newtool'), os.path.exists('was'))", "open: again\n open: z\n open: 3.14\n False True"},
 		{"a replacement after it", "echo last > n && mv n note.txt", "print(readable('note.txt'))", "open: last"},
 	})
@@ -107,11 +107,11 @@ func TestTurn_ShowsWhatProgramsOutsideHaveReplaced(t *testing.T) {
 func TestTurn_ADirectoryElsewhereIsNeverTheMachines(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	write(t, filepath.Join(m.outside, "share/unlisted"), secret)
+	writeFile(t, filepath.Join(m.outside, "share/unlisted"), secret)
 	m.env = append(m.env, "XDG_CONFIG_HOME="+m.outside+"/conf", "XDG_DATA_HOME="+m.outside+"/share")
-	r := open(t, m, workspace(m))
-	r.Run(t, atHome+"os.chdir("+strconv.Quote(m.outside)+"); own = puts('share/own')")
-	m.takes(t, r, []step{
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, atHomeCode+"os.chdir("+strconv.Quote(m.outside)+"); own = puts('share/own')")
+	m.runSteps(t, r, []turnStep{
 		{"it is missing", "true", "print(own, os.path.exists('conf'), os.listdir('share'), os.path.exists('file'))", "written False ['own'] True"},
 		{"it comes", "cd ../outside && mkdir -p conf/new && echo \"$SECRET\" > conf/new/token", "print('Permission denied' in readable('conf/new/token'))", "True"},
 		{"it is replaced", "cd ../outside && mv share old && mkdir share && echo \"$SECRET\" > share/unlisted", "print(os.listdir('share'), os.listdir('old'))", "['own'] ['own']"},
@@ -124,8 +124,8 @@ func TestTurn_ADirectoryElsewhereIsNeverTheMachines(t *testing.T) {
 func TestTurn_ShowsTheOldThingToTheEnd(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	r := open(t, m, workspace(m))
-	r.Run(t, atHome)
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, atHomeCode)
 	turn := r.Begin(t, "print('began', flush=True)\nwhile not os.path.exists('project/go'): pass\nprint(readable('note.txt'))")
 	r.Until(t, "the turn to begin", drive.Prints("began"))
 	m.outsideDoes(t, m.home, `printf '%s' "$SECRET" > n && mv n note.txt && mv .ssh note && touch project/go`)
@@ -138,10 +138,10 @@ func TestTurn_ShowsTheOldThingToTheEnd(t *testing.T) {
 func TestTurn_WritesSettingsAgain(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	r := open(t, m, workspace(m))
-	r.Run(t, atHome)
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, atHomeCode)
 	pip := ".config/pip/pip.conf"
-	m.takes(t, r, []step{
+	m.runSteps(t, r, []turnStep{
 		{"git's", "git config --global user.name Ada && git config --global credential.helper \"!echo $SECRET\"", "print(git('user.name'), git('credential.helper'))", "Ada"},
 		{"again", "git config --global user.name Grace", "print(git('user.name'))", "Grace"},
 		{"an included file that is not there yet", "git config --global include.path .gitmore", "print(git('init.defaultBranch'))", ""},
@@ -149,14 +149,14 @@ func TestTurn_WritesSettingsAgain(t *testing.T) {
 		{"and changes in place", "printf '[init]\\n\\tdefaultBranch = other\\n' > .gitmore", "print(git('init.defaultBranch'))", "other"},
 		{"pip's for the first time", "mkdir -p .config/pip && printf '[global]\\nindex-url = https://me:%s@a.example.org/\\n' \"$SECRET\" > " + pip, "print(readable('" + pip + "'))", "open: [global]\nindex-url = https://a.example.org/"},
 		{"pip's by a rename", "printf '[global]\\nindex-url = https://me:%s@b.example.org/\\n' \"$SECRET\" > n && mv n " + pip, "print(readable('" + pip + "'))", "open: [global]\nindex-url = https://b.example.org/"},
-		{"pip's are removed", "rm " + pip, "print(readable('" + pip + "'))", gone + "'" + pip + "'"},
+		{"pip's are removed", "rm " + pip, "print(readable('" + pip + "'))", goneOutput + "'" + pip + "'"},
 		{"what the session writes there is its own", "true", "print(puts('" + pip + "'), readable('" + pip + "'))", "written open: from inside"},
 		{"also when there is one outside", "mkdir -p .config/pip && printf '[global]\\n' > " + pip, "print(readable('" + pip + "'))", "open: from inside"},
 		{"variables of R", "printf 'R_LIBS_SITE=/opt/r\\nGITHUB_PAT=%s\\n' \"$SECRET\" > .Renviron", "print(readable('.Renviron'), puts('.Renviron'))", "open: R_LIBS_SITE=/opt/r\n Read-only file system"},
 		{"git's are removed", "rm .gitconfig", "print(git('user.name'), os.path.exists('.gitconfig'))", "False"},
 	})
-	begins(t, r)
-	m.takes(t, r, []step{
+	resetSession(t, r)
+	m.runSteps(t, r, []turnStep{
 		{"after a reset those outside count", "git config --global user.name Ada", "print(git('user.name'), readable('" + pip + "'))", "Ada open: [global]"},
 	})
 }
@@ -165,10 +165,10 @@ func TestTurn_WritesSettingsAgain(t *testing.T) {
 func TestTurn_CopiesTheDirectoryThatIsThereNow(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	confined.NeedsLayers(t, m.base)
-	r := open(t, m, workspace(m))
-	r.Run(t, atHome+"print(puts('.cache/ruff/before'))")
-	m.takes(t, r, []step{
+	confined.RequireLayers(t, m.base)
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, atHomeCode+"print(puts('.cache/ruff/before'))")
+	m.runSteps(t, r, []turnStep{
 		{"a directory that was replaced", "mv .cache/ruff old && mkdir .cache/ruff && echo new > .cache/ruff/fresh", "print(readable('.cache/ruff/fresh'), readable('.cache/ruff/before'), os.path.exists('.cache/ruff/existing'))", "open: new\n open: from inside False"},
 		{"is written as a copy", "true", "print(puts('.cache/ruff/mine'), puts('.cache/ruff/fresh'), readable('.cache/ruff/fresh'))", "written written open: from inside"},
 		{"and not outside", "test ! -e .cache/ruff/mine && grep -q new .cache/ruff/fresh", "print()", ""},
@@ -180,8 +180,8 @@ func TestTurn_CopiesTheDirectoryThatIsThereNow(t *testing.T) {
 		{"a link in its place", "rm -r .cache/ruff && mkdir elsewhere && ln -s ~/.ssh .cache/ruff", "print(os.path.exists('.cache/ruff/id_ed25519'))", "False"},
 		{"no mounts add up", "rm .cache/ruff && mkdir .cache/ruff", "print(mounts() - before)", "0"},
 	})
-	begins(t, r)
-	m.takes(t, r, []step{
+	resetSession(t, r)
+	m.runSteps(t, r, []turnStep{
 		{"after a reset", "true", "print(readable('.cache/uv/x'), readable('.cache/ruff/mine'))", "open: x\n open: from inside"},
 	})
 }
@@ -190,23 +190,23 @@ func TestTurn_CopiesTheDirectoryThatIsThereNow(t *testing.T) {
 func TestTurn_AResetFindsLinksAndWhatASessionLeft(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	write(t, filepath.Join(m.home, "dotfiles/matplotlibrc"), "rc")
-	write(t, filepath.Join(m.home, ".config/pip/pip.conf"), "[global]\n")
-	write(t, filepath.Join(m.home, ".config/git/ignore"), "*.o")
+	writeFile(t, filepath.Join(m.home, "dotfiles/matplotlibrc"), "rc")
+	writeFile(t, filepath.Join(m.home, ".config/pip/pip.conf"), "[global]\n")
+	writeFile(t, filepath.Join(m.home, ".config/git/ignore"), "*.o")
 	m.outsideDoes(t, m.home, "ln -s ../dotfiles .config/matplotlib")
-	r := open(t, m, workspace(m))
-	r.Run(t, atHome)
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, atHomeCode)
 	for i := range 2 {
-		says(t, r, "print(readable('.config/matplotlib/matplotlibrc'), readable('.config/pip/pip.conf'))", "open: rc open: [global]")
+		wantOutput(t, r, "print(readable('.config/matplotlib/matplotlibrc'), readable('.config/pip/pip.conf'))", "open: rc open: [global]")
 		if i == 0 {
 			m.outsideDoes(t, m.home, "rm -r .config/pip .config/git/ignore")
-			says(t, r, "os.unlink('.config/matplotlib'); os.makedirs('.config/matplotlib/x'); os.rmdir('.config/pip'); os.symlink('../project', '.config/pip'); os.makedirs('.config/git/ignore/x'); print(sorted(os.listdir('.config')))", "['git', 'matplotlib', 'pip']")
+			wantOutput(t, r, "os.unlink('.config/matplotlib'); os.makedirs('.config/matplotlib/x'); os.rmdir('.config/pip'); os.symlink('../project', '.config/pip'); os.makedirs('.config/git/ignore/x'); print(sorted(os.listdir('.config')))", "['git', 'matplotlib', 'pip']")
 			m.outsideDoes(t, m.home, "mkdir .config/pip && printf '[global]\\n' > .config/pip/pip.conf && echo x > .config/git/ignore")
 		}
-		begins(t, r)
+		resetSession(t, r)
 		if i == 0 {
-			says(t, r, "import shutil; print(os.listdir('.config/matplotlib'), os.path.exists('project/pip.conf'), os.listdir('.config/git/ignore')); shutil.rmtree('.config/matplotlib')", "['x'] False ['x']")
-			begins(t, r)
+			wantOutput(t, r, "import shutil; print(os.listdir('.config/matplotlib'), os.path.exists('project/pip.conf'), os.listdir('.config/git/ignore')); shutil.rmtree('.config/matplotlib')", "['x'] False ['x']")
+			resetSession(t, r)
 		}
 	}
 }
@@ -216,14 +216,14 @@ func TestTurn_WhatIsHiddenInADirectoryStaysHidden(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	for name, text := range map[string]string{"home/papers/private.txt": secret, "home/papers/open.txt": "open", "home/papers/deep/x": "deep", "outside/keys/key": secret} {
-		write(t, filepath.Join(m.base, name), text)
+		writeFile(t, filepath.Join(m.base, name), text)
 	}
-	box := workspace(m)
+	box := newSandbox(m)
 	box.Hidden = append(box.Hidden, filepath.Join(m.home, "papers/private.txt"), filepath.Join(m.home, "papers/later.txt"), filepath.Join(m.outside, "keys"), filepath.Join(m.outside, "later"))
-	r := open(t, m, box)
-	r.Run(t, atHome)
+	r := openSession(t, m, box)
+	r.Run(t, atHomeCode)
 	none := "print('open' in readable('papers/private.txt'), 'open' in readable('papers/later.txt'))"
-	m.takes(t, r, []step{
+	m.runSteps(t, r, []turnStep{
 		{"at first", "true", "print(readable('papers/open.txt'), readable('papers/deep/x'))", "open: open open: deep"},
 		{"it is not there", "true", none, "False False"},
 		{"a rename over it", "printf '%s' \"$SECRET\" > papers/n && mv papers/n papers/private.txt", none, "False False"},
@@ -234,8 +234,8 @@ func TestTurn_WhatIsHiddenInADirectoryStaysHidden(t *testing.T) {
 		{"elsewhere, when it was replaced", "cp -r ../outside/keys ../outside/n && rm -r ../outside/keys && mv ../outside/n ../outside/keys", "print('open' in readable('../outside/keys/key'))", "False"},
 		{"elsewhere, when it comes", "mkdir ../outside/later && printf '%s' \"$SECRET\" > ../outside/later/key", "print('open' in readable('../outside/later/key'))", "False"},
 	})
-	begins(t, r)
-	m.takes(t, r, []step{{"after a reset", "true", none, "False False"}})
+	resetSession(t, r)
+	m.runSteps(t, r, []turnStep{{"after a reset", "true", none, "False False"}})
 }
 
 // Interpreters are told of packages by variables and by files of their own. Those of an environment in the
@@ -245,34 +245,34 @@ func TestTurn_ShowsWhatTheInterpreterNames(t *testing.T) {
 	m := newMachine(t)
 	site := filepath.Join(m.home, ".local/lib/python3.99/site-packages")
 	own := filepath.Join(m.work, ".venv/lib/python3.99/site-packages")
-	write(t, filepath.Join(m.work, ".venv/bin/python"), "")
+	writeFile(t, filepath.Join(m.work, ".venv/bin/python"), "")
 	for _, name := range []string{"named", "edited", "listed", "later", "mine", "mine2", "mine3", "mapped", "single", "first", "unnamed"} {
-		write(t, filepath.Join(m.home, ".src", name, "code.py"), name)
+		writeFile(t, filepath.Join(m.home, ".src", name, "code.py"), name)
 	}
-	write(t, filepath.Join(site, "listed.pth"), "# a comment\nimport os\n"+m.home+"/.src/listed\n"+m.home+"/.config\n"+m.home+"/.ssh\n"+m.home+"\n")
+	writeFile(t, filepath.Join(site, "listed.pth"), "# a comment\nimport os\n"+m.home+"/.src/listed\n"+m.home+"/.config\n"+m.home+"/.ssh\n"+m.home+"\n")
 	editable := func(site, name string) {
-		write(t, filepath.Join(site, name+"-1.0.dist-info/direct_url.json"), `{"url": "file://`+m.home+`/.src/`+name+`", "dir_info": {"editable": true}}`)
+		writeFile(t, filepath.Join(site, name+"-1.0.dist-info/direct_url.json"), `{"url": "file://`+m.home+`/.src/`+name+`", "dir_info": {"editable": true}}`)
 	}
 	src := m.home + "/.src/" // as setuptools and hatchling name a package, a module and a package's first file
-	write(t, filepath.Join(site, "__editable___mapped_1_finder.py"), "MAPPING = {'mapped': '"+src+"mapped', 'code': '"+src+"single/code', 'gone': '/gone/x'}\nNAMESPACES = {}\nHOME = '"+m.home+"'\n")
-	write(t, filepath.Join(site, "_editable_impl_first.py"), "map_module(\"first\", \""+src+"first/code.py\")\n")
-	write(t, filepath.Join(own, "__editable___mine3_1_finder.py"), "MAPPING = {'mine3': '"+src+"mine3'}\n")
+	writeFile(t, filepath.Join(site, "__editable___mapped_1_finder.py"), "MAPPING = {'mapped': '"+src+"mapped', 'code': '"+src+"single/code', 'gone': '/gone/x'}\nNAMESPACES = {}\nHOME = '"+m.home+"'\n")
+	writeFile(t, filepath.Join(site, "_editable_impl_first.py"), "map_module(\"first\", \""+src+"first/code.py\")\n")
+	writeFile(t, filepath.Join(own, "__editable___mine3_1_finder.py"), "MAPPING = {'mine3': '"+src+"mine3'}\n")
 	editable(site, "edited")
 	editable(own, "mine")
-	write(t, filepath.Join(own, "x.pth"), m.home+"/.src/mine2\n")
+	writeFile(t, filepath.Join(own, "x.pth"), m.home+"/.src/mine2\n")
 	m.env = append(m.env, "PYTHONPATH="+m.home+"/.src/named:"+m.work+"/linked", "PYTHONUSERBASE=", "PATH="+m.work+"/.venv/bin:/usr/local/bin:/usr/bin:/bin")
 	m.outsideDoes(t, m.work, "ln -s ../.src/unnamed linked")
-	r := open(t, m, workspace(m))
-	r.Run(t, atHome)
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, atHomeCode)
 	shown := "print([n for n in ('named', 'edited', 'listed', 'mapped', 'single', 'first', 'later', 'mine', 'mine2', 'mine3', 'unnamed') if os.path.exists('.src/' + n + '/code.py')])"
-	says(t, r, shown, "['named', 'edited', 'listed', 'mapped', 'single', 'first']")
-	says(t, r, "print(os.path.exists('.ssh'), os.listdir('.config'), puts('.src/named/code.py'))", "False [] Read-only file system")
+	wantOutput(t, r, shown, "['named', 'edited', 'listed', 'mapped', 'single', 'first']")
+	wantOutput(t, r, "print(os.path.exists('.ssh'), os.listdir('.config'), puts('.src/named/code.py'))", "False [] Read-only file system")
 	editable(site, "later")
-	says(t, r, shown, "['named', 'edited', 'listed', 'mapped', 'single', 'first', 'later']")
-	says(t, r, "import shutil; shutil.rmtree('project/.venv'); os.symlink('../.src/unnamed', 'project/.venv')", "")
-	write(t, filepath.Join(m.home, ".src/unnamed/bin/tool"), "")
-	begins(t, r)
-	says(t, r, shown, "['named', 'edited', 'listed', 'mapped', 'single', 'first', 'later']")
+	wantOutput(t, r, shown, "['named', 'edited', 'listed', 'mapped', 'single', 'first', 'later']")
+	wantOutput(t, r, "import shutil; shutil.rmtree('project/.venv'); os.symlink('../.src/unnamed', 'project/.venv')", "")
+	writeFile(t, filepath.Join(m.home, ".src/unnamed/bin/tool"), "")
+	resetSession(t, r)
+	wantOutput(t, r, shown, "['named', 'edited', 'listed', 'mapped', 'single', 'first', 'later']")
 }
 
 // A cache and settings that were moved elsewhere, with a link in their place, are there as far as the lists have them,
@@ -284,17 +284,17 @@ func TestTurn_ShowsWhatIsListedBehindLinks(t *testing.T) {
 		"outside/hf/hub/model": "a model", "outside/hf/stored_tokens": secret, "outside/share/fonts/x": "a font", "outside/share/tool/token": secret,
 		"home/dotfiles/pip/pip.conf": "[global]\nindex-url = https://me:" + secret + "@pypi.example.org/\n", "home/dotfiles/pip/token": secret, "home/dotfiles/vimrc": "plain",
 	} {
-		write(t, filepath.Join(m.base, name), text)
+		writeFile(t, filepath.Join(m.base, name), text)
 	}
-	m.outsideDoes(t, m.home, "rm -rf .local/share && ln -s "+quoted(m.outside)+"/hf .cache/huggingface && mkdir -p .local && ln -s "+quoted(m.outside)+"/share .local/share && ln -s ../dotfiles/pip .config/pip")
-	r := open(t, m, workspace(m))
-	r.Run(t, atHome+`
+	m.outsideDoes(t, m.home, "rm -rf .local/share && ln -s "+quoteShell(m.outside)+"/hf .cache/huggingface && mkdir -p .local && ln -s "+quoteShell(m.outside)+"/share .local/share && ln -s ../dotfiles/pip .config/pip")
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, atHomeCode+`
 outside = os.path.dirname(os.getcwd()) + '/outside/'
 def sees(*names): return [readable(n)[:15] for n in names]
 `)
 	tokens := "sees('.cache/huggingface/stored_tokens', outside + 'hf/stored_tokens', '.local/share/tool/token', outside + 'share/tool/token', '.config/pip/token', 'dotfiles/pip/token')"
 	none := strings.TrimSuffix(strings.Repeat("'held: [Errno 2]', ", 6), ", ")
-	m.takes(t, r, []step{
+	m.runSteps(t, r, []turnStep{
 		{"a cache", "true", "print(readable('.cache/huggingface/hub/model'), puts('.cache/huggingface/hub/mine'))", "open: a model written"},
 		{"libraries", "true", "print(readable('.local/share/fonts/x'))", "open: a font"},
 		{"settings", "true", "print(readable('.config/pip/pip.conf'), readable('dotfiles/vimrc'))", "open: [global]\nindex-url = https://pypi.example.org/\n open: plain"},
@@ -302,8 +302,8 @@ def sees(*names): return [readable(n)[:15] for n in names]
 		{"another cache in its place", "mv ../outside/hf ../outside/was && cp -r ../outside/was ../outside/hf && printf new > ../outside/hf/hub/model", "print(readable('.cache/huggingface/hub/model'), *" + tokens + "[:2])", "open: new held: [Errno 2] held: [Errno 2]"},
 		{"a link that comes", "rm .local/share && mkdir .local/share && mkdir -p ../outside/poetry/artifacts && ln -s ../../outside/poetry .cache/pypoetry && printf '%s' \"$SECRET\" > ../outside/poetry/token", "print(os.path.isdir('.cache/pypoetry/artifacts'), readable('.cache/pypoetry/token')[:15], *" + tokens + "[4:])", "True held: [Errno 2] held: [Errno 2] held: [Errno 2]"},
 	})
-	begins(t, r)
-	says(t, r, "print(readable('.cache/huggingface/hub/model'), puts('.cache/huggingface/hub/mine'), readable('.cache/huggingface/stored_tokens')[:15])", "open: new written held: [Errno 2]")
+	resetSession(t, r)
+	wantOutput(t, r, "print(readable('.cache/huggingface/hub/model'), puts('.cache/huggingface/hub/mine'), readable('.cache/huggingface/stored_tokens')[:15])", "open: new written held: [Errno 2]")
 }
 
 // Copies of directories whose paths differ little, or are longer than a name can be, are each its own.
@@ -311,24 +311,24 @@ func TestTurn_CopiesDoNotMeet(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	long := strings.Repeat("d", 120)
-	box := workspace(m)
+	box := newSandbox(m)
 	for _, name := range []string{"d/go-x", "d/go/x", long + "/" + long + "/go"} {
-		write(t, filepath.Join(m.outside, name, "file"), name)
+		writeFile(t, filepath.Join(m.outside, name, "file"), name)
 		box.Layered = append(box.Layered, filepath.Join(m.outside, name))
 	}
 	for _, name := range []string{"conda-envs-e/conda-meta", "conda/envs/e/conda-meta", "conda/envs/" + long + long + "/etc/conda/activate.d"} {
-		write(t, filepath.Join(m.home, name, "state"), `{"name":"`+name+`","env_vars":{"API_KEY":"`+secret+`"}}`)
-		write(t, filepath.Join(m.home, name, "env_vars.sh"), "export API_KEY="+secret+"\n")
+		writeFile(t, filepath.Join(m.home, name, "state"), `{"name":"`+name+`","env_vars":{"API_KEY":"`+secret+`"}}`)
+		writeFile(t, filepath.Join(m.home, name, "env_vars.sh"), "export API_KEY="+secret+"\n")
 	}
 	m.env = append(m.env, "XDG_DATA_HOME="+filepath.Join(m.outside, long, long, "share"))
-	write(t, filepath.Join(m.outside, long, long, "share/fonts/x"), "")
-	r := open(t, m, box)
-	r.Run(t, atHome+"os.chdir("+quoted(m.outside)+")\n")
-	says(t, r, "print(puts('d/go-x/mine'), os.listdir('d/go/x'), puts('d/go/x/file'), readable('d/go-x/file'))", "written ['file'] written open: d/go-x")
-	says(t, r, "import glob; print(readable(glob.glob('d*/d*/go/file')[0])[-8:])", "ddddd/go")
+	writeFile(t, filepath.Join(m.outside, long, long, "share/fonts/x"), "")
+	r := openSession(t, m, box)
+	r.Run(t, atHomeCode+"os.chdir("+quoteShell(m.outside)+")\n")
+	wantOutput(t, r, "print(puts('d/go-x/mine'), os.listdir('d/go/x'), puts('d/go/x/file'), readable('d/go-x/file'))", "written ['file'] written open: d/go-x")
+	wantOutput(t, r, "import glob; print(readable(glob.glob('d*/d*/go/file')[0])[-8:])", "ddddd/go")
 	r.Run(t, "os.chdir(os.environ['HOME'])")
-	says(t, r, "print('conda/envs' in readable('conda/envs/e/conda-meta/state'), 'conda-envs' in readable('conda-envs-e/conda-meta/state'))", "True True")
-	says(t, r, "print('secret' in readable(glob.glob('conda/envs/ddd*/etc/conda/activate.d/env_vars.sh')[0]))", "False")
+	wantOutput(t, r, "print('conda/envs' in readable('conda/envs/e/conda-meta/state'), 'conda-envs' in readable('conda-envs-e/conda-meta/state'))", "True True")
+	wantOutput(t, r, "print('secret' in readable(glob.glob('conda/envs/ddd*/etc/conda/activate.d/env_vars.sh')[0]))", "False")
 }
 
 // A file of a tool may be a link, or something else that an earlier worker of the session has made in its copy. A session
@@ -338,17 +338,17 @@ func TestTurn_StartsWhereAFileOfAToolIsALink(t *testing.T) {
 	m := newMachine(t)
 	m.outsideDoes(t, m.home, `mkdir -p .virtualenvs/x/bin dotfiles .conda/envs/e && printf 'export GITHUB_TOKEN=%s\nexport PLAIN=1\n' "$SECRET" > dotfiles/pa && ln -s ../dotfiles/pa .virtualenvs/postactivate
 printf 'index-url = https://me:%s@example.org/\n' "$SECRET" > .condarc && ln -s ../../../.condarc .conda/envs/e/pip.conf && printf 'index-url = https://me:%s@example.org/\n' "$SECRET" > project/pip.conf && ln -s ../../project/pip.conf .virtualenvs/x/pip.conf`)
-	r := open(t, m, workspace(m))
-	r.Run(t, atHome)
-	says(t, r, "print(readable('.virtualenvs/postactivate'), readable('dotfiles/pa'), readable('.conda/envs/e/pip.conf'))", "open: export PLAIN=1\n\n open: export PLAIN=1\n\n open: index-url = https://example.org/")
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, atHomeCode)
+	wantOutput(t, r, "print(readable('.virtualenvs/postactivate'), readable('dotfiles/pa'), readable('.conda/envs/e/pip.conf'))", "open: export PLAIN=1\n\n open: export PLAIN=1\n\n open: index-url = https://example.org/")
 	for i, made := range []string{"os.symlink('/etc/hosts', p)", "os.mkdir(p)", "open(p, 'w').close()"} {
 		name := fmt.Sprintf(".virtualenvs/made%d", i)
 		m.outsideDoes(t, m.home, "mkdir -p "+name+"/bin")
-		says(t, r, "p = "+quoted(name+"/bin/activate")+"\n"+made, "")
+		wantOutput(t, r, "p = "+quoteShell(name+"/bin/activate")+"\n"+made, "")
 		m.outsideDoes(t, m.home, "printf 'export API_KEY=%s\n' \"$SECRET\" > "+name+"/bin/activate")
 	}
-	begins(t, r)
-	says(t, r, "print(os.readlink('.virtualenvs/made0/bin/activate'), os.listdir('.virtualenvs/made1/bin/activate'), any('secret' in readable(f'.virtualenvs/made{i}/bin/activate') for i in range(3)))", "/etc/hosts [] False")
+	resetSession(t, r)
+	wantOutput(t, r, "print(os.readlink('.virtualenvs/made0/bin/activate'), os.listdir('.virtualenvs/made1/bin/activate'), any('secret' in readable(f'.virtualenvs/made{i}/bin/activate') for i in range(3)))", "/etc/hosts [] False")
 }
 
 // A directory that a running session was given has the same protection as its workspace.
@@ -357,23 +357,23 @@ func TestTurn_LooksAtTheRepositoriesOfAGrant(t *testing.T) {
 	m := newMachine(t)
 	other := filepath.Join(m.outside, "other")
 	m.outsideDoes(t, m.outside, "git init -q other/lib && mkdir other/lib/tools && touch other/lib/tools/a other/lib/tools/b other/lib/tools/c")
-	r := open(t, m, workspace(m))
-	r.Run(t, writer)
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, writeCode)
 	if err := r.Session.Allow(t.Context(), session.Grant{Write: other}); err != nil {
 		t.Fatal(err)
 	}
 	lib := filepath.Join(other, "lib")
-	puts := func(name string) string { return "puts(" + quoted(filepath.Join(lib, "tools", name)) + ")" }
-	says(t, r, puts("a"), "written")
+	puts := func(name string) string { return "puts(" + quoteShell(filepath.Join(lib, "tools", name)) + ")" }
+	wantOutput(t, r, puts("a"), "written")
 	m.outsideDoes(t, lib, "git config core.fsmonitor tools/a")
-	says(t, r, puts("a"), "Read-only file system")
-	says(t, r, puts("b"), "written")
-	begins(t, r)
-	r.Run(t, writer)
-	says(t, r, puts("a"), "Read-only file system")
+	wantOutput(t, r, puts("a"), "Read-only file system")
+	wantOutput(t, r, puts("b"), "written")
+	resetSession(t, r)
+	r.Run(t, writeCode)
+	wantOutput(t, r, puts("a"), "Read-only file system")
 	m.outsideDoes(t, lib, "git config core.editor tools/b")
-	says(t, r, puts("b"), "Read-only file system")
-	says(t, r, puts("c"), "written")
+	wantOutput(t, r, puts("b"), "Read-only file system")
+	wantOutput(t, r, puts("c"), "written")
 }
 
 // A directory that holds one which the session writes stays, and the session's user is told once.
@@ -381,10 +381,10 @@ func TestTurn_WhatIsWrittenStaysAndIsTold(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	given := filepath.Join(m.home, "data/out")
-	write(t, filepath.Join(given, "file"), "old")
-	write(t, filepath.Join(m.home, "data/read"), "old")
-	r := open(t, m, workspace(m))
-	r.Run(t, atHome)
+	writeFile(t, filepath.Join(given, "file"), "old")
+	writeFile(t, filepath.Join(m.home, "data/read"), "old")
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, atHomeCode)
 	if err := r.Session.Allow(t.Context(), session.Grant{Write: given}); err != nil {
 		t.Fatal(err)
 	}
@@ -403,8 +403,8 @@ func TestTurn_WhatIsWrittenStaysAndIsTold(t *testing.T) {
 	if got := readText(filepath.Join(m.home, "was/out/file")) + readText(filepath.Join(m.home, "p/file")); got != "from insidefrom inside" {
 		t.Errorf("what the session wrote is %q", got)
 	}
-	begins(t, r)
-	says(t, r, "print(puts('data/out/file'), readable('data/read'))", "written open: new")
+	resetSession(t, r)
+	wantOutput(t, r, "print(puts('data/out/file'), readable('data/read'))", "written open: new")
 }
 
 // A file that another session writes is seen as any other, and a directory that was given stays the same one.
@@ -412,33 +412,33 @@ func TestTurn_AnotherSessionAndAGrantOfWhatIsShown(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	for _, name := range []string{"other/file", "data/file"} {
-		write(t, filepath.Join(m.home, name), "old")
+		writeFile(t, filepath.Join(m.home, name), "old")
 	}
-	r := open(t, m, workspace(m))
-	r.Run(t, atHome)
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, atHomeCode)
 	spec := python.Spec(python.Options{Path: interpreter})
 	spec.Dir, spec.Sandbox = filepath.Join(m.home, "other"), &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}
-	another := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: m.env, Remedy: remedy}, spec)
+	another := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: m.env, GrantHint: newHint}, spec)
 	another.WaitUntilReady(t)
-	another.Run(t, atHome)
-	says(t, another, "puts('other/n'); os.rename('other/n', 'other/file')\ntry: os.rename('other', 'else')\nexcept OSError as e: print(e.strerror)", "Read-only file system")
-	m.takes(t, r, []step{
+	another.Run(t, atHomeCode)
+	wantOutput(t, another, "puts('other/n'); os.rename('other/n', 'other/file')\ntry: os.rename('other', 'else')\nexcept OSError as e: print(e.strerror)", "Read-only file system")
+	m.runSteps(t, r, []turnStep{
 		{"a file of another session", "true", "print(readable('other/file'))", "open: from inside"},
 		{"a directory in which it writes, replaced", "mv other o && mkdir other && echo new > other/file", "print(readable('other/file'))", "open: new"},
 	})
-	says(t, another, "print(puts('other/mine'), readable('other/mine'))", "written open: from inside")
+	wantOutput(t, another, "print(puts('other/mine'), readable('other/mine'))", "written open: from inside")
 	if err := r.Session.Allow(t.Context(), session.Grant{Write: filepath.Join(m.home, "data")}); err != nil {
 		t.Fatal(err)
 	}
-	m.takes(t, r, []step{
+	m.runSteps(t, r, []turnStep{
 		{"a file in what was given", "echo new > n && mv n data/file", "print(readable('data/file'), puts('data/file'))", "open: new\n written"},
-		{"what was given, replaced", "mv data was && mkdir data && printf '%s' \"$SECRET\" > data/key", "print(readable('data/key'), puts('data/late'))", gone + "'data/key' written"},
+		{"what was given, replaced", "mv data was && mkdir data && printf '%s' \"$SECRET\" > data/key", "print(readable('data/key'), puts('data/late'))", goneOutput + "'data/key' written"},
 	})
 	if readText(filepath.Join(m.home, "was/late")) != "from inside" {
 		t.Error("what was given is not what is written")
 	}
-	begins(t, r)
-	says(t, r, "print(puts('data/late'))", "written")
+	resetSession(t, r)
+	wantOutput(t, r, "print(puts('data/late'))", "written")
 }
 
 // A session puts links in the way of what comes. Nothing is made or mounted where they lead.
@@ -446,53 +446,53 @@ func TestTurn_FollowsNoLinkOfTheSession(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.outsideDoes(t, m.home, "rm -rf .config/git .config/pip .local/share")
-	r := open(t, m, workspace(m))
-	r.Run(t, atHome+"os.symlink('../project', '.config/git'); os.symlink('../project/.git', '.config/pip'); os.symlink('../../project', '.local/share'); os.mkdir('project/fonts'); open('project/fonts/mine', 'w').close()")
-	m.takes(t, r, []step{
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, atHomeCode+"os.symlink('../project', '.config/git'); os.symlink('../project/.git', '.config/pip'); os.symlink('../../project', '.local/share'); os.mkdir('project/fonts'); open('project/fonts/mine', 'w').close()")
+	m.runSteps(t, r, []turnStep{
 		{"listed names", "mkdir -p .config/git .config/pip .local/share/fonts && echo '*.o' > .config/git/ignore && printf '[global]\\n' > .config/pip/pip.conf && echo x > .local/share/fonts/x", "print(sorted(os.listdir('.config')), os.listdir('project/fonts'), mounts() - before)", "['git', 'pip'] ['mine'] 0"},
 		{"and what was made", "ls project/ignore project/.git/pip.conf project/fonts/x 2> /dev/null && exit 1 || true", "print(os.readlink('.config/git'))", "../project"},
 		{"they go", "rm -r .config/git .config/pip .local/share", "print(os.path.exists('project/fonts/mine'), os.path.exists('project/.git/config'))", "True True"},
 	})
-	begins(t, r)
-	says(t, r, "print(os.path.exists('project/fonts/mine'), os.path.exists('project/.git/config'), os.path.exists('project/ignore'))", "True True False")
+	resetSession(t, r)
+	wantOutput(t, r, "print(os.path.exists('project/fonts/mine'), os.path.exists('project/.git/config'), os.path.exists('project/ignore'))", "True True False")
 }
 
 // Caches are read-only where the filesystem takes no layer, as the files of a container, and are there all
 // the same.
 func TestTurn_ShowsCachesWhereThereAreNoLayers(t *testing.T) {
-	if !confined.Alone(t, "ESCAPES_WITHOUT_LAYERS=1", unix.CLONE_NEWNS, unix.CAP_SYS_ADMIN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_CHOWN) {
+	if !confined.RerunInNamespaces(t, "ESCAPES_WITHOUT_LAYERS=1", unix.CLONE_NEWNS, unix.CAP_SYS_ADMIN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_CHOWN) {
 		return
 	}
 	m := newMachine(t)
-	if confined.NoLayers(m.base) == "" {
+	if confined.WhyNoLayers(m.base) == "" {
 		m.outsideDoes(t, m.base, "mkdir upper work")
 		if err := unix.Mount("overlay", m.sessions, "overlay", 0, "userxattr,lowerdir="+m.sessions+",upperdir="+m.base+"/upper,workdir="+m.base+"/work"); err != nil {
 			t.Skip("no overlay can be mounted here: " + err.Error())
 		}
 		t.Cleanup(func() { _ = unix.Unmount(m.sessions, unix.MNT_DETACH) })
 	}
-	r := open(t, m, workspace(m))
-	r.Run(t, atHome)
-	m.takes(t, r, []step{
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, atHomeCode)
+	m.runSteps(t, r, []turnStep{
 		{"at first", "true", "print(readable('.cache/ruff/existing'), puts('.cache/ruff/existing'))", "open: cached  Read-only file system"},
 		{"one that was replaced", "mv .cache/ruff old && mkdir .cache/ruff && echo new > .cache/ruff/fresh", "print(readable('.cache/ruff/fresh'), puts('.cache/ruff/fresh'))", "open: new\n Read-only file system"},
 		{"one that comes", "mkdir -p .cache/uv && echo x > .cache/uv/x", "print(readable('.cache/uv/x'))", "open: x"},
 	})
-	begins(t, r)
-	m.takes(t, r, []step{{"after a reset", "true", "print(readable('.cache/ruff/fresh'), readable('.cache/uv/x'))", "open: new\n open: x"}})
+	resetSession(t, r)
+	m.runSteps(t, r, []turnStep{{"after a reset", "true", "print(readable('.cache/ruff/fresh'), readable('.cache/uv/x'))", "open: new\n open: x"}})
 }
 
 // A session whose disk is bounded has its copies in memory, also those of a directory that was replaced.
 func TestTurn_CopiesWithinABoundOfTheDisk(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	confined.NeedsLayers(t, m.base)
+	confined.RequireLayers(t, m.base)
 	spec := python.Spec(python.Options{Path: interpreter})
-	spec.Dir, spec.Sandbox, spec.Limits.Disk = m.work, workspace(m), 32<<20
-	r := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: m.env, Remedy: remedy}, spec)
+	spec.Dir, spec.Sandbox, spec.Limits.Disk = m.work, newSandbox(m), 32<<20
+	r := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: m.env, GrantHint: newHint}, spec)
 	r.WaitUntilReady(t)
-	r.Run(t, atHome+"print(puts('.cache/ruff/before'))")
-	m.takes(t, r, []step{
+	r.Run(t, atHomeCode+"print(puts('.cache/ruff/before'))")
+	m.runSteps(t, r, []turnStep{
 		{"a directory that was replaced", "mv .cache/ruff old && mkdir .cache/ruff && echo new > .cache/ruff/fresh", "print(readable('.cache/ruff/fresh'), readable('.cache/ruff/before'), puts('.cache/ruff/fresh'))", "open: new\n open: from inside written"},
 		{"a directory that comes", "mkdir -p .cargo/bin && echo x > .cargo/bin/x", "print(readable('.cargo/bin/x'), puts('.cargo/bin/y'), puts('.cargo/own'))", "open: x\n written written"},
 		{"it is bounded", "true", "\ntry: open('.cache/ruff/large', 'wb').write(bytes(64 << 20))\nexcept OSError as e: print(type(e).__name__)", "OSError"},
@@ -507,9 +507,9 @@ func TestTurn_CopiesWithinABoundOfTheDisk(t *testing.T) {
 func TestTurn_AStormOfChangesIsNoDoor(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	write(t, filepath.Join(m.home, "data/file"), "x")
-	r := open(t, m, workspace(m))
-	r.Run(t, atHome+`
+	writeFile(t, filepath.Join(m.home, "data/file"), "x")
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, atHomeCode+`
 import threading, shutil
 stop, seen = False, set()
 def change():
@@ -541,7 +541,7 @@ else
 fi`)
 		r.Run(t, "None")
 	}
-	says(t, r, "stop = True\nfor t in threads: t.join()\nprint(seen)", "set()")
+	wantOutput(t, r, "stop = True\nfor t in threads: t.join()\nprint(seen)", "set()")
 	for _, name := range []string{"ignore", "pip.conf", "fonts", "share"} {
 		if _, err := os.Lstat(filepath.Join(m.work, name)); err == nil {
 			t.Errorf("%s was made in the workspace", name)
@@ -552,15 +552,15 @@ fi`)
 			t.Errorf("outside, %s is %q", path, got)
 		}
 	}
-	begins(t, r)
-	says(t, r, "print(os.path.exists('data'), os.path.exists('.newtool'))", "True False")
+	resetSession(t, r)
+	wantOutput(t, r, "print(os.path.exists('data'), os.path.exists('.newtool'))", "True False")
 }
 
 // Programs make and remove files of their own in a home directory at any moment, also while a session starts.
 func TestTurn_ASessionStartsWhileNamesComeAndGo(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	r := open(t, m, workspace(m))
+	r := openSession(t, m, newSandbox(m))
 	cmd := exec.Command(interpreter, "-c", `
 import os, time
 while os.getppid() == `+strconv.Itoa(os.Getpid())+`:
@@ -579,13 +579,13 @@ while os.getppid() == `+strconv.Itoa(os.Getpid())+`:
 		}
 		r.WaitUntilReady(t)
 	}
-	says(t, r, "6 * 7", "42")
+	wantOutput(t, r, "6 * 7", "42")
 }
 
 // A home directory is a door for nobody, whatever it is.
 func TestTurn_AnyHomeDirectory(t *testing.T) {
 	t.Parallel()
-	confined.NeedsNamespaces(t)
+	confined.RequireNamespaces(t)
 	keys := "mkdir -p \"$H/.ssh\" \"$H/.config/tool\" && printf '%s' \"$SECRET\" > \"$H/.ssh/key\" && printf '%s' \"$SECRET\" > \"$H/.config/tool/token\" && printf '%s' \"$SECRET\" > \"$H/.token\""
 	for _, c := range []struct{ what, before, home, dir, after string }{
 		{"a link", "mkdir real && ln -s real linked", "linked", "project", "echo > real/n && mv real/n real/.token2"},
@@ -607,20 +607,20 @@ func TestTurn_AnyHomeDirectory(t *testing.T) {
 			}
 			spec := python.Spec(python.Options{Path: interpreter})
 			spec.Dir, spec.Sandbox = filepath.Join(m.base, c.dir), &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}
-			r := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: m.env, Remedy: remedy}, spec)
+			r := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: m.env, GrantHint: newHint}, spec)
 			r.WaitUntilReady(t)
-			r.Run(t, tryToRead+"import os")
+			r.Run(t, tryToReadCode+"import os")
 			look := "print([n for d in (os.environ['HOME'], os.path.realpath(os.environ['HOME'])) for n in ('.ssh/key', '.config/tool/token', '.token', '.token2', '.other') if 'open' in readable(d + '/' + n)])"
 			for range 2 {
-				m.outsideDoes(t, m.base, "H="+quoted(home)+"; "+keys)
-				says(t, r, look, "[]")
-				m.outsideDoes(t, m.base, c.after+"; H="+quoted(home)+"; "+keys)
-				says(t, r, look, "[]")
+				m.outsideDoes(t, m.base, "H="+quoteShell(home)+"; "+keys)
+				wantOutput(t, r, look, "[]")
+				m.outsideDoes(t, m.base, c.after+"; H="+quoteShell(home)+"; "+keys)
+				wantOutput(t, r, look, "[]")
 				if err := r.Reset(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				r.WaitUntilReady(t)
-				r.Run(t, tryToRead+"import os")
+				r.Run(t, tryToReadCode+"import os")
 				c.after = "true"
 			}
 		})
@@ -632,22 +632,22 @@ func TestTurn_ManyNames(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	for i := range 2000 {
-		write(t, filepath.Join(m.home, fmt.Sprintf("n%04d", i)), "old")
+		writeFile(t, filepath.Join(m.home, fmt.Sprintf("n%04d", i)), "old")
 	}
-	r := open(t, m, workspace(m))
-	r.Run(t, atHome+"count = lambda what: sum(readable(n) == 'open: ' + what for n in os.listdir() if n[0] == 'n' and n[1:].isdigit())")
-	says(t, r, "n = count('old'); print(900 < n <= 1000)", "True")
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, atHomeCode+"count = lambda what: sum(readable(n) == 'open: ' + what for n in os.listdir() if n[0] == 'n' and n[1:].isdigit())")
+	wantOutput(t, r, "n = count('old'); print(900 < n <= 1000)", "True")
 	m.outsideDoes(t, m.home, "for n in n0*; do echo new > x && mv x $n; done")
 	for range 11 { // a hundred at a time
 		r.Run(t, "None")
 	}
-	says(t, r, "print(n - count('new\\n'))", "0")
+	wantOutput(t, r, "print(n - count('new\\n'))", "0")
 }
 
 // A bind mount of the home directory, or of one above it, shows it under another name.
 func TestSandbox_HidesOtherMountsOfTheHomeDirectory(t *testing.T) {
 	t.Parallel()
-	confined.NeedsNamespaces(t)
+	confined.RequireNamespaces(t)
 	for what, c := range map[string]struct {
 		prepare, hidden string
 	}{
@@ -660,10 +660,10 @@ func TestSandbox_HidesOtherMountsOfTheHomeDirectory(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			m := newMachine(t)
-			attributes := becomeRoot()
+			attributes := rootAttributes()
 			attributes.Cloneflags |= 0x20000 // CLONE_NEWNS
 			m.env = append(m.env, "TMPDIR="+m.sessions)
-			got := m.tries(t, "cd "+quoted(m.base)+" && "+c.prepare, attributes)
+			got := m.runTry(t, "cd "+quoteShell(m.base)+" && "+c.prepare, attributes)
 			told := strings.Contains(got, filepath.Join(m.base, c.hidden)+" shows your home directory under another name")
 			if !strings.HasPrefix(got, "started: ") || told != (c.hidden != "") || c.hidden == "" && strings.Contains(got, "under another name") {
 				t.Errorf("got %q, want a start and a notice about %q", got, c.hidden)
@@ -675,7 +675,7 @@ func TestSandbox_HidesOtherMountsOfTheHomeDirectory(t *testing.T) {
 // A mount shows a hidden place, or something in one, under another name.
 func TestSandbox_HidesOtherMountsOfWhatIsHidden(t *testing.T) {
 	t.Parallel()
-	confined.NeedsNamespaces(t)
+	confined.RequireNamespaces(t)
 	for what, c := range map[string]struct {
 		prepare string
 		hidden  string // its name, "" for none
@@ -691,10 +691,10 @@ func TestSandbox_HidesOtherMountsOfWhatIsHidden(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			m := newMachine(t)
-			attributes := becomeRoot()
+			attributes := rootAttributes()
 			attributes.Cloneflags |= unix.CLONE_NEWNS
 			m.env = append(m.env, "TMPDIR="+m.sessions)
-			got := m.tries(t, "cd "+quoted(m.base)+" && "+c.prepare, attributes)
+			got := m.runTry(t, "cd "+quoteShell(m.base)+" && "+c.prepare, attributes)
 			told := strings.Contains(got, "other names, such as "+filepath.Join(m.base, c.hidden)+",")
 			if !strings.HasPrefix(got, "started: ") || told != (c.hidden != "") || c.hidden == "" && strings.Contains(got, "other names, such as") {
 				t.Errorf("got %q, want a start and a notice about %q", got, c.hidden)

@@ -10,16 +10,16 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A change is something that a session tries, after programs outside have done something.
-type change struct{ what, outside, inside, path string }
+// A changeAttempt is something that a session tries, after programs outside have done something.
+type changeAttempt struct{ what, outside, inside, path string }
 
-// areHeld wants each change held, and its path as it was.
-func areHeld(t *testing.T, m *machine, r *drive.REPL, changes []change) {
+// wantDenied wants each change held, and its path as it was.
+func wantDenied(t *testing.T, m *machine, r *drive.REPL, changes []changeAttempt) {
 	for _, c := range changes {
 		t.Run(c.what, func(t *testing.T) {
 			m.outsideDoes(t, m.work, c.outside)
 			before, _ := os.Stat(filepath.Join(m.work, c.path))
-			code := "top = " + quoted(m.work) + "; os.chdir(top); print(changes(" + quoted(c.inside) + ")); os.chdir(top)"
+			code := "top = " + quoteShell(m.work) + "; os.chdir(top); print(changes(" + quoteShell(c.inside) + ")); os.chdir(top)"
 			if said := r.Run(t, code).Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
 				t.Errorf("got %q, want it held", said)
 			}
@@ -36,9 +36,9 @@ func TestGuard_HasNoWayAroundIt(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.outsideDoes(t, m.work, "mkdir elsewhere && ln -s elsewhere .claude && ln -s nowhere .envrc && ln -s .zed .idea && ln -s .idea .zed")
-	r := open(t, m, workspace(m))
-	r.Run(t, tryToChange+"os.makedirs('.git/modules/ahead')")
-	areHeld(t, m, r, []change{
+	r := openSession(t, m, newSandbox(m))
+	r.Run(t, tryToChangeCode+"os.makedirs('.git/modules/ahead')")
+	wantDenied(t, m, r, []changeAttempt{
 		{"a protected link to a directory", "true", "puts('elsewhere/settings.json')", "elsewhere/settings.json"},
 		{"that directory, made again", "mv elsewhere x && mkdir elsewhere && rm -r x", "puts('elsewhere/settings.json')", "elsewhere/settings.json"},
 		{"a protected link to nothing", "true", "puts('nowhere')", "nowhere"},
@@ -87,7 +87,7 @@ func TestGuard_HasNoWayAroundIt(t *testing.T) {
 		{"a program behind an option", "git -C vendor/lib config filter.d.clean 'sh --rcfile=./tools/d'", "puts('vendor/lib/tools/d')", "vendor/lib/tools/d"},
 		{"a program that is not there yet", "git -C vendor/lib config core.fsmonitor ./tools/e", "puts('vendor/lib/tools/e')", "vendor/lib/tools/e"},
 	})
-	if said := r.Run(t, "print(changes("+quoted("puts('vendor/lib/tools/other'); puts('made/deep/file'); puts('made/gh/.github/workflows/x.yml')")+"))").Text(timeline.Stdout, timeline.Stderr); said != "open\n" {
+	if said := r.Run(t, "print(changes("+quoteShell("puts('vendor/lib/tools/other'); puts('made/deep/file'); puts('made/gh/.github/workflows/x.yml')")+"))").Text(timeline.Stdout, timeline.Stderr); said != "open\n" {
 		t.Errorf("next to them: got %q", said)
 	}
 }
@@ -106,12 +106,12 @@ func TestGuard_ReadsGitsSettingsWhereVariablesSayTheyAre(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			t.Parallel()
 			m := newMachine(t)
-			write(t, filepath.Join(m.home, "settings/git/config"), "[filter \"g\"]\n\tclean = ./tools/g\n")
+			writeFile(t, filepath.Join(m.home, "settings/git/config"), "[filter \"g\"]\n\tclean = ./tools/g\n")
 			for _, entry := range c.env {
 				m.env = append(m.env, strings.Replace(entry, "@", m.home, 1))
 			}
-			r := open(t, m, workspace(m))
-			r.Run(t, tryToChange)
+			r := openSession(t, m, newSandbox(m))
+			r.Run(t, tryToChangeCode)
 			if said := r.Run(t, "print(changes(\"puts('tools/g')\"))").Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
 				t.Errorf("got %q, want it held", said)
 			}

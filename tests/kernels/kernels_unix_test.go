@@ -25,7 +25,7 @@ import (
 var built string // the command
 
 func TestMain(m *testing.M) {
-	supervisor.StageMain()
+	supervisor.MonitorMain()
 	waits.SideBySide()
 	os.Exit(run(m))
 }
@@ -348,7 +348,7 @@ func TestKernel_AChildThatReadsTheTerminalIsSeenToWait(t *testing.T) {
 }
 
 func TestKernel_WorksInASandbox(t *testing.T) {
-	confined.NeedsNamespaces(t)
+	confined.RequireNamespaces(t)
 	each(t, func(t *testing.T, k kernel) {
 		r := k.open(t, &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, NoNotice: true})
 		r.prints(k)

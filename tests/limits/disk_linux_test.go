@@ -10,10 +10,10 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-const disk = 32 << 20
+const diskLimit = 32 << 20
 
 // fill writes megabytes into a directory, in files of ten, until that fails.
-const fill = `
+const fillCode = `
 import os, shutil
 def fill(where):
     os.makedirs(where, exist_ok=True)
@@ -27,7 +27,7 @@ def fill(where):
     return n
 `
 
-func boxed() *workers.Sandbox {
+func newSandbox() *workers.Sandbox {
 	return &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}
 }
 
@@ -35,11 +35,11 @@ func boxed() *workers.Sandbox {
 // the language is all that happens.
 func TestDisk_ASessionKeepsNoMoreThanItsLimit(t *testing.T) {
 	t.Parallel()
-	box, cache := boxed(), confined.Dir(t)
-	confined.NeedsLayers(t, cache)
+	box, cache := newSandbox(), confined.TempDir(t)
+	confined.RequireLayers(t, cache)
 	box.Layered = []string{cache}
-	s := openPython(t, box, workers.Limits{Disk: disk})
-	s.Run(t, fill+"x = 41").Wants(t, "")
+	s := openPython(t, box, workers.Limits{Disk: diskLimit})
+	s.Run(t, fillCode+"x = 41").Wants(t, "")
 	for _, where := range []string{"'/tmp/a'", "'/var/tmp/a'", "'" + cache + "/a'", "os.environ.get('XDG_CACHE_HOME', '/tmp') + '/b'", "os.environ.get('R_LIBS_USER', '/tmp') + '/c'", "'/dev/shm/a'"} {
 		s.Run(t, "fill("+where+")").Wants(t, "'No space left on device'\n")
 	}
@@ -52,14 +52,14 @@ func TestDisk_ASessionKeepsNoMoreThanItsLimit(t *testing.T) {
 func TestDisk_OneFileOfTheWorkspaceGrowsNoFurther(t *testing.T) {
 	t.Parallel()
 	t.Run("python", func(t *testing.T) {
-		s := openPython(t, boxed(), workers.Limits{Disk: disk})
+		s := openPython(t, newSandbox(), workers.Limits{Disk: diskLimit})
 		if r := s.Run(t, "with open('big', 'wb') as f:\n  for _ in range(40): f.write(b'x' * (1 << 20))"); r.Failure != "OSError" || !strings.Contains(r.Script(), "File too large") {
 			t.Errorf("got %q %q", r.Outcome, r.Script())
 		}
 		s.Run(t, "__import__('os').path.getsize('big') == 32 << 20").Wants(t, "True\n")
 	})
 	t.Run("R", func(t *testing.T) {
-		s := openR(t, boxed(), workers.Limits{Disk: disk})
+		s := openR(t, newSandbox(), workers.Limits{Disk: diskLimit})
 		s.Run(t, "x <- 41; f <- file('big', 'wb'); for (i in 1:40) try(writeBin(raw(1e6), f), silent = TRUE); invisible(try(close(f), silent = TRUE))")
 		s.Run(t, "cat(x + 1, file.size('big') <= 2^25, '\\n')").Wants(t, "42 TRUE \n")
 	})
@@ -68,7 +68,7 @@ func TestDisk_OneFileOfTheWorkspaceGrowsNoFurther(t *testing.T) {
 // Files in shared memory that nobody maps are no memory of any process.
 func TestDisk_SharedMemoryIsBoundedByTheLimitOfMemory(t *testing.T) {
 	t.Parallel()
-	s := openPython(t, boxed(), workers.Limits{Memory: memory})
+	s := openPython(t, newSandbox(), workers.Limits{Memory: memoryLimit})
 	s.Run(t, "import os; v = os.statvfs('/dev/shm'); v.f_blocks * v.f_frsize >> 20 in (288, 192)").Wants(t, "True\n") // 192 in a control group, where it counts
 }
 
@@ -80,7 +80,7 @@ func TestDisk_IsRefusedWithoutASandbox(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = sup.Close() })
 	spec := python.Spec(python.Options{Path: "/usr/bin/python3"})
-	spec.Limits = workers.Limits{Disk: disk}
+	spec.Limits = workers.Limits{Disk: diskLimit}
 	if _, err = sup.Open(t.Context(), "main", spec); err == nil || !strings.Contains(err.Error(), "leave the limit out") {
 		t.Errorf("got %v, want a refusal that says what to do", err)
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 func TestFiles_AreBoundedInTheWorkerAndItsChildren(t *testing.T) {
-	eachWay(t, func(t *testing.T, box *workers.Sandbox) {
+	withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
 		s := openPython(t, box, workers.Limits{Files: 80})
 		s.Run(t, "import resource, subprocess, sys; resource.getrlimit(resource.RLIMIT_NOFILE)").Wants(t, "(80, 80)\n")
 		s.Run(t, "print(subprocess.check_output('ulimit -n', shell=True).decode(), end='')").Wants(t, "80\n")
@@ -23,7 +23,7 @@ func TestFiles_AreBoundedInTheWorkerAndItsChildren(t *testing.T) {
 }
 
 func TestCPUs_AreThoseOfTheWorkerAndItsChildren(t *testing.T) {
-	eachWay(t, func(t *testing.T, box *workers.Sandbox) {
+	withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
 		s := openPython(t, box, workers.Limits{CPUs: 1})
 		s.Run(t, "import os, subprocess; len(os.sched_getaffinity(0))").Wants(t, "1\n")
 		s.Run(t, "print(subprocess.check_output('nproc').decode(), end='')").Wants(t, "1\n")
@@ -34,7 +34,7 @@ func TestCPUs_AreThoseOfTheWorkerAndItsChildren(t *testing.T) {
 	})
 }
 
-const forks = `import os, signal
+const forkCode = `import os, signal
 children = []
 def fork():
     pid = os.fork()
@@ -48,25 +48,25 @@ def end():
     while children: end_last()`
 
 func TestProcesses_NoMoreCanBeStarted(t *testing.T) {
-	eachWay(t, func(t *testing.T, box *workers.Sandbox) {
-		needsRefusedForks(t, box)
+	withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
+		requireForkLimit(t, box)
 		s := openPython(t, box, workers.Limits{Processes: 30})
-		s.Run(t, forks).Wants(t, "")
+		s.Run(t, forkCode).Wants(t, "")
 		for range 2 {
 			if r := s.Run(t, "while True: fork()"); r.Failure != "BlockingIOError" {
 				t.Errorf("got %q %s %q", r.Outcome, r.Failure, r.Script())
 			}
 			if box != nil { // there the kernel counts; our own count may be late
-				prints(t, s, "20 < len(children) <= 30 or len(children)", "True\n")
+				wantOutput(t, s, "20 < len(children) <= 30 or len(children)", "True\n")
 			}
-			prints(t, s, "end()", "")
+			wantOutput(t, s, "end()", "")
 		}
 	})
 }
 
-// prints runs code in a turn in which the line about the limit may stand yet: what looks at the
+// wantOutput runs code in a turn in which the line about the limit may stand yet: what looks at the
 // processes is not in step with turns.
-func prints(t *testing.T, s *drive.REPL, code, want string) {
+func wantOutput(t *testing.T, s *drive.REPL, code, want string) {
 	t.Helper()
 	if got := s.Run(t, code).Text(timeline.Stdout, timeline.Stderr); got != want {
 		t.Errorf("%s: got %q, want %q", code, got, want)
@@ -74,7 +74,7 @@ func prints(t *testing.T, s *drive.REPL, code, want string) {
 }
 
 func TestProcesses_ABombLeavesTheSession(t *testing.T) {
-	eachWay(t, func(t *testing.T, box *workers.Sandbox) {
+	withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
 		s := openPython(t, box, workers.Limits{Processes: 40, Turn: drive.Patience})
 		bomb := "import os, time\nend = time.time() + 0.7\nme = os.getpid()\n" +
 			"while time.time() < end:\n  try: os.fork()\n  except OSError: time.sleep(0.01)\n" +
@@ -88,12 +88,12 @@ func TestProcesses_ABombLeavesTheSession(t *testing.T) {
 	})
 }
 
-// turnLimit is long enough for the short turns of a test on a busy machine.
-const turnLimit = 5 * time.Second
+// turnTimeout is long enough for the short turns of a test on a busy machine.
+const turnTimeout = 5 * time.Second
 
 func TestTurnLimit_EndsALoopAndLeavesTheSession(t *testing.T) {
-	eachWay(t, func(t *testing.T, box *workers.Sandbox) {
-		s := openPython(t, box, workers.Limits{Turn: turnLimit})
+	withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
+		s := openPython(t, box, workers.Limits{Turn: turnTimeout})
 		s.Run(t, "x = 41").Wants(t, "")
 		r := s.Run(t, "while True: pass")
 		if r.Outcome != "interrupted" || !strings.Contains(r.Script(), "[limit interrupted: this turn's limit of 5 s]") {
@@ -104,7 +104,7 @@ func TestTurnLimit_EndsALoopAndLeavesTheSession(t *testing.T) {
 }
 
 func TestTurnLimit_EndsCodeThatSwallowsTheFirstInterrupt(t *testing.T) {
-	s := openPython(t, nil, workers.Limits{Turn: turnLimit})
+	s := openPython(t, nil, workers.Limits{Turn: turnTimeout})
 	r := s.Run(t, "import time\nfor _ in range(10):\n  try: time.sleep(100)\n  except KeyboardInterrupt: pass")
 	if r.Outcome != "interrupted" || !strings.Contains(r.Script(), "limit of 5 s") {
 		t.Errorf("got %q %q", r.Outcome, r.Script())

@@ -16,12 +16,12 @@ import (
 
 // No kernel limits the processes of root.
 func TestMain(m *testing.M) {
-	supervisor.StageMain()
-	os.Exit(confined.WithoutRights(m))
+	supervisor.MonitorMain()
+	os.Exit(confined.RunUnprivileged(m))
 }
 
-// eachWay runs a test without a sandbox and with one.
-func eachWay(t *testing.T, test func(t *testing.T, box *workers.Sandbox)) {
+// withAndWithoutSandbox runs a test without a sandbox and with one.
+func withAndWithoutSandbox(t *testing.T, test func(t *testing.T, box *workers.Sandbox)) {
 	t.Run("plain", func(t *testing.T) { t.Parallel(); test(t, nil) })
 	t.Run("sandbox", func(t *testing.T) {
 		t.Parallel()
@@ -29,19 +29,19 @@ func eachWay(t *testing.T, test func(t *testing.T, box *workers.Sandbox)) {
 	})
 }
 
-// openIn opens a session with limits, and waits until it is ready.
-func openIn(t *testing.T, spec workers.Spec, box *workers.Sandbox, l workers.Limits) *drive.REPL {
+// openSession opens a session with limits, and waits until it is ready.
+func openSession(t *testing.T, spec workers.Spec, box *workers.Sandbox, l workers.Limits) *drive.REPL {
 	t.Helper()
 	if box != nil {
-		confined.NeedsNamespaces(t)
+		confined.RequireNamespaces(t)
 	}
 	spec.Sandbox, spec.Limits, spec.Dir = box, l, t.TempDir()
 	return drive.Open(t, spec)
 }
 
-// needsRefusedForks skips a test where the kernel refuses this user no process: root outside of a user
+// requireForkLimit skips a test where the kernel refuses this user no process: root outside of a user
 // namespace, unless it can become another user, as it does in most runs of these tests.
-func needsRefusedForks(t *testing.T, box *workers.Sandbox) {
+func requireForkLimit(t *testing.T, box *workers.Sandbox) {
 	t.Helper()
 	users, err := os.ReadFile("/proc/self/uid_map")
 	if err != nil {
@@ -55,7 +55,7 @@ func needsRefusedForks(t *testing.T, box *workers.Sandbox) {
 
 func openPython(t *testing.T, box *workers.Sandbox, l workers.Limits) *drive.REPL {
 	t.Helper()
-	return openIn(t, python.Spec(python.Options{Path: os.Getenv("TURNSTONE_TEST_MATPLOTLIB")}), box, l)
+	return openSession(t, python.Spec(python.Options{Path: os.Getenv("TURNSTONE_TEST_MATPLOTLIB")}), box, l)
 }
 
 func openR(t *testing.T, box *workers.Sandbox, l workers.Limits) *drive.REPL {
@@ -64,5 +64,5 @@ func openR(t *testing.T, box *workers.Sandbox, l workers.Limits) *drive.REPL {
 	if spec.Err != nil {
 		t.Skip(spec.Err)
 	}
-	return openIn(t, spec, box, l)
+	return openSession(t, spec, box, l)
 }

@@ -11,15 +11,15 @@ import (
 )
 
 // memory is what the sessions of these tests may use.
-const memory = 192 << 20
+const memoryLimit = 192 << 20
 
-// A hog uses up the memory of its session.
-type hog struct {
+// A memoryHog uses up the memory of its session.
+type memoryHog struct {
 	name, code string
-	ends       string // the outcome, or its error
+	want       string // the outcome, or its error
 }
 
-var pythonHogs = []hog{
+var pythonHogs = []memoryHog{
 	{"one array", "b = bytearray(3 << 30)", "MemoryError"},
 	{"steps of 10 MB", "l = []\nwhile True: l.append(bytearray(10 << 20))", "MemoryError"},
 	{"small lists", "l = []\nwhile True: l.append([0] * 1000)", "MemoryError"},
@@ -40,13 +40,13 @@ var pythonHogs = []hog{
 	{"forks that share", "import os\nl = bytearray(os.urandom(80 << 20))\nfor _ in range(6):\n  if os.fork() == 0:\n    import time; time.sleep(0.3); os._exit(0)\nfor _ in range(6): assert os.wait()[1] == 0", "ok"},
 }
 
-var numpyHogs = []hog{
+var numpyHogs = []memoryHog{
 	{"numpy at once", "import numpy as np\na = np.ones((1 << 30,))", "ArrayMemoryError"},
 	{"numpy in steps", "import numpy as np\nl = []\nwhile True: l.append(np.ones(1 << 20))", "ArrayMemoryError"},
 	{"numpy, zeros that are filled", "import numpy as np\na = np.zeros(20 << 20)\nb = np.zeros(20 << 20)\na[:] = 1\nb[:] = 1", "ArrayMemoryError"},
 }
 
-var rHogs = []hog{
+var rHogs = []memoryHog{
 	{"one vector", "x <- numeric(4e8)", "cannot allocate"},
 	{"vectors", "l <- list(); repeat l[[length(l) + 1]] <- numeric(1e6)", "cannot allocate"},
 	{"small objects", "l <- NULL; repeat l <- list(l, 1)", "memory exhausted"},
@@ -60,8 +60,8 @@ var rHogs = []hog{
 	{"a child", "r <- parallel::mclapply(1:2, function(i) { l <- list(); repeat l[[length(l) + 1]] <- numeric(1e6) })", "ok"},
 }
 
-// landsSoftly runs a hog, and wants the reply and the session to be right behind it.
-func landsSoftly(t *testing.T, s *drive.REPL, h hog, lives, frees string) {
+// runHog runs a hog, and wants the reply and the session to be right behind it.
+func runHog(t *testing.T, s *drive.REPL, h memoryHog, lives, frees string) {
 	t.Helper()
 	s.Run(t, "x = 41").Wants(t, "")
 	r := s.Run(t, h.code)
@@ -71,9 +71,9 @@ func landsSoftly(t *testing.T, s *drive.REPL, h hog, lives, frees string) {
 		got = r.Failure
 	}
 	switch {
-	case h.ends == "ok" && r.Outcome != "ok", h.ends != "ok" && !strings.Contains(got+said, h.ends):
-		t.Errorf("got %q, want %s: %.600q", got, h.ends, said)
-	case h.ends != "ok" && !strings.Contains(said, fmt.Sprintf("the limit of this session is %d MiB; this turn used up to ", memory>>20)):
+	case h.want == "ok" && r.Outcome != "ok", h.want != "ok" && !strings.Contains(got+said, h.want):
+		t.Errorf("got %q, want %s: %.600q", got, h.want, said)
+	case h.want != "ok" && !strings.Contains(said, fmt.Sprintf("the limit of this session is %d MiB; this turn used up to ", memoryLimit>>20)):
 		t.Errorf("the reply names no limit: %.600q", said)
 	}
 	if r := s.Run(t, lives); r.Outcome != "ok" || !strings.HasSuffix(r.Script(), "42\n") {
@@ -85,7 +85,7 @@ func landsSoftly(t *testing.T, s *drive.REPL, h hog, lives, frees string) {
 	if r := s.Run(t, lives); r.Outcome != "ok" {
 		t.Errorf("after it was freed: %q %q", r.Outcome, r.Script())
 	}
-	if used := drive.Info(s).MemoryBytes; used > memory+32<<20 { // with the files of its programs
+	if used := drive.Info(s).MemoryBytes; used > memoryLimit+32<<20 { // with the files of its programs
 		t.Errorf("%d MiB are still used", used>>20)
 	}
 }
@@ -95,20 +95,20 @@ func TestMemory_PythonRaisesItsOwnErrorAndTheSessionLivesOn(t *testing.T) {
 	if os.Getenv("TURNSTONE_TEST_MATPLOTLIB") != "" {
 		hogs = append(hogs, numpyHogs...)
 	}
-	eachHog(t, hogs, func(t *testing.T, box *workers.Sandbox, h hog) {
-		landsSoftly(t, openPython(t, box, workers.Limits{Memory: memory}), h, "x + 1", "l = d = s = m = a = b = None")
+	runHogs(t, hogs, func(t *testing.T, box *workers.Sandbox, h memoryHog) {
+		runHog(t, openPython(t, box, workers.Limits{Memory: memoryLimit}), h, "x + 1", "l = d = s = m = a = b = None")
 	})
 }
 
 func TestMemory_RSaysItsOwnErrorAndTheSessionLivesOn(t *testing.T) {
-	eachHog(t, rHogs, func(t *testing.T, box *workers.Sandbox, h hog) {
-		landsSoftly(t, openR(t, box, workers.Limits{Memory: memory}), h, "cat(x + 1, '\\n', sep = '')", "l <- r <- NULL; invisible(gc())")
+	runHogs(t, rHogs, func(t *testing.T, box *workers.Sandbox, h memoryHog) {
+		runHog(t, openR(t, box, workers.Limits{Memory: memoryLimit}), h, "cat(x + 1, '\\n', sep = '')", "l <- r <- NULL; invisible(gc())")
 	})
 }
 
-// eachHog runs a test for each hog, without a sandbox and with one, one after the other: the
+// runHogs runs a test for each hog, without a sandbox and with one, one after the other: the
 // machine has other things to do.
-func eachHog(t *testing.T, hogs []hog, test func(t *testing.T, box *workers.Sandbox, h hog)) {
+func runHogs(t *testing.T, hogs []memoryHog, test func(t *testing.T, box *workers.Sandbox, h memoryHog)) {
 	for _, h := range hogs {
 		t.Run(h.name, func(t *testing.T) {
 			t.Run("plain", func(t *testing.T) { test(t, nil, h) })

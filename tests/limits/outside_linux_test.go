@@ -13,31 +13,31 @@ import (
 
 // Memory that no process has mapped counts.
 
-// endsAtTheLimit runs code that uses much more than the limit, and wants the reply to name that.
-func endsAtTheLimit(t *testing.T, s *drive.REPL, code string) {
+// wantLimitError runs code that uses much more than the limit, and wants the reply to name that.
+func wantLimitError(t *testing.T, s *drive.REPL, code string) {
 	t.Helper()
 	r := s.Run(t, code)
 	if r.Outcome != "ended" || r.End == nil || !strings.Contains(r.End.Reason, "limit") || !strings.Contains(r.End.Reason, "192 MiB") {
 		t.Errorf("got %q %s %+v: %.600q", r.Outcome, r.Failure, r.End, r.Script())
 	}
 	s.Run(t, "6 * 7")
-	prints(t, s, "6 * 7", "42\n")
+	wantOutput(t, s, "6 * 7", "42\n")
 }
 
 func TestMemory_FilesWithoutANameCount(t *testing.T) {
-	eachWay(t, func(t *testing.T, box *workers.Sandbox) {
-		s := openPython(t, box, workers.Limits{Memory: memory})
-		endsAtTheLimit(t, s, "import os\nf = os.memfd_create('x')\nfor _ in range(800): n = os.write(f, bytes(1 << 20))")
+	withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
+		s := openPython(t, box, workers.Limits{Memory: memoryLimit})
+		wantLimitError(t, s, "import os\nf = os.memfd_create('x')\nfor _ in range(800): n = os.write(f, bytes(1 << 20))")
 	})
 	t.Run("once, where they are mapped as well", func(t *testing.T) {
-		s := openPython(t, nil, workers.Limits{Memory: memory})
+		s := openPython(t, nil, workers.Limits{Memory: memoryLimit})
 		s.Run(t, "import mmap, os, time\nf = os.memfd_create('x')\nos.ftruncate(f, 120 << 20)\nm = mmap.mmap(f, 120 << 20)").Wants(t, "")
 		s.Run(t, "for i in range(0, len(m), 4096): m[i] = 1\ntime.sleep(0.5)").Wants(t, "")
 	})
 }
 
-// sysV has the calls of System V, whose objects outlive each process.
-const sysV = `import ctypes, os
+// sysVCode has the calls of System V, whose objects outlive each process.
+const sysVCode = `import ctypes, os
 libc = ctypes.CDLL(None, use_errno=True)
 def made(name, *args):
   id = getattr(libc, name)(*args)
@@ -51,8 +51,8 @@ IPC_CREAT, PRIVATE = 0o1000, 0
 
 func TestMemory_SharedMemoryByNumberIsBounded(t *testing.T) {
 	none := "'No space left on device'"
-	s := openPython(t, boxed(), workers.Limits{Memory: memory})
-	s.Run(t, sysV).Wants(t, "")
+	s := openPython(t, newSandbox(), workers.Limits{Memory: memoryLimit})
+	s.Run(t, sysVCode).Wants(t, "")
 	s.Run(t, "a = made('shmget', 1234, 8 << 20, 0o600 | IPC_CREAT); n, e = fill(100, 'shmget', PRIVATE, 8 << 20, 0o600); n in (35, 23), e").Wants(t, "(True, "+none+")\n") // 288 MiB, in a group 192
 	s.Run(t, "made('shmget', 1234, 8 << 20, 0o600 | IPC_CREAT) == made('shmget', 1234, 0, 0) == a").Wants(t, "True\n")
 	s.Run(t, "made('shmget', 1235, 8 << 20, 0o600 | IPC_CREAT)").Wants(t, none+"\n")
@@ -65,27 +65,27 @@ func TestMemory_SharedMemoryByNumberIsBounded(t *testing.T) {
 
 // Without a limit nothing is asked for.
 func TestMemory_SharedMemoryByNumberIsThereWithoutALimit(t *testing.T) {
-	s := openPython(t, boxed(), workers.Limits{})
-	s.Run(t, sysV+"fill(10, 'shmget', PRIVATE, 8 << 20, 0o600)[0]").Wants(t, "10\n")
+	s := openPython(t, newSandbox(), workers.Limits{})
+	s.Run(t, sysVCode+"fill(10, 'shmget', PRIVATE, 8 << 20, 0o600)[0]").Wants(t, "10\n")
 }
 
 // group says whether a session is in a control group.
-const group = "any('/worker-' in line for line in open('/proc/self/cgroup'))"
+const groupCode = "any('/worker-' in line for line in open('/proc/self/cgroup'))"
 
-// needsGroup skips a test where there are none.
-func needsGroup(t *testing.T, s *drive.REPL) {
+// requireGroup skips a test where there are none.
+func requireGroup(t *testing.T, s *drive.REPL) {
 	t.Helper()
-	if s.Run(t, group).Text() != "True\n" {
+	if s.Run(t, groupCode).Text() != "True\n" {
 		t.Skip("no right to make a memory cgroup of version 2")
 	}
 }
 
 // The number of files bounds what cannot be counted, and the first reply names it.
 func TestMemory_TheFirstReplySaysWhatIsNotCounted(t *testing.T) {
-	eachWay(t, func(t *testing.T, box *workers.Sandbox) {
+	withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
 		said := func(l workers.Limits) (*drive.REPL, string) {
 			if box != nil {
-				confined.NeedsNamespaces(t)
+				confined.RequireNamespaces(t)
 			}
 			spec := python.Spec(python.Options{Path: os.Getenv("TURNSTONE_TEST_MATPLOTLIB")})
 			spec.Sandbox, spec.Limits, spec.Dir = box, l, t.TempDir()
@@ -97,9 +97,9 @@ func TestMemory_TheFirstReplySaysWhatIsNotCounted(t *testing.T) {
 			s.WaitUntilReady(t)
 			return s, reply.Text()
 		}
-		s, got := said(workers.Limits{Memory: memory})
+		s, got := said(workers.Limits{Memory: memoryLimit})
 		const sentence, more = "the limit of memory does not count data buffered in sockets and pipes", "shared memory of System V"
-		if grouped := s.Run(t, group).Text() == "True\n"; strings.Contains(got, sentence) == grouped || strings.Contains(got, more) != (!grouped && box == nil) {
+		if grouped := s.Run(t, groupCode).Text() == "True\n"; strings.Contains(got, sentence) == grouped || strings.Contains(got, more) != (!grouped && box == nil) {
 			t.Errorf("in a group: %t; got %q", grouped, got)
 		} else if !grouped {
 			s.Run(t, "import resource; resource.getrlimit(resource.RLIMIT_NOFILE)[1]").Wants(t, "945\n")
@@ -112,10 +112,10 @@ func TestMemory_TheFirstReplySaysWhatIsNotCounted(t *testing.T) {
 
 // A group counts what waits in sockets.
 func TestMemory_InAGroupDataInSocketsCounts(t *testing.T) {
-	eachWay(t, func(t *testing.T, box *workers.Sandbox) {
-		s := openPython(t, box, workers.Limits{Memory: memory})
-		needsGroup(t, s)
-		endsAtTheLimit(t, s, `import resource, socket
+	withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
+		s := openPython(t, box, workers.Limits{Memory: memoryLimit})
+		requireGroup(t, s)
+		wantLimitError(t, s, `import resource, socket
 resource.setrlimit(resource.RLIMIT_NOFILE, (8192, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 all = []
 for _ in range(4000):
@@ -128,24 +128,24 @@ for _ in range(4000):
 
 // A program that raises no error of its own is ended, and the reply says so.
 func TestMemory_AChildBeyondItIsEndedAndTold(t *testing.T) {
-	s := openPython(t, nil, workers.Limits{Memory: memory})
+	s := openPython(t, nil, workers.Limits{Memory: memoryLimit})
 	child := "import mmap\nm = mmap.mmap(-1, 900 << 20)\nfor i in range(0, len(m), 4096): m[i] = 1"
 	s.Run(t, "import subprocess, sys, time; x = 41").Wants(t, "")
 	r := s.Run(t, "code = subprocess.run([sys.executable, '-c', '''"+child+"''']).returncode; time.sleep(1); code")
 	if r.Outcome != "ok" || !strings.HasSuffix(r.Text(), "-9\n") || !strings.Contains(r.Script(), "of 192 MiB used") {
 		t.Errorf("got %q %q", r.Outcome, r.Script())
 	}
-	prints(t, s, "x + 1", "42\n")
+	wantOutput(t, s, "x + 1", "42\n")
 }
 
 // In a group the limit of processes is exact without a sandbox, too, also for root.
 func TestProcesses_InAGroupTheLimitIsExact(t *testing.T) {
 	s := openPython(t, nil, workers.Limits{Processes: 30})
-	needsGroup(t, s)
-	s.Run(t, forks).Wants(t, "")
+	requireGroup(t, s)
+	s.Run(t, forkCode).Wants(t, "")
 	if r := s.Run(t, "while True: fork()"); r.Failure != "BlockingIOError" {
 		t.Errorf("got %q %s %q", r.Outcome, r.Failure, r.Script())
 	}
-	prints(t, s, "20 < len(children) < 30 or len(children)", "True\n")
-	prints(t, s, "end()", "")
+	wantOutput(t, s, "20 < len(children) < 30 or len(children)", "True\n")
+	wantOutput(t, s, "end()", "")
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
-// manyProcessors is a library that has OpenBLAS see 16 processors.
-const manyProcessors = `
+// manyProcessorsLibrary is a library that has OpenBLAS see 16 processors.
+const manyProcessorsLibrary = `
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <sched.h>
@@ -34,21 +34,21 @@ int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set) {
 }
 `
 
-// openWithMany opens a session on a machine that seems to have 16 processors.
-func openWithMany(t *testing.T, spec workers.Spec) *drive.REPL {
+// openWithManyProcessors opens a session on a machine that seems to have 16 processors.
+func openWithManyProcessors(t *testing.T, spec workers.Spec) *drive.REPL {
 	t.Helper()
 	if runtime.NumCPU() == 1 {
 		t.Skip("this machine has one processor, and nothing to divide")
 	}
 	source, library := filepath.Join(t.TempDir(), "many.c"), filepath.Join(t.TempDir(), "many.so")
-	if err := os.WriteFile(source, []byte(manyProcessors), 0o600); err != nil {
+	if err := os.WriteFile(source, []byte(manyProcessorsLibrary), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command("cc", "-shared", "-fPIC", "-o", library, source, "-ldl").CombinedOutput(); err != nil {
 		t.Skipf("no C compiler: apt-get install gcc (%v: %s)", err, out)
 	}
 	spec.Env = append(spec.Env, "LD_PRELOAD="+library)
-	return openIn(t, spec, nil, workers.Limits{Memory: 512 << 20})
+	return openSession(t, spec, nil, workers.Limits{Memory: 512 << 20})
 }
 
 // OpenBLAS reserves about 140 MB for each processor. With 16, R did not start within 1 GiB, or had
@@ -59,7 +59,7 @@ func TestMemory_LibrariesOfAMachineWithManyProcessorsFit(t *testing.T) {
 		if spec.Err != nil {
 			t.Skip(spec.Err)
 		}
-		s := openWithMany(t, spec)
+		s := openWithManyProcessors(t, spec)
 		s.Run(t, "x <- matrix(1, 1500, 1500); cat(any(grepl('many.so', readLines('/proc/self/maps'))), sum(x %*% x), '\\n')").Wants(t, "TRUE 3.375e+09 \n")
 	})
 	t.Run("NumPy", func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestMemory_LibrariesOfAMachineWithManyProcessorsFit(t *testing.T) {
 		if path == "" {
 			t.Skip("name an interpreter that has NumPy in TURNSTONE_TEST_MATPLOTLIB")
 		}
-		s := openWithMany(t, python.Spec(python.Options{Path: path}))
+		s := openWithManyProcessors(t, python.Spec(python.Options{Path: path}))
 		s.Run(t, "import os, numpy as np\nx = np.ones((1500, 1500))\nprint(os.cpu_count(), (x @ x).sum())").Wants(t, "16 3375000000.0\n")
 	})
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// openTogether opens sessions of one supervisor.
-func openTogether(t *testing.T, o *supervisor.Options, box *workers.Sandbox, limits ...workers.Limits) (all []*drive.REPL) {
+// openSessions opens sessions of one supervisor.
+func openSessions(t *testing.T, o *supervisor.Options, box *workers.Sandbox, limits ...workers.Limits) (all []*drive.REPL) {
 	t.Helper()
 	if box != nil {
-		confined.NeedsNamespaces(t)
+		confined.RequireNamespaces(t)
 	}
 	o.Dir = t.TempDir()
 	sup, err := supervisor.New(o)
@@ -44,36 +44,36 @@ func openTogether(t *testing.T, o *supervisor.Options, box *workers.Sandbox, lim
 }
 
 func TestProcesses_OfAllSessionsTogetherAreBounded(t *testing.T) {
-	eachWay(t, func(t *testing.T, box *workers.Sandbox) {
-		needsRefusedForks(t, box)
-		s := openTogether(t, &supervisor.Options{Processes: 60}, box, workers.Limits{}, workers.Limits{})
+	withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
+		requireForkLimit(t, box)
+		s := openSessions(t, &supervisor.Options{Processes: 60}, box, workers.Limits{}, workers.Limits{})
 		for _, one := range s {
-			one.Run(t, forks).Wants(t, "")
+			one.Run(t, forkCode).Wants(t, "")
 		}
-		prints(t, s[0], "for _ in range(45): fork()", "")
+		wantOutput(t, s[0], "for _ in range(45): fork()", "")
 		for range 2 { // and stays below the 60 that a sandbox allows to each, until somebody looks
 			r := s[1].Run(t, "import time\nwhile len(children) < 20: fork()\nwhile True: fork(); end_last(); time.sleep(0.01)")
 			if r.Failure != "BlockingIOError" || !strings.Contains(r.Script(), " of 60 by all sessions together") {
 				t.Errorf("got %q %s %q", r.Outcome, r.Failure, r.Script())
 			}
-			prints(t, s[1], "end()", "")
+			wantOutput(t, s[1], "end()", "")
 		}
-		prints(t, s[0], "x = 41; end()", "")
-		prints(t, s[1], "fork(); end()", "")
-		prints(t, s[0], "fork(); end(); x + 1", "42\n")
+		wantOutput(t, s[0], "x = 41; end()", "")
+		wantOutput(t, s[1], "fork(); end()", "")
+		wantOutput(t, s[0], "fork(); end(); x + 1", "42\n")
 	})
 }
 
 func TestCPUs_OfAllSessionsTogetherAreTheSame(t *testing.T) {
 	const mine = "import os; print(*os.sched_getaffinity(0))"
-	eachWay(t, func(t *testing.T, box *workers.Sandbox) {
-		s := openTogether(t, &supervisor.Options{CPUs: 1}, box, workers.Limits{}, workers.Limits{}, workers.Limits{CPUs: 2})
+	withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
+		s := openSessions(t, &supervisor.Options{CPUs: 1}, box, workers.Limits{}, workers.Limits{}, workers.Limits{CPUs: 2})
 		first := s[0].Run(t, mine).Text()
 		if len(strings.Fields(first)) != 1 {
 			t.Errorf("got %q, want one", first)
 		}
 		for _, one := range s[1:] {
-			prints(t, one, mine, first)
+			wantOutput(t, one, mine, first)
 		}
 	})
 }

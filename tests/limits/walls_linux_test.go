@@ -18,10 +18,10 @@ import (
 
 // beyond is how many tasks more than the user has a session may have at least, with a limit of
 // processes or in a sandbox.
-const beyond = 2048
+const minTasksBeyondUser = 2048
 
-// userTasks is how many processes and threads the user of these tests has.
-func userTasks(t *testing.T) (n int) {
+// countUserTasks is how many processes and threads the user of these tests has.
+func countUserTasks(t *testing.T) (n int) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -41,7 +41,7 @@ func userTasks(t *testing.T) (n int) {
 }
 
 // threads is how many threads can be started, which are over when it is.
-const threads = `import threading
+const threadCode = `import threading
 threading.stack_size(65536)
 def fill():
   go, all = threading.Event(), []
@@ -57,21 +57,21 @@ def fill():
 // Between turns nobody looks, so what starts then is stopped by the kernel alone. Its own hard bound is
 // for the case that ours does not hold.
 func TestProcesses_TheKernelStopsWhatNobodyLooksAt(t *testing.T) {
-	needsRefusedForks(t, nil)
-	before := userTasks(t)
+	requireForkLimit(t, nil)
+	before := countUserTasks(t)
 	s := openPython(t, nil, workers.Limits{Processes: 60})
 	pipe := filepath.Join(drive.Info(s).Dir, "count")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	bomb := threads + fmt.Sprintf(`
+	bomb := threadCode + fmt.Sprintf(`
 import os, resource, sys
 most = %d
 soft = resource.getrlimit(resource.RLIMIT_NPROC)[0]
 resource.setrlimit(resource.RLIMIT_NPROC, (most if soft < 0 else min(soft, most), most))
 sys.stdin.read()
 n = fill()
-with open('count', 'w') as f: f.write(str(n))`, before+2*beyond)
+with open('count', 'w') as f: f.write(str(n))`, before+2*minTasksBeyondUser)
 	s.Run(t, "import os, subprocess, sys; p = subprocess.Popen([sys.executable, '-c', '''"+bomb+"'''], stdin=subprocess.PIPE)").Wants(t, "")
 	s.Run(t, "import threading; threading.Timer(0.3, p.stdin.close).start()").Wants(t, "")
 	count := make(chan string, 1)
@@ -84,16 +84,16 @@ with open('count', 'w') as f: f.write(str(n))`, before+2*beyond)
 	case text = <-count:
 	case <-drive.Limited(t).Done():
 	}
-	if n, err := strconv.Atoi(text); err != nil || n < 20 || n > beyond+beyond/4 {
+	if n, err := strconv.Atoi(text); err != nil || n < 20 || n > minTasksBeyondUser+minTasksBeyondUser/4 {
 		t.Errorf("%q threads were started, %v", text, err)
 	}
-	prints(t, s, "6 * 7", "42\n")
+	wantOutput(t, s, "6 * 7", "42\n")
 }
 
 func TestProcesses_ASandboxHasABoundThatNobodyAskedFor(t *testing.T) {
-	s := openPython(t, boxed(), workers.Limits{})
-	s.Run(t, threads).Wants(t, "")
-	most := max(beyond, 256*runtime.NumCPU())
+	s := openPython(t, newSandbox(), workers.Limits{})
+	s.Run(t, threadCode).Wants(t, "")
+	most := max(minTasksBeyondUser, 256*runtime.NumCPU())
 	s.Run(t, fmt.Sprintf("n = fill(); (200 < n <= %d) or n", most)).Wants(t, "True\n")
 	s.Run(t, "import subprocess; subprocess.run(['true']).returncode").Wants(t, "0\n")
 }
@@ -106,13 +106,13 @@ func TestProcesses_AThousandMoreOfTheUserChangeNothing(t *testing.T) {
 		limits workers.Limits
 	}{
 		{"a limit", nil, workers.Limits{Processes: 60}},
-		{"a limit in a sandbox", boxed(), workers.Limits{Processes: 60}},
-		{"a sandbox", boxed(), workers.Limits{}},
+		{"a limit in a sandbox", newSandbox(), workers.Limits{Processes: 60}},
+		{"a sandbox", newSandbox(), workers.Limits{}},
 	} {
 		t.Run(c.name, func(t *testing.T) { // one after the other: each has its thousand
 			s := openPython(t, c.box, c.limits)
-			s.Run(t, forks).Wants(t, "")
-			thousandTasks(t)
+			s.Run(t, forkCode).Wants(t, "")
+			startThousandTasks(t)
 			for range 2 { // also once somebody has looked
 				s.Run(t, "for _ in range(20): fork()").Wants(t, "")
 				s.Run(t, "import time; time.sleep(1.2); end()").Wants(t, "")
@@ -121,8 +121,8 @@ func TestProcesses_AThousandMoreOfTheUserChangeNothing(t *testing.T) {
 	}
 }
 
-// thousandTasks gives the user of the tests a thousand threads more, until the test ends.
-func thousandTasks(t *testing.T) {
+// startThousandTasks gives the user of the tests a thousand threads more, until the test ends.
+func startThousandTasks(t *testing.T) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "python3", "-c", `import sys, threading
 threading.stack_size(65536)

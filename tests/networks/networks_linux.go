@@ -16,60 +16,60 @@ import (
 // vethPeer is VETH_INFO_PEER of linux/veth.h.
 const vethPeer = 1
 
-// Up has a device carry what is sent, as "ip link set DEVICE up".
-func Up(device string) error {
-	index, err := indexOf(device)
+// BringUp has a device carry what is sent, as "ip link set DEVICE up".
+func BringUp(device string) error {
+	index, err := deviceIndex(device)
 	if err != nil {
 		return err
 	}
-	return ask(unix.RTM_NEWLINK, 0, "up "+device, link(index, unix.IFF_UP))
+	return sendRequest(unix.RTM_NEWLINK, 0, "up "+device, linkHeader(index, unix.IFF_UP))
 }
 
-// Wire makes two devices that carry to each other what they are sent: one here, and its peer in the
+// AddVethPair makes two devices that carry to each other what they are sent: one here, and its peer in the
 // network namespace that a descriptor is open on.
-func Wire(device, peer string, there int) error {
-	far := slices.Concat(link(0, 0),
-		attribute(unix.IFLA_IFNAME, text(peer)),
-		attribute(unix.IFLA_NET_NS_FD, word(uint32(there))))
-	return ask(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, "wire "+device,
-		link(0, 0),
-		attribute(unix.IFLA_IFNAME, text(device)),
-		attribute(unix.IFLA_LINKINFO, slices.Concat(
-			attribute(unix.IFLA_INFO_KIND, text("veth")),
-			attribute(unix.IFLA_INFO_DATA, attribute(vethPeer, far)))))
+func AddVethPair(device, peer string, there int) error {
+	far := slices.Concat(linkHeader(0, 0),
+		encodeAttribute(unix.IFLA_IFNAME, cString(peer)),
+		encodeAttribute(unix.IFLA_NET_NS_FD, nativeUint32(uint32(there))))
+	return sendRequest(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, "wire "+device,
+		linkHeader(0, 0),
+		encodeAttribute(unix.IFLA_IFNAME, cString(device)),
+		encodeAttribute(unix.IFLA_LINKINFO, slices.Concat(
+			encodeAttribute(unix.IFLA_INFO_KIND, cString("veth")),
+			encodeAttribute(unix.IFLA_INFO_DATA, encodeAttribute(vethPeer, far)))))
 }
 
-// Address gives a device an address, and a route to the network that it is in.
-func Address(device string, at netip.Prefix) error {
-	index, err := indexOf(device)
+// AddAddress gives a device an address, and a route to the network that it is in.
+func AddAddress(device string, at netip.Prefix) error {
+	index, err := deviceIndex(device)
 	if err != nil {
 		return err
 	}
 	header := make([]byte, unix.SizeofIfAddrmsg)
-	header[0], header[1] = family(at), byte(at.Bits())
+	header[0], header[1] = addressFamily(at), byte(at.Bits())
 	binary.NativeEndian.PutUint32(header[4:], index)
-	return ask(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL, "address "+at.String(),
+	return sendRequest(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL, "address "+at.String(),
 		header,
-		attribute(unix.IFA_LOCAL, at.Addr().AsSlice()),
-		attribute(unix.IFA_ADDRESS, at.Addr().AsSlice()))
+		encodeAttribute(unix.IFA_LOCAL, at.Addr().AsSlice()),
+		encodeAttribute(unix.IFA_ADDRESS, at.Addr().AsSlice()))
 }
 
-// Route has a device lead to these addresses.
-func Route(to netip.Prefix, device string) error {
-	index, err := indexOf(device)
+// AddRoute has a device lead to these addresses.
+func AddRoute(to netip.Prefix, device string) error {
+	index, err := deviceIndex(device)
 	if err != nil {
 		return err
 	}
 	header := make([]byte, unix.SizeofRtMsg)
-	header[0], header[1] = family(to), byte(to.Bits())
+	header[0], header[1] = addressFamily(to), byte(to.Bits())
 	header[4], header[5], header[6], header[7] = unix.RT_TABLE_MAIN, unix.RTPROT_STATIC, unix.RT_SCOPE_LINK, unix.RTN_UNICAST
-	return ask(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, "route "+to.String(),
+	return sendRequest(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, "route "+to.String(),
 		header,
-		attribute(unix.RTA_DST, to.Addr().AsSlice()),
-		attribute(unix.RTA_OIF, word(index)))
+		encodeAttribute(unix.RTA_DST, to.Addr().AsSlice()),
+		encodeAttribute(unix.RTA_OIF, nativeUint32(index)))
 }
 
-func indexOf(device string) (uint32, error) {
+func deviceIndex(device string) (uint32, error) {
 	i, err := net.InterfaceByName(device)
 	if err != nil {
 		return 0, err
@@ -77,15 +77,15 @@ func indexOf(device string) (uint32, error) {
 	return uint32(i.Index), nil
 }
 
-func family(p netip.Prefix) byte {
+func addressFamily(p netip.Prefix) byte {
 	if p.Addr().Is4() {
 		return unix.AF_INET
 	}
 	return unix.AF_INET6
 }
 
-// link is the header of a message about a device, and flags that it gets.
-func link(index, flags uint32) []byte {
+// linkHeader is the header of a message about a device, and flags that it gets.
+func linkHeader(index, flags uint32) []byte {
 	b := make([]byte, unix.SizeofIfInfomsg)
 	binary.NativeEndian.PutUint32(b[4:], index)
 	binary.NativeEndian.PutUint32(b[8:], flags)
@@ -93,25 +93,25 @@ func link(index, flags uint32) []byte {
 	return b
 }
 
-func text(s string) []byte { return append([]byte(s), 0) }
+func cString(s string) []byte { return append([]byte(s), 0) }
 
-func word(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }
+func nativeUint32(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }
 
-func attribute(kind uint16, data []byte) []byte {
+func encodeAttribute(kind uint16, data []byte) []byte {
 	b := binary.NativeEndian.AppendUint16(nil, uint16(unix.SizeofRtAttr+len(data)))
 	b = append(binary.NativeEndian.AppendUint16(b, kind), data...)
 	return append(b, make([]byte, -len(b)&(unix.RTA_ALIGNTO-1))...)
 }
 
-// ask sends a message and returns what the kernel answers.
-func ask(kind, flags uint16, about string, parts ...[]byte) error {
+// sendRequest sends a message and returns what the kernel answers.
+func sendRequest(kind, flags uint16, about string, parts ...[]byte) error {
 	body := slices.Concat(parts...)
 	m := binary.NativeEndian.AppendUint32(nil, uint32(unix.SizeofNlMsghdr+len(body)))
 	m = binary.NativeEndian.AppendUint16(m, kind)
 	m = binary.NativeEndian.AppendUint16(m, flags|unix.NLM_F_REQUEST|unix.NLM_F_ACK)
 	m = append(m, make([]byte, 8)...) // a number and a sender, which matter to nobody
 	m = append(m, body...)
-	answer, err := exchange(m)
+	answer, err := exchangeMessage(m)
 	if err == nil && (len(answer) < unix.SizeofNlMsghdr+4 || binary.NativeEndian.Uint16(answer[4:]) != unix.NLMSG_ERROR) {
 		err = fmt.Errorf("the answer %x is no acknowledgement", answer)
 	}
@@ -126,7 +126,7 @@ func ask(kind, flags uint16, about string, parts ...[]byte) error {
 	return nil
 }
 
-func exchange(m []byte) ([]byte, error) {
+func exchangeMessage(m []byte) ([]byte, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, err

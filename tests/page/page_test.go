@@ -188,7 +188,7 @@ func TestPage_APersonDecidesAboutAPermission(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	b := browser(t)
-	work, one, two := confined.Dir(t), confined.Dir(t), confined.Dir(t)
+	work, one, two := confined.TempDir(t), confined.TempDir(t), confined.TempDir(t)
 	if _, err := s.daemon().Create(t.Context(), client.CreateParams{Name: "held", Dir: work, Sandbox: "workspace", Ask: true}); err != nil {
 		t.Skip("there is no sandbox here: ", err)
 	}

@@ -17,9 +17,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	supervisor.StageMain()
+	supervisor.MonitorMain()
 	waits.SideBySide()
-	os.Exit(confined.Main(m))
+	os.Exit(confined.RunTests(m))
 }
 
 // eachPython runs a test over the Python that the search finds and, if asked

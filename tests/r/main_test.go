@@ -16,9 +16,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	supervisor.StageMain()
+	supervisor.MonitorMain()
 	waits.SideBySide()
-	os.Exit(confined.Main(m))
+	os.Exit(confined.RunTests(m))
 }
 
 // openSession opens a session and waits for its start-up, which must not ask.

@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	supervisor.StageMain()
+	supervisor.MonitorMain()
 	waits.SideBySide()
 	os.Exit(m.Run())
 }

@@ -208,7 +208,7 @@ func keepFor(work string, g session.Grant) (err error) {
 			return err
 		}
 	}
-	return keptFile().Keep(work, g)
+	return keptFile().Add(work, g)
 }
 
 // in gives a right to a session, or answers what it asks.

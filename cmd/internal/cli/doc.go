@@ -2,7 +2,7 @@
 // statuses. It is the only package that knows which languages there are.
 //
 //	func main() {
-//		supervisor.StageMain()
+//		supervisor.MonitorMain()
 //		os.Exit(cli.Main(os.Args[1:]))
 //	}
 //

@@ -115,7 +115,7 @@ func (d *checkup) examine(ctx context.Context, spec workers.Spec) {
 	began := time.Now()
 	opened, err := sup.Open(ctx, "doctor", spec)
 	if err == nil {
-		err = opened.Prepared(ctx)
+		err = opened.WaitPrepared(ctx)
 	}
 	if err != nil {
 		d.Probes = append(d.Probes, finding{Name: "the runtime starts", Detail: oneLine(err)})

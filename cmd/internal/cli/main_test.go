@@ -18,7 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	supervisor.StageMain()
+	supervisor.MonitorMain()
 	if fakeworker.Requested() {
 		fakeworker.Main()
 	}

@@ -192,7 +192,7 @@ func mcp(f *flag.FlagSet) action {
 			}
 			return status, err
 		}
-		sup, err := supervisor.New(&supervisor.Options{Dir: *sessionDir, ScrubEnv: clientSecrets(), Recover: recoverCommand, Logger: logger, Memory: c.limits.together(), Grants: keptFile(), Remedy: remedyLater, Functions: set.Functions()})
+		sup, err := supervisor.New(&supervisor.Options{Dir: *sessionDir, ScrubEnv: clientSecrets(), RecoverCommand: recoverCommand, Logger: logger, Memory: c.limits.together(), Grants: keptFile(), GrantHint: remedyLater, Functions: set.Functions()})
 		if err != nil {
 			return statusFailed, err
 		}

@@ -71,7 +71,7 @@ func ofSessions(spec workers.Spec) (dirs []string, err error) {
 	if found, err := filepath.EvalSymlinks(workspace); err == nil {
 		workspace = found
 	}
-	always, err := keptFile().Kept(workspace)
+	always, err := keptFile().List(workspace)
 	if err != nil {
 		return nil, err
 	}

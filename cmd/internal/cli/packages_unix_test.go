@@ -29,7 +29,7 @@ func TestOfSessions_AreAlsoTheDirectoriesThatWereAllowedAlways(t *testing.T) {
 	}
 	env, data := filepath.Join(config, "env"), filepath.Join(config, "data")
 	for _, g := range []session.Grant{{Write: env}, {Read: data}} {
-		if err := kept.Default(os.Getenv).Keep(real, g); err != nil {
+		if err := kept.Default(os.Getenv).Add(real, g); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -114,7 +114,7 @@ func (o recovery) do(s streams, lost []lostSession, words []string) (int, error)
 
 // lostHere finds the lost sessions of this machine, also without a daemon.
 func lostHere(dir string) (found []lostSession, err error) {
-	all, err := supervisor.LostSessions(dir)
+	all, err := supervisor.CrashedSessions(dir)
 	for _, l := range all {
 		found = append(found, lostSession{
 			client.Lost{ID: l.ID, Name: l.Name, Language: l.Worker, Found: l.Found, Inputs: l.Inputs(), OutputPath: l.OutputPath},

@@ -360,7 +360,7 @@ func inSession(s streams, spec workers.Spec, more hosting, use func(context.Cont
 	ctx, stop := catchSignals()
 	defer stop()
 	// Only the user sees the output, and a program's output must not be changed.
-	sup, err := supervisor.New(&supervisor.Options{ShowSecrets: true, Logger: more.log, Functions: more.functions, Memory: (&limitFlags{spec.Limits}).together(), Grants: keptFile(), Remedy: remedyLater})
+	sup, err := supervisor.New(&supervisor.Options{ShowSecrets: true, Logger: more.log, Functions: more.functions, Memory: (&limitFlags{spec.Limits}).together(), Grants: keptFile(), GrantHint: remedyLater})
 	if err != nil {
 		return statusFailed, err
 	}
@@ -391,7 +391,7 @@ func prepare(s streams, session *supervisor.Session) (int, error) {
 		return status, nil
 	}
 	if err == nil {
-		err = session.Prepared(ctx)
+		err = session.WaitPrepared(ctx)
 	}
 	if err != nil {
 		return statusFailed, err

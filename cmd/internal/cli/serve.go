@@ -167,7 +167,7 @@ func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
 	if c, ok := any(l).(interface{ Crashed() int }); ok && c.Crashed() != 0 {
 		log.Warn("the daemon that served here before ended without a word: it was killed, or the machine was; its sessions are lost, and repl recover has what they did", "crashed_pid", c.Crashed())
 	}
-	if most := supervisor.MostSessions(); most > 0 && most < o.maxSessions {
+	if most := supervisor.MaxSessionsByFiles(); most > 0 && most < o.maxSessions {
 		log.Warn("the open files that this program may have suffice for fewer sessions than --max-sessions: raise the hard limit (ulimit -Hn)", "sessions", most, "max_sessions", o.maxSessions)
 	}
 	set, err := o.servers.set(s.err, log, nil)
@@ -176,8 +176,8 @@ func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
 	}
 	defer set.Close()
 	sup, err := supervisor.New(&supervisor.Options{
-		Functions: set.Functions(), Dir: o.sessionDir, ScrubEnv: clientSecrets(), Recover: recoverCommand, MaxSessions: o.maxSessions, Memory: int64(o.memory), Processes: o.processes, CPUs: o.cpus,
-		Logger: log, Grants: keptFile(), Leave: mover(l), Remedy: func(name, _ string, g session.Grant) string { return allowCommand(name, g) },
+		Functions: set.Functions(), Dir: o.sessionDir, ScrubEnv: clientSecrets(), RecoverCommand: recoverCommand, MaxSessions: o.maxSessions, Memory: int64(o.memory), Processes: o.processes, CPUs: o.cpus,
+		Logger: log, Grants: keptFile(), BeforeWrite: mover(l), GrantHint: func(name, _ string, g session.Grant) string { return allowCommand(name, g) },
 	})
 	if err != nil {
 		return statusFailed, err

@@ -26,7 +26,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	supervisor.StageMain()
+	supervisor.MonitorMain()
 	if fakeworker.Requested() {
 		fakeworker.Main()
 	}
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 		chaosClient(socket)
 	}
 	waits.SideBySide()
-	os.Exit(states.RunIsolated(func() int { return confined.Main(m) }))
+	os.Exit(states.RunIsolated(func() int { return confined.RunTests(m) }))
 }
 
 // patience bounds every wait for a process.

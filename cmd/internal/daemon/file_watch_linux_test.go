@@ -19,7 +19,7 @@ const watchless = "DAEMON_TEST_WATCHLESS"
 func TestDaemon_WithoutWatchesNoticesThatItsSocketIsGone(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(watchless) == "" {
-		confined.NeedsNamespaces(t)
+		confined.RequireNamespaces(t)
 		again := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
 		again.Env = append(os.Environ(), watchless+"=1")
 		again.SysProcAttr = &syscall.SysProcAttr{

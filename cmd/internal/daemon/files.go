@@ -13,7 +13,7 @@ import (
 // handleFiles lists the files of a session, for those who are on another machine.
 func (d *Daemon) handleFiles(ctx context.Context, _ *rpc.Request, p client.FilesParams) (r client.Files, err error) {
 	d.used()
-	r.Files, err = filesOf(d, p, func(e *entry) ([]session.File, error) { return e.session.Files(ctx) }, supervisor.LostSession.Files)
+	r.Files, err = filesOf(d, p, func(e *entry) ([]session.File, error) { return e.session.Files(ctx) }, supervisor.CrashedSession.Files)
 	return r, err
 }
 
@@ -22,13 +22,13 @@ func (d *Daemon) handleFile(ctx context.Context, _ *rpc.Request, p client.FilePa
 	d.used()
 	return filesOf(d, p.FilesParams, func(e *entry) (session.FilePart, error) {
 		return e.session.File(ctx, p.Path, p.Offset, p.Limit)
-	}, func(l supervisor.LostSession) (session.FilePart, error) {
+	}, func(l supervisor.CrashedSession) (session.FilePart, error) {
 		return l.File(p.Path, p.Offset, p.Limit)
 	})
 }
 
 // filesOf asks the session that is named, which is open or lost.
-func filesOf[R any](d *Daemon, p client.FilesParams, open func(*entry) (R, error), lost func(supervisor.LostSession) (R, error)) (r R, err error) {
+func filesOf[R any](d *Daemon, p client.FilesParams, open func(*entry) (R, error), lost func(supervisor.CrashedSession) (R, error)) (r R, err error) {
 	switch {
 	case (p.Session == "") == (p.Lost == ""):
 		return r, rpc.InvalidParams("give one of session and lost")
@@ -39,8 +39,8 @@ func filesOf[R any](d *Daemon, p client.FilesParams, open func(*entry) (R, error
 		}
 		return open(e)
 	}
-	all := d.o.Supervisor.LostSessions()
-	at := slices.IndexFunc(all, func(l supervisor.LostSession) bool { return l.ID == p.Lost })
+	all := d.o.Supervisor.CrashedSessions()
+	at := slices.IndexFunc(all, func(l supervisor.CrashedSession) bool { return l.ID == p.Lost })
 	if at < 0 {
 		return r, session.Errorf(session.KindClosed, "no session with the ID %.80q was lost in the last day", p.Lost)
 	}
@@ -50,7 +50,7 @@ func filesOf[R any](d *Daemon, p client.FilesParams, open func(*entry) (R, error
 // handleLost lists the sessions that were lost in the last day. Calling it does not count as use.
 func (d *Daemon) handleLost(context.Context, *rpc.Request, nothing) (client.LostSessions, error) {
 	r := client.LostSessions{Sessions: []client.Lost{}}
-	for _, l := range d.o.Supervisor.LostSessions() {
+	for _, l := range d.o.Supervisor.CrashedSessions() {
 		r.Sessions = append(r.Sessions, client.Lost{
 			ID: l.ID, Name: l.Name, Language: l.Worker, Found: l.Found, Inputs: l.Inputs(), Bytes: l.Bytes, OutputPath: l.OutputPath,
 		})

@@ -122,7 +122,7 @@ func (in *indicator) send(p client.HostProgress) {
 // prepared waits while a session is being prepared. If the preparation failed, the first
 // client that learns this frees the name of the session.
 func (d *Daemon) prepared(ctx context.Context, e *entry) error {
-	return d.told(e, e.session.Prepared(ctx))
+	return d.told(e, e.session.WaitPrepared(ctx))
 }
 
 // told returns the error that a client gets about a session, or nil. Before that, it waits for
@@ -131,7 +131,7 @@ func (d *Daemon) told(e *entry, err error) error {
 	if e.indicator != nil && e.session.State() != session.StatePreparing {
 		<-e.indicator.ended
 	}
-	failure := e.session.Failure()
+	failure := e.session.PreparationError()
 	if err == nil || failure == nil {
 		return err
 	}

@@ -274,7 +274,7 @@ func (d *Daemon) admits() error {
 // while a session of that name is being opened: a client that is told that one exists can use it.
 func (d *Daemon) newName(p client.CreateParams) (string, error) {
 	for _, e := range d.all() {
-		if e.session.Failure() != nil && (e.name == p.Name || time.Since(d.describe(e).StateSince) > failedLimit) {
+		if e.session.PreparationError() != nil && (e.name == p.Name || time.Since(d.describe(e).StateSince) > failedLimit) {
 			_ = d.remove(context.Background(), e)
 		}
 	}
@@ -372,7 +372,7 @@ func (d *Daemon) session(ctx context.Context, name string) (*entry, error) {
 func (d *Daemon) inUse(name string) (*entry, error) {
 	e, err := d.known(name)
 	if err == nil {
-		err = d.told(e, e.session.Failure())
+		err = d.told(e, e.session.PreparationError())
 	}
 	if err != nil {
 		return nil, err

@@ -54,7 +54,7 @@ func (d *Daemon) keyboardLocked(e *entry) *keyboardHold {
 }
 
 // active returns the number of the turn that is active, or 0.
-func active(e *entry) uint64 { return e.session.Active() }
+func active(e *entry) uint64 { return e.session.ActiveTurn() }
 
 // giveLocked gives a session's keyboard to a client. One that has just disconnected gets it
 // when it connects again. The caller holds d.mu.

@@ -114,8 +114,8 @@ func lineOf(text []byte, what string) int {
 	return 1 + bytes.Count(before, []byte("\n"))
 }
 
-// Kept implements supervisor.GrantStore.
-func (f File) Kept(workspace string) (all []session.Grant, err error) {
+// List implements supervisor.GrantStore.
+func (f File) List(workspace string) (all []session.Grant, err error) {
 	s, err := f.Read()
 	if err != nil {
 		return nil, err
@@ -140,8 +140,8 @@ func (f File) Kept(workspace string) (all []session.Grant, err error) {
 	return all, nil
 }
 
-// Keep implements supervisor.GrantStore. It leaves the rest of the file as it is.
-func (f File) Keep(workspace string, g session.Grant) error {
+// Add implements supervisor.GrantStore. It leaves the rest of the file as it is.
+func (f File) Add(workspace string, g session.Grant) error {
 	if f == "" {
 		return errors.New("there is no home directory to keep it in")
 	}

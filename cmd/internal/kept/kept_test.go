@@ -38,7 +38,7 @@ func abs(name string) string {
 
 func TestFile_WhatIsKeptIsThereForItsWorkspaceAlone(t *testing.T) {
 	f := file(t, "")
-	if all, err := f.Kept(abs("work")); err != nil || len(all) > 0 {
+	if all, err := f.List(abs("work")); err != nil || len(all) > 0 {
 		t.Fatalf("got %v, %v", all, err)
 	}
 	odd := abs(`wo"rk ]\tü#.x`)
@@ -46,14 +46,14 @@ func TestFile_WhatIsKeptIsThereForItsWorkspaceAlone(t *testing.T) {
 	want = slices.Insert(want, 2, session.Grant{Write: abs("bin"), Accept: abs("bin"), Always: true})
 	want = slices.Insert(want, 3, session.Grant{Read: abs(".data"), Always: true})
 	for _, g := range append(want, want[0]) {
-		if err := f.Keep(odd, g); err != nil {
+		if err := f.Add(odd, g); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := f.Keep(abs("other"), session.Grant{Write: abs("c")}); err != nil {
+	if err := f.Add(abs("other"), session.Grant{Write: abs("c")}); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := f.Kept(odd); err != nil || !slices.Equal(got, want) {
+	if got, err := f.List(odd); err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v, %v; want %v", got, err, want)
 	}
 }
@@ -61,7 +61,7 @@ func TestFile_WhatIsKeptIsThereForItsWorkspaceAlone(t *testing.T) {
 func TestFile_ThePersonsTextStays(t *testing.T) {
 	before := "# mine\nsandbox = \"workspace\" # always\nask = \"no\"\nallow-host = [\"a.org\"]\n"
 	f := file(t, before)
-	if err := f.Keep(abs("work"), session.Grant{Write: abs("a")}); err != nil {
+	if err := f.Add(abs("work"), session.Grant{Write: abs("a")}); err != nil {
 		t.Fatal(err)
 	}
 	after, err := os.ReadFile(string(f))
@@ -90,7 +90,7 @@ func TestFile_AFaultNamesItsLine(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), string(f)) {
 			t.Errorf("%q: got %v, want %s", text, err, want)
 		}
-		if err := f.Keep(abs("work"), session.Grant{Write: abs("a")}); err == nil {
+		if err := f.Add(abs("work"), session.Grant{Write: abs("a")}); err == nil {
 			t.Errorf("%q was edited", text)
 		}
 		if now, _ := os.ReadFile(string(f)); string(now) != text {
@@ -104,7 +104,7 @@ func TestFile_ManyWritersAtOnceAllSucceed(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 20 {
 		wg.Go(func() {
-			if err := f.Keep(abs(fmt.Sprintf("work%d", i%3)), session.Grant{Write: abs(fmt.Sprint(i))}); err != nil {
+			if err := f.Add(abs(fmt.Sprintf("work%d", i%3)), session.Grant{Write: abs(fmt.Sprint(i))}); err != nil {
 				t.Error(err)
 			}
 			if _, err := f.Read(); err != nil { // never half a file
@@ -115,7 +115,7 @@ func TestFile_ManyWritersAtOnceAllSucceed(t *testing.T) {
 	wg.Wait()
 	n := 0
 	for i := range 3 {
-		all, err := f.Kept(abs(fmt.Sprintf("work%d", i)))
+		all, err := f.List(abs(fmt.Sprintf("work%d", i)))
 		if err != nil {
 			t.Error(err)
 		}

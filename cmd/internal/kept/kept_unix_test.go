@@ -14,7 +14,7 @@ import (
 
 func TestFile_IsTheUsersAlone(t *testing.T) {
 	f := file(t, "")
-	if err := f.Keep("/work", session.Grant{Write: "/a"}); err != nil {
+	if err := f.Add("/work", session.Grant{Write: "/a"}); err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]os.FileMode{string(f): 0o600, filepath.Dir(string(f)): 0o700} {

@@ -35,7 +35,7 @@ const deadline = 60 * time.Second
 const serveRole = "MCPSERVER_TEST_SERVE"
 
 func TestMain(m *testing.M) {
-	supervisor.StageMain()
+	supervisor.MonitorMain()
 	if fakeworker.Requested() {
 		fakeworker.Main()
 	}
@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	waits.SideBySide()
-	os.Exit(confined.Main(m))
+	os.Exit(confined.RunTests(m))
 }
 
 func serveStdio(lang string) error {

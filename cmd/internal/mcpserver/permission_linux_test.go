@@ -19,14 +19,14 @@ import (
 // A book keeps what is allowed always, in memory.
 type book struct{ kept []session.Grant }
 
-func (b *book) Kept(string) ([]session.Grant, error) { return nil, nil }
-func (b *book) Keep(_ string, g session.Grant) error { b.kept = append(b.kept, g); return nil }
+func (b *book) List(string) ([]session.Grant, error) { return nil, nil }
+func (b *book) Add(_ string, g session.Grant) error  { b.kept = append(b.kept, g); return nil }
 
 // confinedSetup has sessions with a sandbox, which may not write outside.
 func confinedSetup(t *testing.T) (s setup, outside string, kept *book) {
 	t.Helper()
-	confined.NeedsNamespaces(t)
-	dir := confined.Dir(t)
+	confined.RequireNamespaces(t)
+	dir := confined.TempDir(t)
 	work, outside := filepath.Join(dir, "work"), filepath.Join(dir, "outside")
 	for _, d := range []string{work, outside} {
 		if err := os.Mkdir(d, 0o700); err != nil {
@@ -170,7 +170,7 @@ func TestPermission_NothingThatAModelSendsIsAYes(t *testing.T) {
 func TestPermission_WithoutAnybodyToAskItIsRefusedAtOnce(t *testing.T) {
 	t.Parallel()
 	s, outside, _ := confinedSetup(t)
-	s.sup.Remedy = func(name, workspace string, g session.Grant) string {
+	s.sup.GrantHint = func(name, workspace string, g session.Grant) string {
 		return "allow " + name + " " + g.Write + " in " + workspace
 	}
 	c := connect(t, &s)

@@ -60,7 +60,7 @@ func (p *preparation) text() string {
 func (s *sessions) prepared(ctx context.Context, v *view, opened *supervisor.Session) error {
 	now, _ := opened.Info(ctx) // one of this process makes no error
 	_ = session.FollowPreparation(ctx, opened, now, func(p timeline.Preparation) { v.preparing.report(p.Text()) })
-	err := opened.Prepared(ctx)
+	err := opened.WaitPrepared(ctx)
 	if err != nil && ctx.Err() == nil && len(s.with) > 0 {
 		return &PrepareError{err}
 	}

@@ -20,7 +20,7 @@ import (
 const rudeVariable = "TURNSTONE_RUDE"
 
 func TestMain(m *testing.M) {
-	supervisor.StageMain()
+	supervisor.MonitorMain()
 	if manner, ok := os.LookupEnv(rudeVariable); ok {
 		rude(manner)
 		return

@@ -155,7 +155,7 @@ func (s *server) watch(c *connection, stop func()) {
 	_ = c.session.Wait()
 	close(c.ended)
 	if c.program != nil {
-		c.program.AwaitWords() // which its end would cut off, for the errors of its calls
+		c.program.WaitStderr() // which its end would cut off, for the errors of its calls
 	}
 	c.close()
 }
@@ -409,7 +409,7 @@ func (s *server) progress(p *mcp.ProgressNotificationParams) {
 	one, ok := s.open[token]
 	s.mu.Unlock()
 	if ok {
-		one.Progress(p.Progress, p.Total, p.Message)
+		one.ReportProgress(p.Progress, p.Total, p.Message)
 	}
 }
 
@@ -419,13 +419,13 @@ func (c *connection) explain(err error) error {
 		return err
 	}
 	if errors.Is(err, mcp.ErrConnectionClosed) || strings.HasSuffix(err.Error(), "EOF") {
-		c.program.AwaitWords()
+		c.program.WaitStderr()
 	}
 	words := []string{err.Error()}
 	if c.lines.stoppedReading() {
 		words = append(words, "it does not read what it is sent")
 	}
-	if said := c.program.LastWords(); said != "" {
+	if said := c.program.StderrSummary(); said != "" {
 		words = append(words, said)
 	}
 	if junk := c.lines.Junk(); junk != "" {

@@ -128,7 +128,7 @@ func (s *Set) isLeft() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for one := range s.sessions {
-		if !one.Closed() {
+		if !one.IsClosed() {
 			return false
 		}
 	}
@@ -196,7 +196,7 @@ func (s *Set) give(to *supervisor.Session) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for one := range s.sessions {
-		if one.Closed() {
+		if one.IsClosed() {
 			delete(s.sessions, one)
 		}
 	}
@@ -210,7 +210,7 @@ func (s *Set) tell() {
 	defer s.mu.Unlock()
 	functions := s.all()
 	for one := range s.sessions {
-		if one.Closed() {
+		if one.IsClosed() {
 			delete(s.sessions, one)
 			continue
 		}
@@ -310,8 +310,8 @@ func isDestructive(t *mcp.Tool) bool {
 // permit returns an error if the call is not allowed: by the flags, by a right of the session, or
 // by a person who is asked.
 func (s *Set) permit(ctx context.Context, caller supervisor.Caller, args map[string]any, destructive bool) error {
-	covers := func(pattern string) bool { return supervisor.Covers(pattern, caller.Function, destructive) }
-	if slices.ContainsFunc(s.o.Allow, covers) || caller.MayCall(ctx, inShort(args), destructive) {
+	covers := func(pattern string) bool { return supervisor.MatchFunction(pattern, caller.Function, destructive) }
+	if slices.ContainsFunc(s.o.Allow, covers) || caller.AskPermission(ctx, inShort(args), destructive) {
 		return nil
 	}
 	if ctx.Err() != nil {
@@ -323,7 +323,7 @@ func (s *Set) permit(ctx context.Context, caller supervisor.Caller, args map[str
 
 // denied reports whether --deny names a tool.
 func (s *Set) denied(function string) bool {
-	return slices.ContainsFunc(s.o.Deny, func(pattern string) bool { return supervisor.Covers(pattern, function, false) })
+	return slices.ContainsFunc(s.o.Deny, func(pattern string) bool { return supervisor.MatchFunction(pattern, function, false) })
 }
 
 // inShort shows arguments to a person.

@@ -11,12 +11,12 @@ const maxTerminals = "256"
 
 // shares are the parts of a user's inotify that a session may have: a quarter of the instances and half of the
 // watches. The kernel counts them for all programs of the user, and editors and servers outside need some.
-var shares = map[string]int{"instances": 4, "watches": 2}
+var inotifyShares = map[string]int{"instances": 4, "watches": 2}
 
-// boundWatches sets the session's part in its own user namespace. Some kernels do not allow that; inotify is
+// limitInotify sets the session's part in its own user namespace. Some kernels do not allow that; inotify is
 // not bounded there.
-func boundWatches() {
-	for name, part := range shares {
+func limitInotify() {
+	for name, part := range inotifyShares {
 		text, _ := os.ReadFile("/proc/sys/fs/inotify/max_user_" + name)
 		all, err := strconv.Atoi(strings.TrimSpace(string(text)))
 		if err != nil {

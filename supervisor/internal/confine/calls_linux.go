@@ -3,7 +3,7 @@ package confine
 // The numbers of system calls, by architecture. A call that is not there, an architecture lacks. A
 // test compares them with golang.org/x/sys.
 var architectures = map[string]architecture{
-	"amd64": {audit: 0xc000003e, calls: map[string]uint32{
+	"amd64": {auditArch: 0xc000003e, calls: map[string]uint32{
 		"mount":              165,
 		"umount2":            166,
 		"pivot_root":         155,
@@ -119,7 +119,7 @@ var architectures = map[string]architecture{
 		"io_setup":           206,
 		"fcntl":              72,
 	}},
-	"arm64": {audit: 0xc00000b7, calls: map[string]uint32{
+	"arm64": {auditArch: 0xc00000b7, calls: map[string]uint32{
 		"mount":              40,
 		"umount2":            39,
 		"pivot_root":         41,

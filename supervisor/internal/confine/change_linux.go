@@ -7,19 +7,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// change changes the mode or an attribute of a file, which a path or a descriptor names. Times and owners
+// changeAttributes changes the mode or an attribute of a file, which a path or a descriptor names. Times and owners
 // are left to the kernel: times say nothing that a program runs, and a session has one user and one group.
-func (b *Box) change(n *notification, f *fileCall, file string) error {
+func (b *Sandbox) changeAttributes(n *seccompNotif, f *fileCall, file string) error {
 	args := &n.Data.Args
-	fd, err := b.target(n, f, file)
+	fd, err := b.openTarget(n, f, file)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
 	isMode, byName := strings.Contains(f.name, "chmod"), len(f.paths) > 0
-	if err := b.judgedFile(fd, func(full string) error {
-		if b.staysAsItIs(full) && !(isMode && isTrial(fd, full, uint32(args[modeOf(f)]))) {
-			return keptError{path: full}
+	if err := b.withStableFilePath(fd, func(full string) error {
+		if b.isModeFixed(full) && !(isMode && isGitModeProbe(fd, full, uint32(args[modeOf(f)]))) {
+			return protectedNameError{path: full}
 		}
 		return nil
 	}); err != nil {
@@ -27,11 +27,11 @@ func (b *Box) change(n *notification, f *fileCall, file string) error {
 	}
 	if isMode {
 		mode := uint32(args[modeOf(f)]) & 0o7777
-		if runsAsOwner(mode) && !isDirectory(fd) {
+		if isSetuidMode(mode) && !isDirectory(fd) {
 			return unix.EPERM
 		}
 		if byName {
-			return unix.Fchmodat(unix.AT_FDCWD, ownFile(fd), mode, 0)
+			return unix.Fchmodat(unix.AT_FDCWD, selfFDPath(fd), mode, 0)
 		}
 		return unix.Fchmod(fd, mode)
 	}
@@ -41,7 +41,7 @@ func (b *Box) change(n *notification, f *fileCall, file string) error {
 	}
 	if strings.Contains(f.name, "remove") {
 		if byName {
-			return unix.Removexattr(ownFile(fd), name)
+			return unix.Removexattr(selfFDPath(fd), name)
 		}
 		return unix.Fremovexattr(fd, name)
 	}
@@ -49,11 +49,11 @@ func (b *Box) change(n *notification, f *fileCall, file string) error {
 		return unix.E2BIG
 	}
 	value := make([]byte, args[3])
-	if err := peek(int(n.PID), args[2], value); err != nil {
+	if err := peekMemory(int(n.PID), args[2], value); err != nil {
 		return unix.EFAULT
 	}
 	if byName {
-		return unix.Setxattr(ownFile(fd), name, value, int(int32(args[4])))
+		return unix.Setxattr(selfFDPath(fd), name, value, int(int32(args[4])))
 	}
 	return unix.Fsetxattr(fd, name, value, int(int32(args[4])))
 }
@@ -64,7 +64,7 @@ const (
 )
 
 // attributeOf reads the name of an attribute.
-func attributeOf(n *notification) (string, error) {
+func attributeOf(n *seccompNotif) (string, error) {
 	var text [maxAttributeName]byte
 	k, err := peekText(int(n.PID), n.Data.Args[1], text[:])
 	if err == unix.ENAMETOOLONG {
@@ -84,10 +84,10 @@ func modeOf(f *fileCall) int {
 	return 1
 }
 
-// target opens what a change is for, by a path or a descriptor.
-func (b *Box) target(n *notification, f *fileCall, file string) (int, error) {
+// openTarget opens what a change is for, by a path or a descriptor.
+func (b *Sandbox) openTarget(n *seccompNotif, f *fileCall, file string) (int, error) {
 	if len(f.paths) == 0 {
-		return b.taken(int(n.PID), int(int32(n.Data.Args[0])))
+		return b.copyDescriptorWithRights(int(n.PID), int(int32(n.Data.Args[0])))
 	}
 	if fd, err := b.openFile(n, file); err != unix.ENOENT {
 		return fd, err
@@ -96,22 +96,22 @@ func (b *Box) target(n *notification, f *fileCall, file string) (int, error) {
 	if strings.HasPrefix(f.name, "l") { // lsetxattr
 		flags = unix.O_NOFOLLOW
 	}
-	return b.lookAt(append([]byte(file), 0), flags)
+	return b.openPathWith(append([]byte(file), 0), flags)
 }
 
-// staysAsItIs reports whether the mode of a path is kept: of what is protected, of a hook, of a directory of
+// isModeFixed reports whether the mode of a path is kept: of what is protected, of a hook, of a directory of
 // hooks, which git skips where it cannot read them, and of what makes a repository.
-func (b *Box) staysAsItIs(full string) bool {
-	return b.protects(full) || b.isHeld(full) && !inBare[folded(path.Base(full))] || b.makesRepository(full) || folded(path.Base(full)) == "hooks" && b.protects(full+"/any")
+func (b *Sandbox) isModeFixed(full string) bool {
+	return b.isProtected(full) || b.isRestricted(full) && !gitDirNames[foldPath(path.Base(full))] || b.isRepositoryPart(full) || foldPath(path.Base(full)) == "hooks" && b.isProtected(full+"/any")
 }
 
-// isTrial reports whether a mode differs from that of git's settings in what git tries when it makes a
+// isGitModeProbe reports whether a mode differs from that of git's settings in what git tries when it makes a
 // repository anew: whether the file can be one to execute, which nobody does.
-func isTrial(fd int, full string, mode uint32) bool {
+func isGitModeProbe(fd int, full string, mode uint32) bool {
 	var st unix.Stat_t
 	return path.Base(full) == "config" && unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && (st.Mode^mode)&0o7777&^unix.S_IXUSR == 0
 }
 
-// runsAsOwner reports whether a mode makes of a program one that runs with its owner's rights. Such a file
+// isSetuidMode reports whether a mode makes of a program one that runs with its owner's rights. Such a file
 // would let other users of the machine do what the session's user may.
-func runsAsOwner(mode uint32) bool { return mode&(unix.S_ISUID|unix.S_ISGID) != 0 }
+func isSetuidMode(mode uint32) bool { return mode&(unix.S_ISUID|unix.S_ISGID) != 0 }

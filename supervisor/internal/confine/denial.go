@@ -9,25 +9,25 @@ type Denial struct {
 
 	// Over means that the held call ID waits no longer: its program ended, or a signal
 	// ended the call. The other fields are empty.
-	Over bool
+	Resolved bool
 
-	Op   string // "write", "create", "remove", "rename", "change", "set", "read" or "connect"
-	Path string // the real path of the file, or ""
-	Host string // "name:port", or ""
-	By   string // the program's name if it is not the worker itself
+	Op      string // "write", "create", "remove", "rename", "change", "set", "read" or "connect"
+	Path    string // the real path of the file, or ""
+	Host    string // "name:port", or ""
+	Program string // the program's name if it is not the worker itself
 
 	Setting string // of git, where Op is "set" and Path a file of those; "core.pager"
 
 	// Kept means that Path is kept from the session whatever a person allows it.
-	Kept bool
+	Protected bool
 }
 
 const (
-	// maxTold bounds the denials that the stage tells before the supervisor orders it to
+	// maxReportedDenials bounds the denials that the stage tells before the supervisor orders it to
 	// forget them. More are refused just the same.
-	maxTold = 64
+	maxReportedDenials = 64
 
-	// maxAsked bounds the questions until then. Beyond it, calls are refused as if nobody
+	// maxQuestions bounds the questions until then. Beyond it, calls are refused as if nobody
 	// could be asked.
-	maxAsked = 32
+	maxQuestions = 32
 )

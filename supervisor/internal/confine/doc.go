@@ -17,7 +17,7 @@
 //	worker         sees the machine read-only except for its places, and a home directory
 //	               that is built from what it may see
 //
-// [Plan.HeldBy] turns such a plan into one for a mechanism that the user accepts where there are no
+// [Plan.ForMechanism] turns such a plan into one for a mechanism that the user accepts where there are no
 // namespaces: Landlock ([Restrict], on the same thread).
 //
 // Each step that fails ends the start under its name ([StepError]). Enter weakens nothing to

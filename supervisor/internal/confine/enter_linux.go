@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Attributes make a new process the first one of a pid namespace. It also gets a user
+// SetNamespaces make a new process the first one of a pid namespace. It also gets a user
 // namespace, in which it has these rights and keeps its user's number.
-func Attributes(a *syscall.SysProcAttr) {
+func SetNamespaces(a *syscall.SysProcAttr) {
 	a.Cloneflags |= unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS
 	a.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
 	a.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
@@ -31,81 +31,81 @@ func Attributes(a *syscall.SysProcAttr) {
 	}
 }
 
-// A Box is a sandbox that a thread has entered.
-type Box struct {
-	plan      *Plan
-	store     string // the directory for temporary files and layers
-	notices   []string
-	root      int        // the root directory of the worker
-	proc      int        // the /proc of the worker
-	files     int        // the open files of the stage, by number: a name in it is read faster than by its path
-	sockets   int        // asks the kernel about the sockets of the session's network
-	asking    sync.Mutex // guards sockets
-	calls     int        // where the filter reports the calls that we make for the worker
-	mounts    int        // the mount namespace of the worker
-	ipc       int        // the namespace of what its session shares by number
-	bounded   int        // the directory store, if it is a filesystem of its own
-	names     int        // where the session asks about names, if it has a way out
-	out       *wayOut
-	clones    []clone
-	refreshed atomic.Uint64 // layers that were made for a running worker
-	failed    *StepError    // the first step that failed
+// A Sandbox is a sandbox that a thread has entered.
+type Sandbox struct {
+	plan        *Plan
+	store       string // the directory for temporary files and layers
+	notices     []string
+	rootFD      int        // the root directory of the worker
+	procFD      int        // the /proc of the worker
+	selfFilesFD int        // the open files of the stage, by number: a name in it is read faster than by its path
+	sockDiagFD  int        // asks the kernel about the sockets of the session's network
+	sockDiagMu  sync.Mutex // guards sockets
+	notifyFD    int        // where the filter reports the calls that we make for the worker
+	mountNS     int        // the mount namespace of the worker
+	ipcNS       int        // the namespace of what its session shares by number
+	storeMount  int        // the directory store, if it is a filesystem of its own
+	dnsSocket   int        // where the session asks about names, if it has a way out
+	egress      *egressClient
+	detached    []detachedMount
+	layerCount  atomic.Uint64 // layers that were made for a running worker
+	firstError  *StepError    // the first step that failed
 
-	service
+	callService
 }
 
-// A clone is a mount that has no place yet.
-type clone struct {
-	Place
+// A detachedMount is a mount that has no place yet.
+type detachedMount struct {
+	Mount
 	fd int
 }
 
 // Notices are facts that a user of the session should know.
-func (b *Box) Notices() []string { return b.notices }
+func (b *Sandbox) Notices() []string { return b.notices }
 
 // Enter confines the calling thread and all processes that it starts. The thread must stay
 // locked to its goroutine. The order matters. First Enter clones what stays writable, while
 // the machine still is. Then it makes the machine read-only in one call. Last, it mounts the
 // clones in their places.
-func Enter(p *Plan) (*Box, error) {
-	b := &Box{plan: p, store: string(p.State), root: -1, proc: -1, files: -1, sockets: -1, calls: -1, mounts: -1, ipc: -1, bounded: -1}
-	b.step("dumpable", "", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)) // the worker must not look into the stage
-	b.openOwn()                                                          // on a mount that is not made read-only
-	b.step("namespaces", "", b.unshare())
-	b.do(b.boundDisk)
-	b.do(b.makeClones)
-	b.step("read-only", "/", setAttributes(unix.AT_FDCWD, "/", unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV))
-	b.do(b.takePlaces)
-	b.do(b.devices)
-	b.do(b.processes)
-	b.do(b.network)
-	b.step("rights", "", dropRights())
-	if b.failed == nil {
+func Enter(p *Plan) (*Sandbox, error) {
+	b := &Sandbox{plan: p, store: string(p.State), rootFD: -1, procFD: -1, selfFilesFD: -1, sockDiagFD: -1, notifyFD: -1, mountNS: -1, ipcNS: -1, storeMount: -1}
+	b.checkStep("dumpable", "", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)) // the worker must not look into the stage
+	b.loadOwnRepos()                                                          // on a mount that is not made read-only
+	b.checkStep("namespaces", "", b.unshareNamespaces())
+	b.runSteps(b.limitDisk)
+	b.runSteps(b.cloneMounts)
+	b.checkStep("read-only", "/", setAttributes(unix.AT_FDCWD, "/", unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV))
+	b.runSteps(b.attachMounts)
+	b.runSteps(b.mountDev)
+	b.runSteps(b.mountProc)
+	b.runSteps(b.setUpNetwork)
+	b.checkStep("rights", "", dropRights())
+	if b.firstError == nil {
 		var err error
-		b.calls, err = installFilter(p)
-		b.step("filter", "", err)
+		b.notifyFD, err = installFilter(p)
+		b.checkStep("filter", "", err)
 	}
-	if b.failed != nil {
-		return nil, b.failed
+	if b.firstError != nil {
+		return nil, b.firstError
 	}
 	return b, nil
 }
 
-// step notes a failed step. Only the first failure counts.
-func (b *Box) step(name, path string, err error) {
-	if err != nil && b.failed == nil {
-		b.failed = &StepError{Step: name, Path: path, Err: err}
+// checkStep notes a failed step. Only the first failure counts.
+func (b *Sandbox) checkStep(name, path string, err error) {
+	if err != nil && b.firstError == nil {
+		b.firstError = &StepError{Step: name, Path: path, Err: err}
 	}
 }
 
-// do takes several steps, unless one before has failed.
-func (b *Box) do(steps func()) {
-	if b.failed == nil {
+// runSteps takes several steps, unless one before has failed.
+func (b *Sandbox) runSteps(steps func()) {
+	if b.firstError == nil {
 		steps()
 	}
 }
 
-func (b *Box) unshare() error {
+func (b *Sandbox) unshareNamespaces() error {
 	flags := unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 	if !b.plan.Network {
 		flags |= unix.CLONE_NEWNET
@@ -124,17 +124,17 @@ func setAttributes(dir int, path string, set uint64) error {
 	return unix.MountSetattr(dir, path, flags, &unix.MountAttr{Attr_set: set})
 }
 
-func cloneOf(path string) (int, error) {
+func cloneTree(path string) (int, error) {
 	return unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 }
 
-func moveTo(fd int, path string) error {
+func moveMount(fd int, path string) error {
 	return unix.MoveMount(fd, "", unix.AT_FDCWD, path, unix.MOVE_MOUNT_F_EMPTY_PATH)
 }
 
-// as calls do with a path of a plan. The path has no symbolic links. Another session that
+// withPlanPath calls do with a path of a plan. The path has no symbolic links. Another session that
 // writes the same workspace may have put one there since, which leads to something else.
-func as(path string, do func(fd int) error) error {
+func withPlanPath(path string, do func(fd int) error) error {
 	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
 	if err != nil {
 		return err
@@ -143,24 +143,24 @@ func as(path string, do func(fd int) error) error {
 	return do(fd)
 }
 
-// cloneOfPlace clones the mount at a path of a plan.
-func cloneOfPlace(path string) (clone int, err error) {
-	err = as(path, func(fd int) (err error) {
+// clonePlanPath clones the mount at a path of a plan.
+func clonePlanPath(path string) (clone int, err error) {
+	err = withPlanPath(path, func(fd int) (err error) {
 		clone, err = unix.OpenTree(fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_EMPTY_PATH)
 		return err
 	})
 	return clone, err
 }
 
-// moveToPlace mounts a clone at a path of a plan.
-func moveToPlace(fd int, path string) error {
-	return as(path, func(at int) error {
+// mountAtPlanPath mounts a clone at a path of a plan.
+func mountAtPlanPath(fd int, path string) error {
+	return withPlanPath(path, func(at int) error {
 		return unix.MoveMount(fd, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 	})
 }
 
-// filesystem makes a filesystem that is not mounted yet.
-func filesystem(kind string, attributes int, options ...[2]string) (int, error) {
+// newFilesystem makes a filesystem that is not mounted yet.
+func newFilesystem(kind string, attributes int, options ...[2]string) (int, error) {
 	fd, err := unix.Fsopen(kind, unix.FSOPEN_CLOEXEC)
 	if err != nil {
 		return -1, err
@@ -182,21 +182,21 @@ func filesystem(kind string, attributes int, options ...[2]string) (int, error) 
 	return unix.Fsmount(fd, unix.FSMOUNT_CLOEXEC, attributes)
 }
 
-// boundDisk puts what the session keeps into a filesystem of its own, if that is bounded. No other
+// limitDisk puts what the session keeps into a filesystem of its own, if that is bounded. No other
 // filesystem can be made without rights.
-func (b *Box) boundDisk() {
+func (b *Sandbox) limitDisk() {
 	if b.plan.Disk == 0 {
 		return
 	}
 	b.store = filepath.Join(string(b.plan.State), "bounded")
-	b.step("disk", b.store, os.MkdirAll(b.store, 0o700))
-	fd, err := filesystem("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, [2]string{"mode", "0700"}, [2]string{"size", strconv.FormatInt(b.plan.Disk, 10)})
-	b.step("disk", b.store, err)
+	b.checkStep("disk", b.store, os.MkdirAll(b.store, 0o700))
+	fd, err := newFilesystem("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, [2]string{"mode", "0700"}, [2]string{"size", strconv.FormatInt(b.plan.Disk, 10)})
+	b.checkStep("disk", b.store, err)
 	if err == nil {
-		b.step("disk", b.store, moveTo(fd, b.store))
+		b.checkStep("disk", b.store, moveMount(fd, b.store))
 		unix.Close(fd)
-		b.bounded, err = unix.Open(b.store, unix.O_PATH|unix.O_CLOEXEC, 0) // later something is mounted above it
-		b.step("disk", b.store, err)
+		b.storeMount, err = unix.Open(b.store, unix.O_PATH|unix.O_CLOEXEC, 0) // later something is mounted above it
+		b.checkStep("disk", b.store, err)
 	}
 }
 
@@ -211,71 +211,71 @@ func copyDirectories(from, to string) error {
 	return err
 }
 
-// makeClones clones the mounts for all places.
-func (b *Box) makeClones() {
-	state := func(name string, mode fs.FileMode) string { return b.stateDir(b.store, name, mode) }
-	b.stateDir(string(b.plan.State), "hidden", 0) // nothingAt names them
+// cloneMounts clones the mounts for all places.
+func (b *Sandbox) cloneMounts() {
+	state := func(name string, mode fs.FileMode) string { return b.makeStateDir(b.store, name, mode) }
+	b.makeStateDir(string(b.plan.State), "hidden", 0) // maskFor names them
 	mask := filepath.Join(string(b.plan.State), "hidden-file")
 	if f, err := os.OpenFile(mask, os.O_CREATE|os.O_RDONLY, 0); err == nil {
 		f.Close()
 	} else if !errors.Is(err, fs.ErrPermission) { // it exists, and nobody may open it
-		b.step("state", mask, err)
+		b.checkStep("state", mask, err)
 	}
-	overlays := b.overlays(state)
-	computing := slices.ContainsFunc(devicesOf("/dev"), looksAtOpener) // the guard does not hold alone then, see computes
-	for _, place := range b.plan.Places {
-		if b.failed != nil {
+	overlays := b.mountOverlays(state)
+	computing := slices.ContainsFunc(devicesOf("/dev"), checksOpener) // the guard does not hold alone then, see computes
+	for _, place := range b.plan.Mounts {
+		if b.firstError != nil {
 			return
 		}
 		path, from := string(place.Path), string(place.Path)
 		switch place.Kind {
-		case guarded:
+		case guardedFile:
 			if !computing {
 				continue
 			}
-		case hidden:
-			from = b.nothingAt(path)
-		case writable:
+		case maskedPath:
+			from = b.maskFor(path)
+		case writableBind:
 			if b.plan.Disk > 0 && inside(path, string(b.plan.State)) {
 				from = state("own", 0o700)
-				b.step("state", path, copyDirectories(path, from))
+				b.checkStep("state", path, copyDirectories(path, from))
 			}
-		case private:
-			from = state(nameOf("tmp", path), 0o777)
-		case built:
-			from = state(nameOf("built", path), 0o700)
-		case linked:
-			b.clones = append(b.clones, clone{place, -1})
+		case emptyDir:
+			from = state(boundedName("tmp", path), 0o777)
+		case writableParent:
+			from = state(boundedName("built", path), 0o700)
+		case symbolicLink:
+			b.detached = append(b.detached, detachedMount{place, -1})
 			continue
-		case covered: // hundreds of names are made there, in memory in microseconds
-			fd, err := filesystem("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, [2]string{"mode", "0755"}, [2]string{"size", coveredSize})
-			b.step("clone", path, err)
-			b.clones = append(b.clones, clone{place, fd})
+		case readOnlyParent: // hundreds of names are made there, in memory in microseconds
+			fd, err := newFilesystem("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, [2]string{"mode", "0755"}, [2]string{"size", maxParentDirSize})
+			b.checkStep("clone", path, err)
+			b.detached = append(b.detached, detachedMount{place, fd})
 			continue
-		case replaced:
-			from = string(place.From)
-		case layer:
-			above, ok := overlays[string(place.From)]
-			if below, err := filepath.Rel(string(place.From), path); ok && err == nil {
+		case replacedFile:
+			from = string(place.Source)
+		case overlayMount:
+			above, ok := overlays[string(place.Source)]
+			if below, err := filepath.Rel(string(place.Source), path); ok && err == nil {
 				from = filepath.Join(above, below)
 			} else { // a notice says so
-				place.Kind = readable
+				place.Kind = grantableBind
 			}
 		}
-		fd, err := cloneOfPlace(from)
-		if place.mayGo() && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP)) {
+		fd, err := clonePlanPath(from)
+		if place.isOptional() && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP)) {
 			continue // somebody has removed it since the plan was made, or put a link in its place
 		}
-		b.step("clone", path, err)
-		b.clones = append(b.clones, clone{place, fd})
+		b.checkStep("clone", path, err)
+		b.detached = append(b.detached, detachedMount{place, fd})
 	}
 	for _, above := range overlays {
-		b.step("overlay", above, unix.Unmount(above, unix.MNT_DETACH))
+		b.checkStep("overlay", above, unix.Unmount(above, unix.MNT_DETACH))
 	}
 }
 
-// nothingAt returns what is mounted over a path that is hidden.
-func (b *Box) nothingAt(path string) string {
+// maskFor returns what is mounted over a path that is hidden.
+func (b *Sandbox) maskFor(path string) string {
 	name := "hidden-file"
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
 		name = "hidden"
@@ -283,40 +283,40 @@ func (b *Box) nothingAt(path string) string {
 	return filepath.Join(string(b.plan.State), name)
 }
 
-// stateDir makes a directory of the sandbox's own in another.
-func (b *Box) stateDir(in, name string, mode fs.FileMode) string {
+// makeStateDir makes a directory of the sandbox's own in another.
+func (b *Sandbox) makeStateDir(in, name string, mode fs.FileMode) string {
 	dir := filepath.Join(in, name)
 	err := os.MkdirAll(dir, 0o700)
 	if err == nil {
-		err = os.Chmod(dir, mode|fs.ModeSticky*fs.FileMode(b2i(mode == 0o777)))
+		err = os.Chmod(dir, mode|fs.ModeSticky*fs.FileMode(boolToInt(mode == 0o777)))
 	}
-	b.step("state", dir, err)
+	b.checkStep("state", dir, err)
 	return dir
 }
 
-func b2i(b bool) int {
+func boolToInt(b bool) int {
 	if b {
 		return 1
 	}
 	return 0
 }
 
-// overlays mounts one overlay for each directory that layers cover, until the layers are
+// mountOverlays mounts one overlay for each directory that layers cover, until the layers are
 // cloned. It returns the overlays' paths. If a filesystem cannot have an overlay, its layers
 // stay read-only.
-func (b *Box) overlays(state func(string, fs.FileMode) string) map[string]string {
+func (b *Sandbox) mountOverlays(state func(string, fs.FileMode) string) map[string]string {
 	mounted := map[string]string{}
 	refused := map[string]bool{}
-	for _, place := range b.plan.Places {
-		from := string(place.From)
-		if place.Kind != layer || mounted[from] != "" || refused[from] || b.failed != nil {
+	for _, place := range b.plan.Mounts {
+		from := string(place.Source)
+		if place.Kind != overlayMount || mounted[from] != "" || refused[from] || b.firstError != nil {
 			continue
 		}
-		name := nameOf("layer", from)
+		name := boundedName("layer", from)
 		upper, work, at := state(name+"/upper", 0o700), state(name+"/work", 0o700), state(name+"/all", 0o700)
-		fd, err := overlay(from, upper, work)
+		fd, err := newOverlay(from, upper, work)
 		if err == nil {
-			err = moveTo(fd, at)
+			err = moveMount(fd, at)
 			unix.Close(fd)
 		}
 		if err != nil {
@@ -329,14 +329,14 @@ func (b *Box) overlays(state func(string, fs.FileMode) string) map[string]string
 	return mounted
 }
 
-// overlay makes an overlay that is not mounted yet.
-func overlay(lower, upper, work string) (int, error) {
-	return filesystem("overlay", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV,
-		[2]string{"lowerdir", overlayName(lower)}, [2]string{"upperdir", overlayName(upper)}, [2]string{"workdir", overlayName(work)}, [2]string{"userxattr", ""})
+// newOverlay makes an overlay that is not mounted yet.
+func newOverlay(lower, upper, work string) (int, error) {
+	return newFilesystem("overlay", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV,
+		[2]string{"lowerdir", escapeOverlayPath(lower)}, [2]string{"upperdir", escapeOverlayPath(upper)}, [2]string{"workdir", escapeOverlayPath(work)}, [2]string{"userxattr", ""})
 }
 
-// overlayName escapes a path for the options of an overlay.
-func overlayName(path string) string {
+// escapeOverlayPath escapes a path for the options of an overlay.
+func escapeOverlayPath(path string) string {
 	var b []byte
 	for i := range len(path) {
 		if path[i] == ':' || path[i] == '\\' || path[i] == ',' {
@@ -347,55 +347,55 @@ func overlayName(path string) string {
 	return string(b)
 }
 
-// takePlaces mounts the clones. When a new directory covers one of the machine's, it first
+// attachMounts mounts the clones. When a new directory covers one of the machine's, it first
 // makes the places below.
-func (b *Box) takePlaces() {
-	kinds := map[string]Kind{}
-	for _, place := range b.plan.Places {
+func (b *Sandbox) attachMounts() {
+	kinds := map[string]MountKind{}
+	for _, place := range b.plan.Mounts {
 		kinds[string(place.Path)] = place.Kind
 	}
-	around := func(path string) Kind { return kindAround(kinds, path) }
-	for _, c := range b.clones {
-		if b.failed != nil {
+	around := func(path string) MountKind { return nearestKind(kinds, path) }
+	for _, c := range b.detached {
+		if b.firstError != nil {
 			return
 		}
-		b.takePlace(c, around)
+		b.attachMount(c, around)
 		if c.fd >= 0 {
 			unix.Close(c.fd)
 		}
 	}
-	for _, c := range b.clones {
-		if c.Kind == covered && b.failed == nil {
+	for _, c := range b.detached {
+		if c.Kind == readOnlyParent && b.firstError == nil {
 			// Mounts below it keep their flags.
-			b.step("place", string(c.Path), unix.MountSetattr(unix.AT_FDCWD, string(c.Path), 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}))
+			b.checkStep("place", string(c.Path), unix.MountSetattr(unix.AT_FDCWD, string(c.Path), 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}))
 		}
 	}
 }
 
-func (b *Box) takePlace(c clone, around func(string) Kind) {
+func (b *Sandbox) attachMount(c detachedMount, around func(string) MountKind) {
 	path := string(c.Path)
-	if own := around(path); own.isEmpty() {
-		dir, err := openAbove(path, around, true)
+	if own := around(path); own.isEmptyDir() {
+		dir, err := openParentDir(path, around, true)
 		if err == nil {
-			err = makePoint(dir, filepath.Base(path), c, own, true)
+			err = makeMountPoint(dir, filepath.Base(path), c, own, true)
 			unix.Close(dir)
 		}
-		if err != nil && own == built {
+		if err != nil && own == writableParent {
 			return // an earlier worker of the session has made something else there
 		}
-		b.step("place", path, err)
-	} else if own == layer && c.Kind == replaced && !isFile(path) {
+		b.checkStep("place", path, err)
+	} else if own == overlayMount && c.Kind == replacedFile && !isFile(path) {
 		return // an earlier worker of the session has made something else there
 	} else {
-		b.step("place", path, ensure(c.fd, path))
+		b.checkStep("place", path, ensureMountPoint(c.fd, path))
 	}
-	if c.fd >= 0 && b.failed == nil {
-		b.step("place", path, setAttributes(c.fd, "", attributesOf(c.Kind, false)))
-		err := moveToPlace(c.fd, path)
-		if c.mayGo() && around(path).isEmpty() && errors.Is(err, unix.ENOENT) {
+	if c.fd >= 0 && b.firstError == nil {
+		b.checkStep("place", path, setAttributes(c.fd, "", mountAttributes(c.Kind, false)))
+		err := mountAtPlanPath(c.fd, path)
+		if c.isOptional() && around(path).isEmptyDir() && errors.Is(err, unix.ENOENT) {
 			return // somebody has removed it since it was cloned; the next look takes its name away
 		}
-		b.step("place", path, err)
+		b.checkStep("place", path, err)
 	}
 }
 
@@ -403,7 +403,7 @@ func (b *Box) takePlace(c clone, around func(string) Kind) {
 // thing, or gone; errors of another kind show when something is mounted there.
 func isFile(path string) bool {
 	isFile := true
-	err := as(path, func(fd int) error {
+	err := withPlanPath(path, func(fd int) error {
 		var st unix.Stat_t
 		isFile = unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT == unix.S_IFREG
 		return nil
@@ -411,14 +411,14 @@ func isFile(path string) bool {
 	return isFile && !errors.Is(err, unix.ELOOP) && !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.ENOENT)
 }
 
-// mayGo reports whether a sandbox holds without a place, because that only shows what the machine has.
-func (p Place) mayGo() bool { return p.Kind == readable || p.Kind == layer }
+// isOptional reports whether a sandbox holds without a place, because that only shows what the machine has.
+func (p Mount) isOptional() bool { return p.Kind == grantableBind || p.Kind == overlayMount }
 
-// coveredSize bounds a directory that has only places below it. The session writes nothing there.
-const coveredSize = "4m"
+// maxParentDirSize bounds a directory that has only places below it. The session writes nothing there.
+const maxParentDirSize = "4m"
 
-// ensure makes a mount point for fd if there is none.
-func ensure(fd int, path string) error {
+// ensureMountPoint makes a mount point for fd if there is none.
+func ensureMountPoint(fd int, path string) error {
 	if _, err := os.Lstat(path); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -15,13 +15,13 @@ import (
 // idle session costs nothing. The kernel keeps at most 16 384 (max_queued_events) and says when there were
 // more. The zero value is ready, and nil watches nothing.
 type FileEvents struct {
-	mu       sync.Mutex
-	opened   bool
-	fd       int              // -1 without an instance
-	happened map[int32]uint64 // how many events each watch had
-	ended    map[int32]bool   // watches whose file may have another path now
-	users    map[int32]int
-	lost     uint64 // how often the kernel had more events than it keeps
+	mu           sync.Mutex
+	opened       bool
+	fd           int              // -1 without an instance
+	eventCounts  map[int32]uint64 // how many events each watch had
+	staleWatches map[int32]bool   // watches whose file may have another path now
+	watchUsers   map[int32]int
+	overflows    uint64 // how often the kernel had more events than it keeps
 }
 
 // maxWatches bounds the watches of a program. Paths beyond it are looked at.
@@ -33,51 +33,51 @@ const (
 	goneEvents = unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
 )
 
-// fileMarks remembers how many events paths had. nil stands for paths that are not watched yet.
-type fileMarks struct {
-	events   *FileEvents // nil where they cannot be watched
-	happened map[int32]uint64
-	lost     uint64
+// eventMarks remembers how many events paths had. nil stands for paths that are not watched yet.
+type eventMarks struct {
+	events      *FileEvents // nil where they cannot be watched
+	eventCounts map[int32]uint64
+	overflows   uint64
 }
 
-// mark watches paths, whether they are there or not, and the directories above them. Its marks are never quiet
+// watchPaths watches paths, whether they are there or not, and the directories above them. Its marks are never quiet
 // if one of them is reached by a symbolic link, or is on a filesystem that others may change.
-func (e *FileEvents) mark(paths []string) *fileMarks {
+func (e *FileEvents) watchPaths(paths []string) *eventMarks {
 	if e == nil {
-		return &fileMarks{}
+		return &eventMarks{}
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.open() {
-		return &fileMarks{}
+	if !e.openInotify() {
+		return &eventMarks{}
 	}
-	e.take()
-	m := &fileMarks{events: e, happened: map[int32]uint64{}, lost: e.lost}
+	e.readEvents()
+	m := &eventMarks{events: e, eventCounts: map[int32]uint64{}, overflows: e.overflows}
 	known := map[string]bool{}
 	for _, path := range paths {
-		if filepath.IsAbs(path) && !e.watchDown(filepath.Clean(path), m, known) {
-			e.release(m)
-			return &fileMarks{}
+		if filepath.IsAbs(path) && !e.watchWithParents(filepath.Clean(path), m, known) {
+			e.releaseMarks(m)
+			return &eventMarks{}
 		}
 	}
 	return m
 }
 
-// watchDown watches the directories above a path before the path: what takes its place is told then.
-func (e *FileEvents) watchDown(path string, m *fileMarks, known map[string]bool) bool {
+// watchWithParents watches the directories above a path before the path: what takes its place is told then.
+func (e *FileEvents) watchWithParents(path string, m *eventMarks, known map[string]bool) bool {
 	if known[path] {
 		return true
 	}
 	known[path] = true
 	above := filepath.Dir(path)
-	return (above == path || e.watchDown(above, m, known)) && e.watch(path, m)
+	return (above == path || e.watchWithParents(above, m, known)) && e.addWatch(path, m)
 }
 
-// open makes the instance.
-func (e *FileEvents) open() bool {
+// openInotify makes the instance.
+func (e *FileEvents) openInotify() bool {
 	if !e.opened {
 		e.opened = true
-		e.happened, e.ended, e.users = map[int32]uint64{}, map[int32]bool{}, map[int32]int{}
+		e.eventCounts, e.staleWatches, e.watchUsers = map[int32]uint64{}, map[int32]bool{}, map[int32]int{}
 		fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
 		if e.fd = fd; err != nil {
 			e.fd = -1
@@ -90,14 +90,14 @@ func (e *FileEvents) open() bool {
 func (e *FileEvents) Close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.open() {
+	if e.openInotify() {
 		unix.Close(e.fd)
 		e.fd = -1
 	}
 }
 
-// watch adds a watch to marks. It reports whether a change of the path will be told.
-func (e *FileEvents) watch(path string, m *fileMarks) bool {
+// addWatch adds a watch to marks. It reports whether a change of the path will be told.
+func (e *FileEvents) addWatch(path string, m *eventMarks) bool {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {
 		return err == unix.ENOENT || err == unix.ENOTDIR // the directory above tells when it comes
@@ -109,16 +109,16 @@ func (e *FileEvents) watch(path string, m *fileMarks) bool {
 	case unix.S_IFDIR:
 		mask = goneEvents | dirEvents
 	}
-	if len(e.users) >= maxWatches || !isLocal(path) {
+	if len(e.watchUsers) >= maxWatches || !isLocal(path) {
 		return false
 	}
 	wd, err := unix.InotifyAddWatch(e.fd, path, mask|unix.IN_MASK_ADD|unix.IN_DONT_FOLLOW)
 	if err != nil {
 		return false
 	}
-	if _, marked := m.happened[int32(wd)]; !marked {
-		m.happened[int32(wd)] = e.happened[int32(wd)]
-		e.users[int32(wd)]++
+	if _, marked := m.eventCounts[int32(wd)]; !marked {
+		m.eventCounts[int32(wd)] = e.eventCounts[int32(wd)]
+		e.watchUsers[int32(wd)]++
 	}
 	return true
 }
@@ -136,8 +136,8 @@ func isLocal(path string) bool {
 	return false
 }
 
-// take counts the events that have queued.
-func (e *FileEvents) take() {
+// readEvents counts the events that have queued.
+func (e *FileEvents) readEvents() {
 	var buffer [16 << 10]byte
 	for {
 		n, err := unix.Read(e.fd, buffer[:])
@@ -150,11 +150,11 @@ func (e *FileEvents) take() {
 		for wd, mask := range inotifyEvents(buffer[:n]) {
 			switch {
 			case mask&unix.IN_Q_OVERFLOW != 0:
-				e.lost++
-			case e.users[wd] > 0:
-				e.happened[wd]++
+				e.overflows++
+			case e.watchUsers[wd] > 0:
+				e.eventCounts[wd]++
 				if mask&(goneEvents|unix.IN_IGNORED|unix.IN_UNMOUNT) != 0 {
-					e.ended[wd] = true
+					e.staleWatches[wd] = true
 				}
 			}
 		}
@@ -175,62 +175,62 @@ func inotifyEvents(read []byte) iter.Seq2[int32, uint32] {
 }
 
 // catchUp marks what has happened until now.
-func (e *FileEvents) catchUp(m *fileMarks) {
-	m.lost = e.lost
-	for wd := range m.happened {
-		m.happened[wd] = e.happened[wd]
+func (e *FileEvents) catchUp(m *eventMarks) {
+	m.overflows = e.overflows
+	for wd := range m.eventCounts {
+		m.eventCounts[wd] = e.eventCounts[wd]
 	}
 }
 
-// release gives up the watches that only these marks have, and the instance when none is left.
-func (e *FileEvents) release(m *fileMarks) {
-	for wd := range m.happened {
-		if e.users[wd]--; e.users[wd] <= 0 {
+// releaseMarks gives up the watches that only these marks have, and the instance when none is left.
+func (e *FileEvents) releaseMarks(m *eventMarks) {
+	for wd := range m.eventCounts {
+		if e.watchUsers[wd]--; e.watchUsers[wd] <= 0 {
 			if e.fd >= 0 {
 				_, _ = unix.InotifyRmWatch(e.fd, uint32(wd)) // it may have ended
 			}
-			delete(e.users, wd)
-			delete(e.happened, wd)
-			delete(e.ended, wd)
+			delete(e.watchUsers, wd)
+			delete(e.eventCounts, wd)
+			delete(e.staleWatches, wd)
 		}
 	}
-	m.happened = nil
-	if len(e.users) == 0 && e.fd >= 0 {
+	m.eventCounts = nil
+	if len(e.watchUsers) == 0 && e.fd >= 0 {
 		unix.Close(e.fd)
 		e.fd, e.opened = -1, false
 	}
 }
 
 // areQuiet reports whether nothing has happened to the paths.
-func (m *fileMarks) areQuiet() bool {
+func (m *eventMarks) areQuiet() bool {
 	if m == nil || m.events == nil {
 		return false
 	}
 	m.events.mu.Lock()
 	defer m.events.mu.Unlock()
-	m.events.take()
-	if m.events.fd < 0 || m.lost != m.events.lost {
+	m.events.readEvents()
+	if m.events.fd < 0 || m.overflows != m.events.overflows {
 		return false
 	}
-	for wd, n := range m.happened {
-		if m.events.happened[wd] != n {
+	for wd, n := range m.eventCounts {
+		if m.events.eventCounts[wd] != n {
 			return false
 		}
 	}
 	return true
 }
 
-// renewed returns marks from now on: of the same paths, or nil if one may be another file or directory.
-func (m *fileMarks) renewed() *fileMarks {
+// renewedMarks returns marks from now on: of the same paths, or nil if one may be another file or directory.
+func (m *eventMarks) renewedMarks() *eventMarks {
 	if m == nil || m.events == nil {
 		return m
 	}
 	m.events.mu.Lock()
 	defer m.events.mu.Unlock()
-	m.events.take()
-	for wd := range m.happened {
-		if m.events.ended[wd] || m.events.fd < 0 {
-			m.events.release(m)
+	m.events.readEvents()
+	for wd := range m.eventCounts {
+		if m.events.staleWatches[wd] || m.events.fd < 0 {
+			m.events.releaseMarks(m)
 			return nil
 		}
 	}
@@ -238,12 +238,12 @@ func (m *fileMarks) renewed() *fileMarks {
 	return m
 }
 
-// end gives the watches up.
-func (m *fileMarks) end() {
+// unwatch gives the watches up.
+func (m *eventMarks) unwatch() {
 	if m == nil || m.events == nil {
 		return
 	}
 	m.events.mu.Lock()
 	defer m.events.mu.Unlock()
-	m.events.release(m)
+	m.events.releaseMarks(m)
 }

@@ -39,14 +39,14 @@ func TestFileEvents(t *testing.T) {
 			t.Parallel()
 			dir := real(t.TempDir())
 			for _, name := range []string{"a/b/file", "a/b/new", "other/x"} {
-				touch(t, filepath.Join(dir, name), "one")
+				writeText(t, filepath.Join(dir, name), "one")
 			}
 			if err := os.Link(filepath.Join(dir, "a/b/file"), filepath.Join(dir, "other/linked")); err != nil {
 				t.Fatal(err)
 			}
 			var e FileEvents
 			t.Cleanup(e.Close)
-			m := e.mark([]string{filepath.Join(dir, "a/b/file"), filepath.Join(dir, "a/absent"), filepath.Join(dir, "none/below/file"), filepath.Join(dir, "a/b")})
+			m := e.watchPaths([]string{filepath.Join(dir, "a/b/file"), filepath.Join(dir, "a/absent"), filepath.Join(dir, "none/below/file"), filepath.Join(dir, "a/b")})
 			if m.events == nil {
 				return // the filesystem of temporary files does not tell all changes
 			}
@@ -55,7 +55,7 @@ func TestFileEvents(t *testing.T) {
 			}
 			quiet := m.areQuiet()
 			for tries := 0; c.quiet && !quiet && tries < 1000; tries++ { // other tests make names next to this directory
-				if m = m.renewed(); m == nil {
+				if m = m.renewedMarks(); m == nil {
 					t.Fatal("a directory above is another one")
 				}
 				quiet = m.areQuiet()
@@ -68,23 +68,23 @@ func TestFileEvents(t *testing.T) {
 	t.Run("a path with a link is not watched", func(t *testing.T) {
 		t.Parallel()
 		dir := real(t.TempDir())
-		touch(t, dir+"/a/file", "")
+		writeText(t, dir+"/a/file", "")
 		if err := os.Symlink("a", dir+"/link"); err != nil {
 			t.Fatal(err)
 		}
 		var e FileEvents
 		t.Cleanup(e.Close)
-		if m := e.mark([]string{dir + "/link/file"}); m.events != nil {
+		if m := e.watchPaths([]string{dir + "/link/file"}); m.events != nil {
 			t.Error("it is watched")
 		}
-		if len(e.users) > 0 {
-			t.Errorf("%d watches are left", len(e.users))
+		if len(e.watchUsers) > 0 {
+			t.Errorf("%d watches are left", len(e.watchUsers))
 		}
 	})
 	t.Run("more events than the kernel keeps", func(t *testing.T) {
 		t.Parallel()
 		dir := real(t.TempDir())
-		touch(t, dir+"/a/file", "")
+		writeText(t, dir+"/a/file", "")
 		text, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
 		most, _ := strconv.Atoi(string(text[:max(len(text)-1, 0)]))
 		if err != nil || most == 0 || most > 1<<17 {
@@ -92,7 +92,7 @@ func TestFileEvents(t *testing.T) {
 		}
 		var e FileEvents
 		t.Cleanup(e.Close)
-		m, other := e.mark([]string{dir + "/a/file"}), e.mark([]string{dir + "/b"})
+		m, other := e.watchPaths([]string{dir + "/a/file"}), e.watchPaths([]string{dir + "/b"})
 		if m.events == nil || other.events == nil {
 			return // the filesystem of temporary files does not tell all changes
 		}
@@ -108,21 +108,21 @@ func TestFileEvents(t *testing.T) {
 	t.Run("watches end with their marks", func(t *testing.T) {
 		t.Parallel()
 		dir := real(t.TempDir())
-		touch(t, dir+"/file", "")
+		writeText(t, dir+"/file", "")
 		var e FileEvents
 		t.Cleanup(e.Close)
-		one, two := e.mark([]string{dir + "/file"}), e.mark([]string{dir + "/file"})
+		one, two := e.watchPaths([]string{dir + "/file"}), e.watchPaths([]string{dir + "/file"})
 		if one.events == nil || two.events == nil {
 			return // the filesystem of temporary files does not tell all changes
 		}
-		one.end()
-		touch(t, dir+"/file", "two")
+		one.unwatch()
+		writeText(t, dir+"/file", "two")
 		if two.areQuiet() {
 			t.Error("a watch ended that another has")
 		}
-		two.end()
-		if len(e.users)+len(e.happened) > 0 {
-			t.Errorf("%d watches are left", len(e.users))
+		two.unwatch()
+		if len(e.watchUsers)+len(e.eventCounts) > 0 {
+			t.Errorf("%d watches are left", len(e.watchUsers))
 		}
 	})
 }

@@ -8,12 +8,12 @@ type FileEvents struct{}
 // Close does nothing.
 func (*FileEvents) Close() {}
 
-type fileMarks struct{}
+type eventMarks struct{}
 
-func (*FileEvents) mark([]string) *fileMarks { return nil }
+func (*FileEvents) watchPaths([]string) *eventMarks { return nil }
 
-func (*fileMarks) areQuiet() bool { return false }
+func (*eventMarks) areQuiet() bool { return false }
 
-func (*fileMarks) renewed() *fileMarks { return nil }
+func (*eventMarks) renewedMarks() *eventMarks { return nil }
 
-func (*fileMarks) end() {}
+func (*eventMarks) unwatch() {}

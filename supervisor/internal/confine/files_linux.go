@@ -15,19 +15,19 @@ import (
 type fileCall struct {
 	name  string
 	op    string
-	paths []pathAt // none, where a descriptor names the file, to two
-	flags int      // the argument with the flags of an open; -1 for other calls
+	paths []pathArgs // none, where a descriptor names the file, to two
+	flags int        // the argument with the flags of an open; -1 for other calls
 }
 
-// A pathAt says which arguments are a path.
-type pathAt struct {
+// A pathArgs says which arguments are a path.
+type pathArgs struct {
 	dir, path int    // dir is -1 for calls that have no directory
 	op        string // what it does to the path; "" when it is that of the call
 }
 
 // fileCalls returns the calls that change files, by number.
 func fileCalls() map[int32]*fileCall {
-	at := func(dir, path int) []pathAt { return []pathAt{{dir, path, ""}} }
+	at := func(dir, path int) []pathArgs { return []pathArgs{{dir, path, ""}} }
 	calls := map[int32]*fileCall{}
 	for name, f := range map[string]fileCall{
 		"open":      {"", "write", at(-1, 0), 1},
@@ -40,9 +40,9 @@ func fileCalls() map[int32]*fileCall {
 		"unlink":    {"", "remove", at(-1, 0), -1},
 		"unlinkat":  {"", "remove", at(0, 1), -1},
 		"rmdir":     {"", "remove", at(-1, 0), -1},
-		"rename":    {"", "rename", []pathAt{{-1, 0, ""}, {-1, 1, "create"}}, -1},
-		"renameat":  {"", "rename", []pathAt{{0, 1, ""}, {2, 3, "create"}}, -1},
-		"renameat2": {"", "rename", []pathAt{{0, 1, ""}, {2, 3, "create"}}, -1},
+		"rename":    {"", "rename", []pathArgs{{-1, 0, ""}, {-1, 1, "create"}}, -1},
+		"renameat":  {"", "rename", []pathArgs{{0, 1, ""}, {2, 3, "create"}}, -1},
+		"renameat2": {"", "rename", []pathArgs{{0, 1, ""}, {2, 3, "create"}}, -1},
 		"link":      {"", "create", at(-1, 1), -1},
 		"linkat":    {"", "create", at(2, 3), -1},
 		"symlink":   {"", "create", at(-1, 1), -1},
@@ -68,25 +68,25 @@ func fileCalls() map[int32]*fileCall {
 	return calls
 }
 
-// A name is a path that was copied from a program, with a zero byte at its end. It holds a path
+// A userPath is a path that was copied from a program, with a zero byte at its end. It holds a path
 // relative to a directory, and the directory's.
-type name struct {
+type userPath struct {
 	buf [2*unix.PathMax + 2]byte
 	len int // without the zero byte
 }
 
-func (n *name) String() string { return string(n.buf[:n.len]) }
+func (n *userPath) String() string { return string(n.buf[:n.len]) }
 
-// trim takes the slashes at the end away.
-func (n *name) trim() {
+// trimSlashes takes the slashes at the end away.
+func (n *userPath) trimSlashes() {
 	for n.len > 1 && n.buf[n.len-1] == '/' {
 		n.len--
 	}
 	n.buf[n.len] = 0
 }
 
-// read makes the name absolute, as the program sees it.
-func (b *Box) read(to *name, pid, dir int, at uint64) error {
+// readUserPath makes the name absolute, as the program sees it.
+func (b *Sandbox) readUserPath(to *userPath, pid, dir int, at uint64) error {
 	to.len = 0
 	text := to.buf[unix.PathMax+1 : 2*unix.PathMax+1]
 	k, err := peekText(pid, at, text)
@@ -98,7 +98,7 @@ func (b *Box) read(to *name, pid, dir int, at uint64) error {
 		if dir != unix.AT_FDCWD {
 			from = strconv.Itoa(pid) + "/fd/" + strconv.Itoa(dir)
 		}
-		if to.len, err = unix.Readlinkat(b.proc, from, to.buf[:unix.PathMax]); err != nil {
+		if to.len, err = unix.Readlinkat(b.procFD, from, to.buf[:unix.PathMax]); err != nil {
 			return err
 		}
 		to.buf[to.len] = '/'
@@ -119,7 +119,7 @@ func peekText(pid int, at uint64, text []byte) (int, error) {
 			want = 256 // most paths are short
 		}
 		part := text[have : have+want]
-		if err := peek(pid, at, part); err != nil {
+		if err := peekMemory(pid, at, part); err != nil {
 			return 0, err
 		}
 		if i := bytes.IndexByte(part, 0); i >= 0 {
@@ -130,26 +130,26 @@ func peekText(pid int, at uint64, text []byte) (int, error) {
 	return 0, unix.ENAMETOOLONG
 }
 
-// refusal reports whether the worker's mounts will refuse a call that changes files, though its
+// readOnlyDenial reports whether the worker's mounts will refuse a call that changes files, though its
 // user may change them outside. Nothing depends on it but what is told and asked: the program
 // can change the path meanwhile.
-func (b *Box) refusal(n *notification, f *fileCall, names *[2]name) (Denial, bool) {
+func (b *Sandbox) readOnlyDenial(n *seccompNotif, f *fileCall, names *[2]userPath) (Denial, bool) {
 	for i, p := range f.paths {
 		dir := unix.AT_FDCWD
 		if p.dir >= 0 {
 			dir = int(int32(n.Data.Args[p.dir]))
 		}
 		to := &names[i]
-		if b.read(to, int(n.PID), dir, n.Data.Args[p.path]) != nil || isOwn(to.buf[:to.len]) {
+		if b.readUserPath(to, int(n.PID), dir, n.Data.Args[p.path]) != nil || isPseudoPath(to.buf[:to.len]) {
 			continue
 		}
 		op := f.op
 		if p.op != "" {
 			op = p.op
 		}
-		path, op, refused := b.refused(to, op)
+		path, op, refused := b.readOnlyTarget(to, op)
 		if refused {
-			return Denial{Op: op, Path: path, By: b.program(int(n.PID)), Kept: b.isKept(path)}, true
+			return Denial{Op: op, Path: path, Program: b.programName(int(n.PID)), Protected: b.isUngrantable(path)}, true
 		}
 	}
 	return Denial{}, false
@@ -159,150 +159,150 @@ func (b *Box) refusal(n *notification, f *fileCall, names *[2]name) (Denial, boo
 // module, and does without (PEP 3147): nobody has asked for it.
 func isBytecode(file string) bool { return strings.Contains(file+"/", "/__pycache__/") }
 
-// isKept reports whether a path is below a place that no grant makes writable.
-func (b *Box) isKept(file string) bool {
-	b.keeping.RLock()
-	defer b.keeping.RUnlock()
+// isUngrantable reports whether a path is below a place that no grant makes writable.
+func (b *Sandbox) isUngrantable(file string) bool {
+	b.protectMu.RLock()
+	defer b.protectMu.RUnlock()
 	for ; file != "/" && file != "."; file = path.Dir(file) {
-		if kind, ok := b.places[file]; ok {
-			return kind == protected || kind == guarded || kind == hidden || kind == replaced
+		if kind, ok := b.mountKinds[file]; ok {
+			return kind == readOnlyBind || kind == guardedFile || kind == maskedPath || kind == replacedFile
 		}
 	}
 	return false
 }
 
-// pinned reports whether a call moves, replaces or removes a place, which the kernel refuses with
+// mountPointDenial reports whether a call moves, replaces or removes a place, which the kernel refuses with
 // EBUSY because it is a mount point.
-func (b *Box) pinned(n *notification, f *fileCall, names *[2]name) (Denial, bool) {
+func (b *Sandbox) mountPointDenial(n *seccompNotif, f *fileCall, names *[2]userPath) (Denial, bool) {
 	for i, p := range f.paths {
 		dir := unix.AT_FDCWD
 		if p.dir >= 0 {
 			dir = int(int32(n.Data.Args[p.dir]))
 		}
 		to := &names[i]
-		if b.read(to, int(n.PID), dir, n.Data.Args[p.path]) != nil || isOwn(to.buf[:to.len]) {
+		if b.readUserPath(to, int(n.PID), dir, n.Data.Args[p.path]) != nil || isPseudoPath(to.buf[:to.len]) {
 			continue
 		}
-		if path, ok := b.placeAt(to, f, n); ok {
-			return Denial{Op: f.op, Path: path, By: b.program(int(n.PID)), Kept: true}, true
+		if path, ok := b.mountPointOf(to, f, n); ok {
+			return Denial{Op: f.op, Path: path, Program: b.programName(int(n.PID)), Protected: true}, true
 		}
 	}
 	return Denial{}, false
 }
 
-// placeAt returns the real path of a name if it is a place that the call could otherwise change.
-func (b *Box) placeAt(to *name, f *fileCall, n *notification) (string, bool) {
-	to.trim()
+// mountPointOf returns the real path of a name if it is a place that the call could otherwise change.
+func (b *Sandbox) mountPointOf(to *userPath, f *fileCall, n *seccompNotif) (string, bool) {
+	to.trimSlashes()
 	slash := bytes.LastIndexByte(to.buf[:to.len], '/')
-	if slash < 0 || !b.isPlaced(to.buf[slash+1:to.len]) { // most are not, and cost nothing more
+	if slash < 0 || !b.isMountName(to.buf[slash+1:to.len]) { // most are not, and cost nothing more
 		return "", false
 	}
-	s, err := b.spotOf(string(to.buf[:slash+1]), string(to.buf[slash+1:to.len]))
+	s, err := b.openNameInDir(string(to.buf[:slash+1]), string(to.buf[slash+1:to.len]))
 	if err != nil {
 		return "", false
 	}
 	defer s.close()
-	kind := s.kind()
+	kind := s.fileType()
 	if kind == 0 || f.op == "remove" && (kind == unix.S_IFDIR) != f.removesDir(n) {
 		return "", false // the call fails for another reason
 	}
-	b.keeping.RLock()
-	defer b.keeping.RUnlock()
-	_, ok := b.places[s.full]
-	return s.full, ok
+	b.protectMu.RLock()
+	defer b.protectMu.RUnlock()
+	_, ok := b.mountKinds[s.fullPath]
+	return s.fullPath, ok
 }
 
-func (b *Box) isPlaced(last []byte) bool {
-	b.keeping.RLock()
-	defer b.keeping.RUnlock()
-	return b.placed[string(last)]
+func (b *Sandbox) isMountName(last []byte) bool {
+	b.protectMu.RLock()
+	defer b.protectMu.RUnlock()
+	return b.mountNames[string(last)]
 }
 
 // removesDir reports whether a call removes a directory, and not another file.
-func (f *fileCall) removesDir(n *notification) bool {
+func (f *fileCall) removesDir(n *seccompNotif) bool {
 	return f.name == "rmdir" || f.name == "unlinkat" && n.Data.Args[2]&unix.AT_REMOVEDIR != 0
 }
 
-// isOwn reports whether a path is in a filesystem that each session has of its own. Names there
+// isPseudoPath reports whether a path is in a filesystem that each session has of its own. Names there
 // mean something else to the stage.
-func isOwn(path []byte) bool {
+func isPseudoPath(path []byte) bool {
 	return bytes.HasPrefix(path, []byte("/proc/")) || bytes.HasPrefix(path, []byte("/dev/"))
 }
 
-// refused reports whether a path is read-only for the session alone. It returns the real path.
-func (b *Box) refused(to *name, op string) (path, did string, refused bool) {
+// readOnlyTarget reports whether a path is read-only for the session alone. It returns the real path.
+func (b *Sandbox) readOnlyTarget(to *userPath, op string) (path, did string, refused bool) {
 	if op == "write" || op == "change" {
-		fd, err := b.look(to.buf[:to.len+1])
+		fd, err := b.openPath(to.buf[:to.len+1])
 		if err == nil {
 			defer unix.Close(fd)
 			path, err = b.realPath(fd)
-			return path, op, err == nil && readOnlyHere(fd)
+			return path, op, err == nil && isReadOnlyMount(fd)
 		}
 		if err != unix.ENOENT || op == "change" {
 			return "", "", false
 		}
 		op = "create"
 	}
-	to.trim()
+	to.trimSlashes()
 	slash := bytes.LastIndexByte(to.buf[:to.len], '/')
 	if slash < 0 {
 		return "", "", false
 	}
-	s, err := b.spotOf(string(to.buf[:slash+1]), string(to.buf[slash+1:to.len]))
+	s, err := b.openNameInDir(string(to.buf[:slash+1]), string(to.buf[slash+1:to.len]))
 	if err != nil {
 		return "", "", false
 	}
 	defer s.close()
-	if isThere := s.kind() != 0; !readOnlyHere(s.dir) || isThere == (op == "create") {
+	if isThere := s.fileType() != 0; !isReadOnlyMount(s.dir) || isThere == (op == "create") {
 		return "", "", false // the call fails for another reason
 	}
-	return s.full, op, true
+	return s.fullPath, op, true
 }
 
-// mostLooks bounds how often a path is looked up again.
-const mostLooks = 10_000
+// maxLookups bounds how often a path is looked up again.
+const maxLookups = 10_000
 
-// look opens a path as the worker sees it. The path ends with a zero byte.
-func (b *Box) look(path []byte) (int, error) { return b.lookAt(path, 0) }
+// openPath opens a path as the worker sees it. The path ends with a zero byte.
+func (b *Sandbox) openPath(path []byte) (int, error) { return b.openPathWith(path, 0) }
 
-// lookAt is look with more flags. The kernel gives a path with ".." up with EAGAIN when anything was
+// openPathWith is look with more flags. The kernel gives a path with ".." up with EAGAIN when anything was
 // renamed or mounted meanwhile, on the whole machine, and the caller is to try again (openat2(2)).
-func (b *Box) lookAt(path []byte, flags uint64) (int, error) {
+func (b *Sandbox) openPathWith(path []byte, flags uint64) (int, error) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | flags, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
 	for looks := 1; ; looks++ {
-		fd, _, no := unix.Syscall6(unix.SYS_OPENAT2, uintptr(b.root), uintptr(unsafe.Pointer(&path[0])), uintptr(unsafe.Pointer(&how)), unix.SizeofOpenHow, 0, 0)
+		fd, _, no := unix.Syscall6(unix.SYS_OPENAT2, uintptr(b.rootFD), uintptr(unsafe.Pointer(&path[0])), uintptr(unsafe.Pointer(&how)), unix.SizeofOpenHow, 0, 0)
 		switch {
 		case no == 0:
 			return int(fd), nil
-		case no != unix.EAGAIN || looks == mostLooks:
+		case no != unix.EAGAIN || looks == maxLookups:
 			return -1, no
 		}
 	}
 }
 
-// readOnlyHere reports whether only a mount keeps the user from writing. The kernel looks at the
+// isReadOnlyMount reports whether only a mount keeps the user from writing. The kernel looks at the
 // owner and the mode first.
-func readOnlyHere(fd int) bool {
+func isReadOnlyMount(fd int) bool {
 	return unix.Faccessat2(fd, "", unix.W_OK, unix.AT_EMPTY_PATH|unix.AT_EACCESS) == unix.EROFS
 }
 
 // realPath returns the path of an open file of the stage.
-func (b *Box) realPath(fd int) (string, error) {
+func (b *Sandbox) realPath(fd int) (string, error) {
 	var path [unix.PathMax]byte
-	n, err := unix.Readlinkat(b.files, strconv.Itoa(fd), path[:])
+	n, err := unix.Readlinkat(b.selfFilesFD, strconv.Itoa(fd), path[:])
 	if err != nil {
 		return "", err // it is too long, and so nothing that could be judged
 	}
 	return string(path[:n]), nil
 }
 
-// program returns the name of a thread's program; "" for the worker.
-func (b *Box) program(tid int) string {
-	leader, err := b.leader(tid)
-	if err != nil || int64(leader) == b.worker.Load() {
+// programName returns the name of a thread's program; "" for the worker.
+func (b *Sandbox) programName(tid int) string {
+	leader, err := b.threadGroupID(tid)
+	if err != nil || int64(leader) == b.workerPID.Load() {
 		return ""
 	}
-	fd, err := unix.Openat(b.proc, strconv.Itoa(leader)+"/comm", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(b.procFD, strconv.Itoa(leader)+"/comm", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return ""
 	}

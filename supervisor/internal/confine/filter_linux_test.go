@@ -16,26 +16,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// run executes a filter over one call, in the machine of golang.org/x/net, which refuses
+// runVM executes a filter over one call, in the machine of golang.org/x/net, which refuses
 // programs that the kernel would refuse. That machine reads numbers in the order of networks.
-func (p program) run(t *testing.T, a architecture, nr uint32, args ...uint64) uint32 {
+func (p bpfProgram) runVM(t *testing.T, a architecture, nr uint32, args ...uint64) uint32 {
 	t.Helper()
-	call := make([]byte, argument(6)) // struct seccomp_data
-	binary.BigEndian.PutUint32(call[number:], nr)
-	binary.BigEndian.PutUint32(call[audit:], a.audit)
+	call := make([]byte, argumentOffset(6)) // struct seccomp_data
+	binary.BigEndian.PutUint32(call[offsetNumber:], nr)
+	binary.BigEndian.PutUint32(call[offsetArch:], a.auditArch)
 	for i, arg := range args {
-		binary.BigEndian.PutUint32(call[argument(uint32(i)):], uint32(arg))
-		binary.BigEndian.PutUint32(call[argument(uint32(i))+4:], uint32(arg>>32))
+		binary.BigEndian.PutUint32(call[argumentOffset(uint32(i)):], uint32(arg))
+		binary.BigEndian.PutUint32(call[argumentOffset(uint32(i))+4:], uint32(arg>>32))
 	}
-	answer, err := p.machine(t).Run(call)
+	answer, err := p.newVM(t).Run(call)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return uint32(answer)
 }
 
-// machine loads a filter.
-func (p program) machine(t *testing.T) *bpf.VM {
+// newVM loads a filter.
+func (p bpfProgram) newVM(t *testing.T) *bpf.VM {
 	t.Helper()
 	var raw []bpf.RawInstruction
 	for _, i := range p {
@@ -52,8 +52,8 @@ func (p program) machine(t *testing.T) *bpf.VM {
 	return vm
 }
 
-// numbersOf are the system calls of an architecture, as golang.org/x/sys has them.
-func numbersOf(t *testing.T, name string) map[string]uint32 {
+// wantNumbers are the system calls of an architecture, as golang.org/x/sys has them.
+func wantNumbers(t *testing.T, name string) map[string]uint32 {
 	t.Helper()
 	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "golang.org/x/sys").Output()
 	if err != nil {
@@ -80,8 +80,8 @@ func eachArchitecture(t *testing.T, test func(t *testing.T, a architecture)) {
 func TestFilter_NumbersAreTheKernels(t *testing.T) {
 	t.Parallel()
 	for name, a := range architectures {
-		numbers := numbersOf(t, name)
-		calls := slices.Concat([]string{"unshare", "clone", "ioctl", "socket", "socketpair", "open", "openat"}, forbidden, shared, reported, absent, slices.Collect(maps.Keys(ofOthers)), []string{"listen", "setsockopt", "fcntl"}, slices.Collect(maps.Keys(sends)), slices.Collect(maps.Keys(modes)))
+		numbers := wantNumbers(t, name)
+		calls := slices.Concat([]string{"unshare", "clone", "ioctl", "socket", "socketpair", "open", "openat"}, forbiddenCalls, sharedObjectCalls, notifiedCalls, unsupportedCalls, slices.Collect(maps.Keys(otherProcessCalls)), []string{"listen", "setsockopt", "fcntl"}, slices.Collect(maps.Keys(sendCalls)), slices.Collect(maps.Keys(modeArguments)))
 		for _, call := range calls {
 			is, there := numbers[call]
 			has, listed := a.calls[call]
@@ -90,10 +90,10 @@ func TestFilter_NumbersAreTheKernels(t *testing.T) {
 			}
 		}
 	}
-	if got, want := architectures["amd64"].audit, uint32(unix.AUDIT_ARCH_X86_64); got != want {
+	if got, want := architectures["amd64"].auditArch, uint32(unix.AUDIT_ARCH_X86_64); got != want {
 		t.Errorf("got %#x for amd64, want %#x", got, want)
 	}
-	if got, want := architectures["arm64"].audit, uint32(unix.AUDIT_ARCH_AARCH64); got != want {
+	if got, want := architectures["arm64"].auditArch, uint32(unix.AUDIT_ARCH_AARCH64); got != want {
 		t.Errorf("got %#x for arm64, want %#x", got, want)
 	}
 }
@@ -102,7 +102,7 @@ func TestFilter_AnswersEachCall(t *testing.T) {
 	t.Parallel()
 	eachArchitecture(t, func(t *testing.T, a architecture) {
 		p := filterFor(a, &Plan{})
-		eperm, enosys := errno(unix.EPERM), errno(unix.ENOSYS)
+		eperm, enosys := errnoResult(unix.EPERM), errnoResult(unix.ENOSYS)
 		const allow, report = unix.SECCOMP_RET_ALLOW, unix.SECCOMP_RET_USER_NOTIF
 		for _, row := range []struct {
 			call string
@@ -119,7 +119,7 @@ func TestFilter_AnswersEachCall(t *testing.T) {
 			{"clone", []uint64{unix.CLONE_NEWUSER | uint64(unix.SIGCHLD)}, eperm},
 			{"clone", []uint64{unix.CLONE_NEWNET}, eperm},
 			{"unshare", []uint64{unix.CLONE_FILES}, allow},
-			{"unshare", []uint64{newTime}, eperm},
+			{"unshare", []uint64{cloneNewTime}, eperm},
 			{"unshare", []uint64{unix.CLONE_NEWNS}, eperm},
 			{"ioctl", []uint64{0, unix.TIOCSTI}, eperm},
 			{"ioctl", []uint64{0, 1<<32 | unix.TIOCSTI}, eperm},
@@ -134,10 +134,10 @@ func TestFilter_AnswersEachCall(t *testing.T) {
 			{"socket", []uint64{unix.AF_UNIX, unix.SOCK_DGRAM | unix.SOCK_NONBLOCK}, eperm},
 			{"socket", []uint64{unix.AF_UNIX, unix.SOCK_RAW}, eperm},
 			{"socket", []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, allow},
-			{"socket", []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_SOCK_DIAG}, errno(unix.EPROTONOSUPPORT)},
-			{"socket", []uint64{unix.AF_PACKET, unix.SOCK_RAW}, errno(unix.EAFNOSUPPORT)},
-			{"socket", []uint64{unix.AF_ALG, unix.SOCK_SEQPACKET}, errno(unix.EAFNOSUPPORT)},
-			{"socket", []uint64{unix.AF_VSOCK, unix.SOCK_STREAM}, errno(unix.EAFNOSUPPORT)},
+			{"socket", []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_SOCK_DIAG}, errnoResult(unix.EPROTONOSUPPORT)},
+			{"socket", []uint64{unix.AF_PACKET, unix.SOCK_RAW}, errnoResult(unix.EAFNOSUPPORT)},
+			{"socket", []uint64{unix.AF_ALG, unix.SOCK_SEQPACKET}, errnoResult(unix.EAFNOSUPPORT)},
+			{"socket", []uint64{unix.AF_VSOCK, unix.SOCK_STREAM}, errnoResult(unix.EAFNOSUPPORT)},
 			{"socketpair", []uint64{unix.AF_UNIX, unix.SOCK_STREAM}, allow},
 			{"socketpair", []uint64{unix.AF_UNIX, unix.SOCK_DGRAM | unix.SOCK_CLOEXEC}, eperm},
 			{"socketpair", []uint64{unix.AF_UNIX, unix.SOCK_RAW}, eperm},
@@ -168,7 +168,7 @@ func TestFilter_AnswersEachCall(t *testing.T) {
 			if !ok {
 				t.Fatalf("%s has no number", row.call)
 			}
-			if got := p.run(t, a, nr, row.args...); got != row.want {
+			if got := p.runVM(t, a, nr, row.args...); got != row.want {
 				t.Errorf("%s%x: got %#x, want %#x", row.call, row.args, got, row.want)
 			}
 		}
@@ -179,12 +179,12 @@ func TestFilter_AnswersEachCall(t *testing.T) {
 func TestFilter_ReportsOpensToReadWhereSomethingIsHidden(t *testing.T) {
 	t.Parallel()
 	eachArchitecture(t, func(t *testing.T, a architecture) {
-		p := filterFor(a, &Plan{Closed: []Path{"/srv/keys"}})
+		p := filterFor(a, &Plan{Unreadable: []Path{"/srv/keys"}})
 		for flags, want := range map[uint64]uint32{
 			unix.O_RDONLY: unix.SECCOMP_RET_USER_NOTIF, unix.O_RDWR: unix.SECCOMP_RET_USER_NOTIF, unix.O_DIRECTORY: unix.SECCOMP_RET_USER_NOTIF,
 			unix.O_PATH: unix.SECCOMP_RET_ALLOW,
 		} {
-			if got := p.run(t, a, a.calls["openat"], 0, 0, flags); got != want {
+			if got := p.runVM(t, a, a.calls["openat"], 0, 0, flags); got != want {
 				t.Errorf("flags %#x: got %#x, want %#x", flags, got, want)
 			}
 		}
@@ -196,9 +196,9 @@ func TestFilter_ReportsOpensToReadWhereSomethingIsHidden(t *testing.T) {
 func TestFilter_OfASessionWithoutNamespacesReachesNothingShared(t *testing.T) {
 	t.Parallel()
 	eachArchitecture(t, func(t *testing.T, a architecture) {
-		without, with := lonelyFilterFor(a, &Plan{}), lonelyFilterFor(a, &Plan{Network: true})
+		without, with := noNamespaceFilterFor(a, &Plan{}), noNamespaceFilterFor(a, &Plan{Network: true})
 		const allow = unix.SECCOMP_RET_ALLOW
-		eperm, enosys, eacces := errno(unix.EPERM), errno(unix.ENOSYS), errno(unix.EACCES)
+		eperm, enosys, eacces := errnoResult(unix.EPERM), errnoResult(unix.ENOSYS), errnoResult(unix.EACCES)
 		for _, row := range []struct {
 			call          string
 			args          []uint64
@@ -212,7 +212,7 @@ func TestFilter_OfASessionWithoutNamespacesReachesNothingShared(t *testing.T) {
 			{"socket", []uint64{unix.AF_PACKET, unix.SOCK_RAW}, eacces, eacces},
 			{"socket", []uint64{unix.AF_VSOCK, unix.SOCK_STREAM}, eacces, eacces},
 			{"socket", []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, allow, allow},
-			{"socket", []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_SOCK_DIAG}, errno(unix.EPROTONOSUPPORT), errno(unix.EPROTONOSUPPORT)},
+			{"socket", []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_SOCK_DIAG}, errnoResult(unix.EPROTONOSUPPORT), errnoResult(unix.EPROTONOSUPPORT)},
 			{"socketpair", []uint64{unix.AF_UNIX, unix.SOCK_STREAM}, allow, allow},
 			{"socketpair", []uint64{unix.AF_UNIX, unix.SOCK_DGRAM}, eperm, eperm},
 			{"shmat", nil, enosys, enosys},
@@ -240,14 +240,14 @@ func TestFilter_OfASessionWithoutNamespacesReachesNothingShared(t *testing.T) {
 			if !ok {
 				t.Fatalf("%s has no number", row.call)
 			}
-			if got := without.run(t, a, nr, row.args...); got != row.without {
+			if got := without.runVM(t, a, nr, row.args...); got != row.without {
 				t.Errorf("without a network, %s%x: got %#x, want %#x", row.call, row.args, got, row.without)
 			}
-			if got := with.run(t, a, nr, row.args...); got != row.with {
+			if got := with.runVM(t, a, nr, row.args...); got != row.with {
 				t.Errorf("with the network, %s%x: got %#x, want %#x", row.call, row.args, got, row.with)
 			}
 		}
-		if got := without.run(t, architecture{audit: unix.AUDIT_ARCH_I386}, 1); got != enosys {
+		if got := without.runVM(t, architecture{auditArch: unix.AUDIT_ARCH_I386}, 1); got != enosys {
 			t.Errorf("a 32-bit call got %#x, want %#x", got, enosys)
 		}
 	})
@@ -258,9 +258,9 @@ func TestFilter_OfASessionWithoutNamespacesReachesNothingShared(t *testing.T) {
 func TestFilter_OfASessionWithAnOutletLeavesConnectsToTheStage(t *testing.T) {
 	t.Parallel()
 	eachArchitecture(t, func(t *testing.T, a architecture) {
-		p, without := lonelyFilterFor(a, &Plan{Outlet: true}), lonelyFilterFor(a, &Plan{})
+		p, without := noNamespaceFilterFor(a, &Plan{Egress: true}), noNamespaceFilterFor(a, &Plan{})
 		const allow = unix.SECCOMP_RET_ALLOW
-		eacces, none, fast := errno(unix.EACCES), errno(unix.ENOPROTOOPT), errno(unix.EOPNOTSUPP)
+		eacces, none, fast := errnoResult(unix.EACCES), errnoResult(unix.ENOPROTOOPT), errnoResult(unix.EOPNOTSUPP)
 		for _, row := range []struct {
 			call string
 			args []uint64
@@ -275,7 +275,7 @@ func TestFilter_OfASessionWithAnOutletLeavesConnectsToTheStage(t *testing.T) {
 			{"socket", []uint64{unix.AF_INET6, unix.SOCK_STREAM}, eacces},
 			{"socket", []uint64{unix.AF_UNIX, unix.SOCK_STREAM}, eacces},
 			{"socket", []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, allow},
-			{"socket", []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_SOCK_DIAG}, errno(unix.EPROTONOSUPPORT)},
+			{"socket", []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_SOCK_DIAG}, errnoResult(unix.EPROTONOSUPPORT)},
 			{"connect", nil, unix.SECCOMP_RET_USER_NOTIF},
 			{"listen", nil, eacces},
 			{"sendto", []uint64{0, 0, 0, unix.MSG_NOSIGNAL}, allow},
@@ -294,15 +294,15 @@ func TestFilter_OfASessionWithAnOutletLeavesConnectsToTheStage(t *testing.T) {
 			{"setsockopt", []uint64{0, 1<<32 | unix.IPPROTO_IP, unix.IP_OPTIONS}, none},
 			{"setsockopt", []uint64{0, unix.SOL_NETLINK, unix.NETLINK_EXT_ACK}, allow},
 			{"setsockopt", []uint64{0, unix.IPPROTO_IPV6, unix.IPV6_RTHDR}, none},
-			{"mount", nil, errno(unix.EPERM)},
-			{"msgrcv", nil, errno(unix.ENOSYS)},
+			{"mount", nil, errnoResult(unix.EPERM)},
+			{"msgrcv", nil, errnoResult(unix.ENOSYS)},
 		} {
-			if got := p.run(t, a, a.calls[row.call], row.args...); got != row.want {
+			if got := p.runVM(t, a, a.calls[row.call], row.args...); got != row.want {
 				t.Errorf("%s%x: got %#x, want %#x", row.call, row.args, got, row.want)
 			}
 		}
 		for _, call := range []string{"connect", "listen", "setsockopt", "sendto"} { // it has no socket for them, and nobody would answer
-			if got := without.run(t, a, a.calls[call]); got != allow {
+			if got := without.runVM(t, a, a.calls[call]); got != allow {
 				t.Errorf("without an outlet, %s: got %#x", call, got)
 			}
 		}
@@ -315,41 +315,41 @@ func TestFilter_AnswersEveryCallOfTheKernel(t *testing.T) {
 	t.Parallel()
 	for name, a := range architectures {
 		t.Run(name, func(t *testing.T) {
-			numbers := numbersOf(t, name)
+			numbers := wantNumbers(t, name)
 			if len(numbers) < 300 {
 				t.Fatalf("only %d calls are known", len(numbers))
 			}
 			p := filterFor(a, &Plan{})
 			want := func(call string) uint32 {
 				switch {
-				case slices.Contains(forbidden, call):
-					return errno(unix.EPERM)
-				case slices.Contains(absent, call):
-					return errno(unix.ENOSYS)
-				case slices.Contains(reported, call):
+				case slices.Contains(forbiddenCalls, call):
+					return errnoResult(unix.EPERM)
+				case slices.Contains(unsupportedCalls, call):
+					return errnoResult(unix.ENOSYS)
+				case slices.Contains(notifiedCalls, call):
 					return unix.SECCOMP_RET_USER_NOTIF
 				case call == "socketpair": // of type 0, which there is not
-					return errno(unix.EPERM)
+					return errnoResult(unix.EPERM)
 				case call == "socket": // of the family 0
-					return errno(unix.EAFNOSUPPORT)
+					return errnoResult(unix.EAFNOSUPPORT)
 				}
 				return unix.SECCOMP_RET_ALLOW
 			}
 			for call, nr := range numbers {
-				if got := p.run(t, a, nr); got != want(call) {
+				if got := p.runVM(t, a, nr); got != want(call) {
 					t.Errorf("%s (%d): got %#x, want %#x", call, nr, got, want(call))
 				}
 			}
 			named := slices.Collect(maps.Values(numbers))
 			for nr := range uint32(1024) {
-				if got := p.run(t, a, nr); !slices.Contains(named, nr) && got != unix.SECCOMP_RET_ALLOW {
+				if got := p.runVM(t, a, nr); !slices.Contains(named, nr) && got != unix.SECCOMP_RET_ALLOW {
 					t.Errorf("call %d has no name and got %#x, want it allowed: its kernel answers", nr, got)
 				}
 				for what, foreigner := range map[string]struct{ audit, nr uint32 }{
 					"i386": {unix.AUDIT_ARCH_I386, nr}, "arm": {unix.AUDIT_ARCH_ARM, nr}, "riscv64": {unix.AUDIT_ARCH_RISCV64, nr},
-					"x32": {a.audit, foreign | nr}, "a negative number": {a.audit, 1<<31 | nr},
+					"x32": {a.auditArch, x32CallBit | nr}, "a negative number": {a.auditArch, 1<<31 | nr},
 				} {
-					if got := p.run(t, architecture{audit: foreigner.audit}, foreigner.nr); got != errno(unix.ENOSYS) {
+					if got := p.runVM(t, architecture{auditArch: foreigner.audit}, foreigner.nr); got != errnoResult(unix.ENOSYS) {
 						t.Errorf("call %d of %s got %#x, want that there is none", nr, what, got)
 					}
 				}
@@ -367,7 +367,7 @@ func TestFilter_IsOneThatTheKernelTakes(t *testing.T) {
 			t.Errorf("the filter has %d instructions", len(p))
 		}
 		for at, i := range p {
-			if i.Code == load && (i.K%4 != 0 || i.K >= 64) {
+			if i.Code == opLoad && (i.K%4 != 0 || i.K >= 64) {
 				t.Errorf("instruction %d loads at %d", at, i.K)
 			}
 		}

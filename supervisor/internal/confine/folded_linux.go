@@ -12,16 +12,16 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// folded returns a path in a form that all names have which some filesystem takes for the same: some tell no
+// foldPath returns a path in a form that all names have which some filesystem takes for the same: some tell no
 // case apart (the long s is an s), some leave out what cannot be seen, and some the dots and spaces at the
 // end of a name.
-func folded(file string) string {
+func foldPath(file string) string {
 	if isPlainText(file) {
 		return strings.ToLower(file)
 	}
 	parts := strings.Split(file, "/")
 	for i, name := range parts {
-		name = norm.NFKD.String(cases.Fold().String(norm.NFKD.String(strings.Map(visible, name))))
+		name = norm.NFKD.String(cases.Fold().String(norm.NFKD.String(strings.Map(dropInvisible, name))))
 		if short := strings.TrimRight(name, ". "); short != "" {
 			name = short
 		}
@@ -41,21 +41,21 @@ func isPlainText(file string) bool {
 	return true
 }
 
-// visible leaves out characters that cannot be seen.
-func visible(r rune) rune {
+// dropInvisible leaves out characters that cannot be seen.
+func dropInvisible(r rune) rune {
 	if unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
 		return -1
 	}
 	return r
 }
 
-// shortName is the form of the second names that FAT and NTFS give to files, such as GIT~1 for .git.
-var shortName = regexp.MustCompile(`^[^.~]{1,6}~[0-9]{1,6}(\.[^.]{0,3})?$`)
+// shortNamePattern is the form of the second names that FAT and NTFS give to files, such as GIT~1 for .git.
+var shortNamePattern = regexp.MustCompile(`^[^.~]{1,6}~[0-9]{1,6}(\.[^.]{0,3})?$`)
 
-// isAlias reports whether a name in a directory may be such a second one: it leads to something, and is not
+// isShortName reports whether a name in a directory may be such a second one: it leads to something, and is not
 // listed.
-func isAlias(dir, name string) bool {
-	if !strings.Contains(name, "~") || !shortName.MatchString(name) || presenceOf(dir+"/"+name) == missing {
+func isShortName(dir, name string) bool {
+	if !strings.Contains(name, "~") || !shortNamePattern.MatchString(name) || presenceOf(dir+"/"+name) == missing {
 		return false
 	}
 	entries, err := os.ReadDir(dir)

@@ -16,13 +16,13 @@ func TestFolded_IsTheSameForNamesThatAFilesystemTakesForTheSame(t *testing.T) {
 		"/w/stra\u00dfe": {"/w/STRASSE", "/w/stra\u1e9ee"},
 	} {
 		for _, other := range others {
-			if folded(other) != folded(name) {
-				t.Errorf("%q is %q, and %q is %q", other, folded(other), name, folded(name))
+			if foldPath(other) != foldPath(name) {
+				t.Errorf("%q is %q, and %q is %q", other, foldPath(other), name, foldPath(name))
 			}
 		}
 	}
 	for _, name := range []string{"/w/...", "/w/. ", "/w/ü/é", "/", "", "/w/a.b", "/w/\xff"} {
-		if got := folded(name); strings.Count(got, "/") != strings.Count(name, "/") || strings.HasSuffix(got, "/") != strings.HasSuffix(name, "/") {
+		if got := foldPath(name); strings.Count(got, "/") != strings.Count(name, "/") || strings.HasSuffix(got, "/") != strings.HasSuffix(name, "/") {
 			t.Errorf("%q is %q", name, got)
 		}
 	}
@@ -31,19 +31,19 @@ func TestFolded_IsTheSameForNamesThatAFilesystemTakesForTheSame(t *testing.T) {
 // The guard asks by that form, in a repository and next to one.
 func TestGuard_NamesThatAFilesystemTakesForProtectedOnes(t *testing.T) {
 	t.Parallel()
-	b, work := guarding(t)
-	mkdir(t, work+"/sub/.git/objects")
-	touch(t, work+"/sub/.git/HEAD", "")
+	b, work := newGuardedSandbox(t)
+	makeTestDir(t, work+"/sub/.git/objects")
+	writeText(t, work+"/sub/.git/HEAD", "")
 	for _, name := range []string{
 		".envrc.", ".v\u017fcode/x", "sub/.envrc ", "sub/.g\u200dit/config", "sub/.git./hooks./x", "sub/.git/hoo\u212as/x", "sub/.git/con\ufb01g",
 	} {
-		if !b.isHeld(work + "/" + name) {
+		if !b.isRestricted(work + "/" + name) {
 			t.Errorf("%q may be made", name)
 		}
 	}
 	for _, name := range []string{"a.", "sub/é", "sub/x~1", "sub/backup~1.txt"} {
-		touch(t, work+"/"+name, "")
-		if b.isHeld(work + "/" + name) {
+		writeText(t, work+"/"+name, "")
+		if b.isRestricted(work + "/" + name) {
 			t.Errorf("%q may not be made", name)
 		}
 	}
@@ -53,17 +53,17 @@ func TestGuard_NamesThatAFilesystemTakesForProtectedOnes(t *testing.T) {
 func TestGuard_SecondNamesOfFilesAreHeld(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	touch(t, dir+"/GIT~1", "")
+	writeText(t, dir+"/GIT~1", "")
 	for name, want := range map[string]bool{"GIT~1": false, "NONE~1": false} {
-		if got := isAlias(dir, name); got != want {
+		if got := isShortName(dir, name); got != want {
 			t.Errorf("%s: got %v", name, got)
 		}
 	}
-	if long := dir + "/" + strings.Repeat("a", 256); !isAlias(long, "GIT~1") {
+	if long := dir + "/" + strings.Repeat("a", 256); !isShortName(long, "GIT~1") {
 		t.Error("what cannot be listed counts as listed")
 	}
 	for name, want := range map[string]bool{"GIT~1": true, "VSCODE~1": true, "MCP~1.JSO": true, "GI1A2B~1": true, "a~b": false, "file.txt~1": false, "x~": false, "HEAD~10": true} {
-		if got := shortName.MatchString(name); got != want {
+		if got := shortNamePattern.MatchString(name); got != want {
 			t.Errorf("%s: got %v", name, got)
 		}
 	}

@@ -31,15 +31,15 @@ func TestMayBecome_LetsPlainSettingsChangeAlone(t *testing.T) {
 		"", "[user]\n\tname = A B\n\temail = a@example.org\n", "[branch \"side\"]\n\tremote = origin\n\tmerge = refs/heads/side\n",
 		"[remote \"other\"]\n\turl = git@example.org:a\n\tfetch = +refs/heads/*:refs/remotes/other/*\n", "[pull]\n\trebase = true\n", "[submodule \"a/b\"]\n\tactive = true\n\turl = https://example.org/b\n",
 	} {
-		if !mayBecome([]byte(settingsBefore), []byte(settingsBefore+added)) {
+		if !isAllowedChange([]byte(settingsBefore), []byte(settingsBefore+added)) {
 			t.Errorf("%q is refused", added)
 		}
-		if !mayBecome([]byte(settingsBefore), []byte(added+settingsBefore)) && added != "" {
+		if !isAllowedChange([]byte(settingsBefore), []byte(added+settingsBefore)) && added != "" {
 			t.Errorf("%q in front is refused", added)
 		}
 	}
 	set := settingsBefore + "[user]\n\tname = A\n"
-	if !mayBecome([]byte(set), []byte(settingsBefore)) || !mayBecome([]byte(set), []byte(settingsBefore+"[user]\n\tname = B\n")) {
+	if !isAllowedChange([]byte(set), []byte(settingsBefore)) || !isAllowedChange([]byte(set), []byte(settingsBefore+"[user]\n\tname = B\n")) {
 		t.Error("a name cannot be changed or removed")
 	}
 }
@@ -53,18 +53,18 @@ func TestMayBecome_RefusesProgramsAndOtherForms(t *testing.T) {
 		"[user]\n\tname = A\\\n[core]\n\tfsmonitor = x\n", "[user]\n\tname = A\\\r\n\tfsmonitor = x\n", "[user]\n\tname = A\r[core]\n\tfsmonitor = x\n", "[user]\n    name = A\n", "[submodule \"a\"]\n\tupdate = !x\n",
 		"[user \"a\\\"]\n\tname = A\n", "\ufeff[core]\n\tfsmonitor = x\n", "; a comment\n", "[core]\n\tworktree = /x\n", "[core]\n\tbare = true\n", "[extensions]\n\tworktreeConfig = true\n",
 	} {
-		if mayBecome([]byte(settingsBefore), []byte(settingsBefore+added)) {
+		if isAllowedChange([]byte(settingsBefore), []byte(settingsBefore+added)) {
 			t.Errorf("%q is let through", added)
 		}
 	}
 	for _, now := range []string{
 		"", "[core]\n\tbare = false\n", settingsBefore[:len(settingsBefore)-1] + "\\\n", strings.Replace(settingsBefore, "[core]\n", "[core]\n[alias]\n", 1),
 	} {
-		if mayBecome([]byte(settingsBefore), []byte(now)) {
+		if isAllowedChange([]byte(settingsBefore), []byte(now)) {
 			t.Errorf("%q is let through", now)
 		}
 	}
-	if mayBecome([]byte("[user]\n\tname = A\\\n"), []byte("[user]\n\tname = A\\\n\temail = x\n")) {
+	if isAllowedChange([]byte("[user]\n\tname = A\\\n"), []byte("[user]\n\tname = A\\\n\temail = x\n")) {
 		t.Error("a setting that goes on is continued")
 	}
 }
@@ -72,10 +72,10 @@ func TestMayBecome_RefusesProgramsAndOtherForms(t *testing.T) {
 // In a repository that the session made it may set more, and nothing that names a program or another's files.
 func TestMayBecome_InARepositoryOfItsOwn(t *testing.T) {
 	t.Parallel()
-	own := gitOwner{own: true, works: func(tree string) bool { return tree == "../tree" }}
+	own := gitOwner{isOwn: true, isWorkTreeOf: func(tree string) bool { return tree == "../tree" }}
 	const plain = "# a comment\n[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tworktree = ../tree\n[remote \"o\"]\n\turl = ../b\n\tfetch = +refs/*:refs/*\n\tmirror = true\n[submodule \"s\"]\n\tupdate = rebase\n"
 	for _, c := range [][2]string{{"", plain}, {plain, ""}, {plain, strings.Replace(plain, "../b", "../c", 1)}, {settingsBefore, strings.Replace(settingsBefore, "example.org", "example.com", 1)}} {
-		if setting, refused := refusedIn([]byte(c[0]), []byte(c[1]), own); refused {
+		if setting, refused := refusedSetting([]byte(c[0]), []byte(c[1]), own); refused {
 			t.Errorf("%q is refused because of %s", c[1], setting)
 		}
 	}
@@ -83,7 +83,7 @@ func TestMayBecome_InARepositoryOfItsOwn(t *testing.T) {
 		settingsBefore, "[core]\n\tfsmonitor = x\n", "[core]\n\tworktree = ../other\n", "[core]\n\thooksPath = x\n", "[submodule \"s\"]\n\tupdate = !x\n", "[include]\n\tpath = x\n", "[alias]\n\tx = y\n", "[remote \"o\"]\n\turl = ext::x\n",
 		"[remote \"o\"]\n\tpushurl = -x\n", "[remote \"o\"]\n\turl =  -x\n", "[core]\n\tbare = true # \\\n\tfsmonitor = x\n", "# a comment\\\n[core]\n\tbare = true\n", "[core]\n\teditor = x\n", "[uploadpack]\n\tpackObjectsHook = x\n", "[gpg]\n\tprogram = x\n", "[user]\n\tname = \"A\"\n",
 	} {
-		if _, refused := refusedIn(nil, []byte(now), own); !refused {
+		if _, refused := refusedSetting(nil, []byte(now), own); !refused {
 			t.Errorf("%q is let through", now)
 		}
 	}
@@ -92,13 +92,13 @@ func TestMayBecome_InARepositoryOfItsOwn(t *testing.T) {
 // Settings of one work tree of somebody else's repository do not change where that is pushed.
 func TestMayBecome_InAWorkTreeOfSomebodyElses(t *testing.T) {
 	t.Parallel()
-	added := gitOwner{own: true, added: true}
-	if setting, refused := refusedIn(nil, []byte("[core]\n\tsparseCheckout = true\n[index]\n\tsparse = true\n"), added); refused {
+	added := gitOwner{isOwn: true, isAddedTree: true}
+	if setting, refused := refusedSetting(nil, []byte("[core]\n\tsparseCheckout = true\n[index]\n\tsparse = true\n"), added); refused {
 		t.Errorf("%s is refused", setting)
 	}
 	for _, now := range []string{"[remote \"origin\"]\n\tpushurl = x\n", "[remote \"origin\"]\n\turl = x\n", "[remote]\n\tpushDefault = x\n", "[branch \"main\"]\n\tremote = x\n", "[submodule \"s\"]\n\turl = x\n"} {
-		for _, o := range []gitOwner{added, {added: true}} {
-			if _, refused := refusedIn(nil, []byte(now), o); !refused {
+		for _, o := range []gitOwner{added, {isAddedTree: true}} {
+			if _, refused := refusedSetting(nil, []byte(now), o); !refused {
 				t.Errorf("%q is let through", now)
 			}
 		}
@@ -114,13 +114,13 @@ func TestMayBecome_AddsNothingThatIsThereInAnotherForm(t *testing.T) {
 		{"[remote \"origin\"] url = https://example.org/a\n", remote}, {"[remote.origin]\n\turl = https://example.org/a\n", remote}, {" [Remote \"origin\"]\n\turl = https://example.org/a\n", remote},
 		{"[branch \"main\"]\n  remote = origin\n", branch}, {"[branch \"main\"]\n\tremote = origin ; ours\n", branch},
 	} {
-		if mayBecome([]byte(c.before), []byte(c.before+c.added)) || mayBecome([]byte(c.before), []byte(c.added+c.before)) {
+		if isAllowedChange([]byte(c.before), []byte(c.before+c.added)) || isAllowedChange([]byte(c.before), []byte(c.added+c.before)) {
 			t.Errorf("%q is added to %q", c.added, c.before)
 		}
 	}
 	const before = "[remote \"origin\"]\n    url = https://example.org/a\n[branch \"main\"]\n\tvscode-merge-base = origin/main\n\t# remote = x\n"
 	for _, added := range []string{"[remote \"other\"]\n\turl = https://example.org/b\n", "[branch \"main\"]\n\tremote = origin\n\tmerge = refs/heads/main\n"} {
-		if !mayBecome([]byte(before), []byte(before+added)) {
+		if !isAllowedChange([]byte(before), []byte(before+added)) {
 			t.Errorf("%q is refused", added)
 		}
 	}
@@ -134,7 +134,7 @@ func TestMayBecome_UnderstandsWhatItLetsThroughAsGitDoes(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "config")
 	list := func(text string) (all []string) {
-		touch(t, file, text)
+		writeText(t, file, text)
 		out, err := exec.Command("git", "config", "--file", file, "-z", "--list").Output()
 		if err != nil {
 			return nil // git reads nothing of it, and runs nothing
@@ -149,11 +149,11 @@ func TestMayBecome_UnderstandsWhatItLetsThroughAsGitDoes(t *testing.T) {
 	for _, c := range []struct {
 		before, from string
 		owner        gitOwner
-	}{{settingsBefore, settingsBefore, gitOwner{}}, {"", "[core]\n\tbare = false\n[remote \"origin\"]\n\turl = https://example.org/a\n", gitOwner{own: true}}} {
+	}{{settingsBefore, settingsBefore, gitOwner{}}, {"", "[core]\n\tbare = false\n[remote \"origin\"]\n\turl = https://example.org/a\n", gitOwner{isOwn: true}}} {
 		isPlain := func(entry string) bool {
 			key, _, _ := strings.Cut(entry, "\n")
 			section, rest, _ := strings.Cut(key, ".")
-			return c.owner.isPlain(section, rest[strings.LastIndexByte(rest, '.')+1:])
+			return c.owner.isSettable(section, rest[strings.LastIndexByte(rest, '.')+1:])
 		}
 		let := 0
 		for range 4000 {
@@ -172,7 +172,7 @@ func TestMayBecome_UnderstandsWhatItLetsThroughAsGitDoes(t *testing.T) {
 				}
 				now = now[:at] + piece + now[at:]
 			}
-			if _, refused := refusedIn([]byte(c.before), []byte(now), c.owner); refused || now == c.before {
+			if _, refused := refusedSetting([]byte(c.before), []byte(now), c.owner); refused || now == c.before {
 				continue
 			}
 			if let++; let > 200 {
@@ -189,8 +189,8 @@ func TestMayBecome_UnderstandsWhatItLetsThroughAsGitDoes(t *testing.T) {
 	}
 }
 
-// mayBecome reports whether a session may put new settings in the place of old ones.
-func mayBecome(old, now []byte) bool {
-	_, refused := refusedIn(old, now, gitOwner{})
+// isAllowedChange reports whether a session may put new settings in the place of old ones.
+func isAllowedChange(old, now []byte) bool {
+	_, refused := refusedSetting(old, now, gitOwner{})
 	return !refused
 }

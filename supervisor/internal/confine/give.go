@@ -13,40 +13,40 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// MayGive returns why no user is asked to let a session write a file or directory, an absolute path
+// CheckGive returns why no user is asked to let a session write a file or directory, an absolute path
 // without symbolic links. It is nil for one that a user may give. programs says why the user has to
 // mean it: programs outside would run or read what is written there. It only looks at the paths, and takes
 // less than a millisecond.
-func MayGive(s *workers.Sandbox, o Origin, dir string) (programs string, err error) {
-	p := &planner{home: cmp.Or(real(o.home()), o.home()), directories: o.Directories, temporary: []string{"/tmp", "/var/tmp"}}
+func CheckGive(s *workers.Sandbox, o PlanInput, dir string) (programs string, err error) {
+	p := &planner{home: cmp.Or(real(o.homeDir()), o.homeDir()), directories: o.Directories, tempDirs: []string{"/tmp", "/var/tmp"}}
 	refused := func(why string) error {
 		return fmt.Errorf("the sandbox never makes %s writable: it %s; name another place", dir, why)
 	}
-	if why := p.tooWide(dir); why != "" {
+	if why := p.tooWideReason(dir); why != "" {
 		return "", refused(why)
 	}
-	for _, kernel := range placesOfKernel {
+	for _, kernel := range kernelDirs {
 		if inside(dir, kernel) {
 			return "", refused("belongs to the system")
 		}
 	}
-	above := filesAbove(dir)
-	p.close(s, o)
-	for _, c := range p.closed {
-		if inside(dir, c.name) || isOneOf(above, c.name) {
+	above := parentInfos(dir)
+	p.addHiddenPaths(s, o)
+	for _, c := range p.hiddenPaths {
+		if inside(dir, c.name) || isAnyOf(above, c.name) {
 			return "", refused("is hidden from sessions")
 		}
 	}
-	if holdsTrusted(dir) {
-		return "", refused(trusted)
+	if hasTrustedName(dir) {
+		return "", refused(trustedReason)
 	}
-	return p.runs(dir, o), nil
+	return p.runReason(dir, o), nil
 }
 
 // trusted says what is in a place with one of the protected names.
-const trusted = "holds what programs outside the session run or believe"
+const trustedReason = "holds what programs outside the session run or believe"
 
-func holdsTrusted(path string) bool {
+func hasTrustedName(path string) bool {
 	for part := range strings.SplitSeq(path, "/") {
 		if part == ".git" || slices.Contains(protectedNames, part) {
 			return true
@@ -55,17 +55,17 @@ func holdsTrusted(path string) bool {
 	return false
 }
 
-// isMeant returns an error if programs outside would run or read what is written into a path without links,
+// checkIntended returns an error if programs outside would run or read what is written into a path without links,
 // and the user has not named it for that.
-func (p *planner) isMeant(s *workers.Sandbox, o Origin, path, found string, work []string) error {
+func (p *planner) checkIntended(s *workers.Sandbox, o PlanInput, path, found string, work []string) error {
 	accepted := func(a string) bool { return inside(found, filepath.Clean(a)) }
-	isClosed := func(c closedPlace) bool { return inside(found, c.name) } // which is never given
-	if isIn(found, work) || slices.ContainsFunc(s.AcceptPaths, accepted) || slices.ContainsFunc(p.closed, isClosed) {
+	isClosed := func(c hiddenPath) bool { return inside(found, c.name) } // which is never given
+	if isInAny(found, work) || slices.ContainsFunc(s.AcceptPaths, accepted) || slices.ContainsFunc(p.hiddenPaths, isClosed) {
 		return nil
 	}
-	why := p.runs(found, o)
-	if why == "" && holdsTrusted(found) {
-		why = trusted
+	why := p.runReason(found, o)
+	if why == "" && hasTrustedName(found) {
+		why = trustedReason
 	}
 	if why == "" {
 		return nil
@@ -76,37 +76,37 @@ func (p *planner) isMeant(s *workers.Sandbox, o Origin, path, found string, work
 	return fmt.Errorf("the sandbox does not make %s writable: it %s; if you mean that, name it once more: --accept %s", path, why, shellword.Quote(found))
 }
 
-// placesOfKernel have what the kernel and running programs show.
-var placesOfKernel = []string{"/proc", "/sys", "/dev", "/run", "/var/run"}
+// kernelDirs have what the kernel and running programs show.
+var kernelDirs = []string{"/proc", "/sys", "/dev", "/run", "/var/run"}
 
-// systemPlaces are where the programs of a machine are, and what they read. A session of root could write
+// systemDirs are where the programs of a machine are, and what they read. A session of root could write
 // them.
-var systemPlaces = []string{
+var systemDirs = []string{
 	"/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/opt", "/sbin", "/snap", "/usr", "/var/lib", "/var/spool",
 	"/Applications", "/Library", "/System", "/private/etc",
 }
 
-// runs says why programs outside would run or read what is written into a file or directory, or "".
-func (p *planner) runs(path string, o Origin) string {
+// runReason says why programs outside would run or read what is written into a file or directory, or "".
+func (p *planner) runReason(path string, o PlanInput) string {
 	meets := func(dir string) bool {
 		found := real(dir)
 		return found != "" && filepath.IsAbs(dir) && (inside(path, found) || inside(found, path))
 	}
-	above := filesAbove(path)
+	above := parentInfos(path)
 	isTool := func(name string) bool { // which may be a link to elsewhere
-		at := p.at(name)
-		return p.home != "" && (inside(path, at) || inside(at, path) || isOneOf(above, at))
+		at := p.homePath(name)
+		return p.home != "" && (inside(path, at) || inside(at, path) || isAnyOf(above, at))
 	}
 	switch {
-	case (p.home == "" || !inside(path, p.home)) && slices.ContainsFunc(systemPlaces, func(dir string) bool { return inside(path, dir) || inside(dir, path) }):
+	case (p.home == "" || !inside(path, p.home)) && slices.ContainsFunc(systemDirs, func(dir string) bool { return inside(path, dir) || inside(dir, path) }):
 		return "has programs and settings of the whole machine"
 	case slices.ContainsFunc(filepath.SplitList(o.Path), meets):
 		return "has programs of your PATH"
 	case p.isSettings(path):
 		return "is where programs keep what they run and read when they start"
-	case slices.ContainsFunc(slices.Concat(layeredNames, readableNames, placesOfTools), isTool):
+	case slices.ContainsFunc(slices.Concat(layeredNames, readableNames, toolDirs), isTool):
 		return "has programs, or packages that your programs import"
-	case slices.ContainsFunc(librariesIn(o.Env), meets), isLibrary(path):
+	case slices.ContainsFunc(libraryDirsIn(o.Env), meets), isLibrary(path):
 		return "has packages that your programs import"
 	}
 	return ""
@@ -125,11 +125,11 @@ func (p *planner) isSettings(path string) bool {
 	}
 	rest, below := strings.CutPrefix(path, strings.TrimSuffix(p.home, "/")+"/")
 	first, _, _ := strings.Cut(rest, "/")
-	return below && (first == "bin" || slices.Contains(foreignNames, first) || strings.HasPrefix(first, ".") && first != ".cache")
+	return below && (first == "bin" || slices.Contains(programDataNames, first) || strings.HasPrefix(first, ".") && first != ".cache")
 }
 
-// librariesIn returns the directories of packages that variables name.
-func librariesIn(env []string) (dirs []string) {
+// libraryDirsIn returns the directories of packages that variables name.
+func libraryDirsIn(env []string) (dirs []string) {
 	for _, variable := range env {
 		if name, value, _ := strings.Cut(variable, "="); slices.Contains(libraryVariables, name) {
 			dirs = append(dirs, filepath.SplitList(value)...)
@@ -145,7 +145,7 @@ func isLibrary(path string) bool {
 			return true
 		}
 		for _, mark := range []string{"pyvenv.cfg", "conda-meta", "Meta/package.rds"} { // of Python, conda and R
-			if exists(filepath.Join(path, mark)) {
+			if isPresent(filepath.Join(path, mark)) {
 				return true
 			}
 		}
@@ -153,8 +153,8 @@ func isLibrary(path string) bool {
 	return false
 }
 
-// filesAbove returns a path and all directories above it, as far as they are there.
-func filesAbove(path string) (all []fs.FileInfo) {
+// parentInfos returns a path and all directories above it, as far as they are there.
+func parentInfos(path string) (all []fs.FileInfo) {
 	for ; ; path = filepath.Dir(path) {
 		if st, err := os.Stat(path); err == nil {
 			all = append(all, st)
@@ -165,9 +165,9 @@ func filesAbove(path string) (all []fs.FileInfo) {
 	}
 }
 
-// isOneOf reports whether a path leads to one of these files. That is one question to the kernel,
+// isAnyOf reports whether a path leads to one of these files. That is one question to the kernel,
 // and resolving the path would be one for each part of it.
-func isOneOf(files []fs.FileInfo, path string) bool {
+func isAnyOf(files []fs.FileInfo, path string) bool {
 	st, err := os.Stat(path)
 	return err == nil && slices.ContainsFunc(files, func(f fs.FileInfo) bool { return os.SameFile(f, st) })
 }

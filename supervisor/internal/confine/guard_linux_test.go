@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// guarding returns a sandbox that writes a directory, and that directory.
-func guarding(t *testing.T) (b *Box, work string) {
+// newGuardedSandbox returns a sandbox that writes a directory, and that directory.
+func newGuardedSandbox(t *testing.T) (b *Sandbox, work string) {
 	t.Helper()
 	work = t.TempDir()
-	b = asRoot(t, "/")
+	b = newSandboxAt(t, "/")
 	b.guardMore([]Path{Path(work)}, nil)
 	return b, work
 }
@@ -20,7 +20,7 @@ func guarding(t *testing.T) (b *Box, work string) {
 func TestPresence_OnlyNothingIsMissing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	touch(t, dir+"/file", "")
+	writeText(t, dir+"/file", "")
 	for link, to := range map[string]string{"link": "nowhere", "circle": "circle"} {
 		if err := os.Symlink(to, dir+"/"+link); err != nil {
 			t.Fatal(err)
@@ -39,18 +39,18 @@ func TestPresence_OnlyNothingIsMissing(t *testing.T) {
 // A directory that the stage cannot look into counts as somebody else's repository.
 func TestGuard_WhatItCannotAskIsProtected(t *testing.T) {
 	t.Parallel()
-	b, work := guarding(t)
+	b, work := newGuardedSandbox(t)
 	long := work + "/" + strings.Repeat("a", 256)
 	for _, name := range []string{".git", "HEAD", "config", "hooks/x", ".envrc", ".hg/hgrc", ".github/hooks/x"} {
-		if !b.isHeld(long + "/" + name) {
+		if !b.isRestricted(long + "/" + name) {
 			t.Errorf("%s: got that it may be made", name)
 		}
 	}
-	if b.isHeld(long + "/plain") {
+	if b.isRestricted(long + "/plain") {
 		t.Error("a plain name may not be made")
 	}
 	for name, may := range map[string]bool{"objects": false, "HEAD": false, "plain": true} {
-		if got := !b.makesRepository(long + "/" + name); got != may {
+		if got := !b.isRepositoryPart(long + "/" + name); got != may {
 			t.Errorf("%s: got %v that it may be removed", name, got)
 		}
 	}
@@ -59,18 +59,18 @@ func TestGuard_WhatItCannotAskIsProtected(t *testing.T) {
 // A directory with more names than are looked at counts as one with a repository.
 func TestGuard_WhatItHasNotLookedAtMayBeARepository(t *testing.T) {
 	t.Parallel()
-	b, work := guarding(t)
+	b, work := newGuardedSandbox(t)
 	for i := range 20 {
-		touch(t, work+"/big/"+strconv.Itoa(i)+"/file", "")
-		touch(t, work+"/big/node_modules/"+strconv.Itoa(i)+"/file", "")
+		writeText(t, work+"/big/"+strconv.Itoa(i)+"/file", "")
+		writeText(t, work+"/big/node_modules/"+strconv.Itoa(i)+"/file", "")
 	}
 	for most, want := range map[int]bool{30: true, 50: false} {
-		if got := b.holdsForeign(work+"/big", most); got != want {
+		if got := b.hasForeignRepo(work+"/big", most); got != want {
 			t.Errorf("with %d names: got %v, want %v", most, got, want)
 		}
 	}
-	mkdir(t, work+"/big/7/x/.git")
-	if !b.holdsForeign(work+"/big", 100) {
+	makeTestDir(t, work+"/big/7/x/.git")
+	if !b.hasForeignRepo(work+"/big", 100) {
 		t.Error("a repository is not found")
 	}
 }
@@ -88,7 +88,7 @@ func TestGuard_ADirectoryOfAnotherUserIsPassed(t *testing.T) {
 		if err := os.Chmod(dir, c.mode); err != nil {
 			t.Fatal(err)
 		}
-		if got := isClosedTo(c.user, dir); got != c.closed {
+		if got := isInaccessible(c.user, dir); got != c.closed {
 			t.Errorf("mode %o, user %d: got %v", c.mode, c.user-user, got)
 		}
 	}

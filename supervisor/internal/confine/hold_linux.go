@@ -9,10 +9,10 @@ import (
 
 // lookAgain is how often a question looks whether its programs still wait. Nothing else tells
 // that one was killed.
-const lookAgain = time.Second
+const pendingCheckInterval = time.Second
 
-// A question is a call, or several equal ones, that a person has to decide about.
-type question struct {
+// A permissionQuestion is a call, or several equal ones, that a person has to decide about.
+type permissionQuestion struct {
 	id    uint64
 	calls []uint64      // the kernel's numbers of its calls
 	file  string        // the identity of the file; a person is asked for it
@@ -20,36 +20,36 @@ type question struct {
 	done  chan struct{} // closed when it is decided or over
 }
 
-// hold waits until a person has decided about a call. Equal calls are one question. A signal ends
+// holdCall waits until a person has decided about a call. Equal calls are one question. A signal ends
 // the call for the kernel. If the program then makes it again, it joins the question that is
 // still open. A refusal is not told: whoever refused knows.
-func (b *Box) hold(n *notification, d Denial) {
-	q := b.question(n, d)
+func (b *Sandbox) holdCall(n *seccompNotif, d Denial) {
+	q := b.questionFor(n, d)
 	if q == nil {
-		b.denied(d)
+		b.reportDenial(d)
 		return
 	}
 	<-q.done
 	b.awaitSignal(n)
 }
 
-// signalLimit bounds how long a call stays held for a signal: a program that is stopped takes none.
-const signalLimit = time.Second
+// signalTimeout bounds how long a call stays held for a signal: a program that is stopped takes none.
+const signalTimeout = time.Second
 
 // awaitSignal waits while a signal is on its way to the thread of a call, which ends the call for the
 // kernel. An interrupt refuses held calls as soon as it is sent, and a thread that wakes up and
 // finds an answer takes that first: its code would see the refusal, and go on with it.
-func (b *Box) awaitSignal(n *notification) {
-	for end := time.Now().Add(signalLimit); b.isHere(n.ID) && b.isSignalled(int(n.PID)) && time.Now().Before(end); {
+func (b *Sandbox) awaitSignal(n *seccompNotif) {
+	for end := time.Now().Add(signalTimeout); b.isPending(n.ID) && b.isSignalled(int(n.PID)) && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 }
 
 // isSignalled reports whether a signal that the thread does not block is on its way to it or to its
 // process.
-func (b *Box) isSignalled(tid int) bool {
+func (b *Sandbox) isSignalled(tid int) bool {
 	set := func(name string) uint64 {
-		value, err := b.status(tid, name)
+		value, err := b.threadStatus(tid, name)
 		if err != nil {
 			return 0
 		}
@@ -59,49 +59,49 @@ func (b *Box) isSignalled(tid int) bool {
 	return (set("SigPnd:")|set("ShdPnd:"))&^set("SigBlk:") != 0
 }
 
-// question returns the open question about a denial, or asks one. It returns nil if too many
+// questionFor returns the open question about a denial, or asks one. It returns nil if too many
 // were asked.
-func (b *Box) question(n *notification, d Denial) *question {
+func (b *Sandbox) questionFor(n *seccompNotif, d Denial) *permissionQuestion {
 	b.mu.Lock()
-	q := b.open[d]
+	q := b.openQuestions[d]
 	if q != nil {
-		q.calls = append(slices.DeleteFunc(q.calls, func(call uint64) bool { return !b.isHere(call) }), n.ID)
+		q.calls = append(slices.DeleteFunc(q.calls, func(call uint64) bool { return !b.isPending(call) }), n.ID)
 		b.mu.Unlock()
 		return q
 	}
-	if b.asked >= maxAsked {
+	if b.questionCount >= maxQuestions {
 		b.mu.Unlock()
 		return nil
 	}
-	b.asked++
-	b.last++
-	q = &question{id: b.last, calls: []uint64{n.ID}, file: identity(d.Path), dir: identity(path.Dir(d.Path)), done: make(chan struct{})}
-	b.open[d] = q
+	b.questionCount++
+	b.lastQuestionID++
+	q = &permissionQuestion{id: b.lastQuestionID, calls: []uint64{n.ID}, file: fileIdentity(d.Path), dir: fileIdentity(path.Dir(d.Path)), done: make(chan struct{})}
+	b.openQuestions[d] = q
 	b.mu.Unlock()
 	ask := d
 	ask.ID = q.id
-	b.tell(ask)
-	go b.watch(d, q)
+	b.onDenial(ask)
+	go b.watchQuestion(d, q)
 	return q
 }
 
-// Permit ends a question. Its calls go on, and succeed if a grant came first.
-func (b *Box) Permit(id uint64) {
+// PermitCall ends a question. Its calls go on, and succeed if a grant came first.
+func (b *Sandbox) PermitCall(id uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for d, q := range b.open {
+	for d, q := range b.openQuestions {
 		if q.id == id {
-			delete(b.open, d)
+			delete(b.openQuestions, d)
 			close(q.done)
 			return
 		}
 	}
 }
 
-// watch tells that a question is over when none of its programs waits any more. It looks twice:
+// watchQuestion tells that a question is over when none of its programs waits any more. It looks twice:
 // a program that a signal interrupted makes its call again.
-func (b *Box) watch(d Denial, q *question) {
-	tick := time.NewTicker(lookAgain)
+func (b *Sandbox) watchQuestion(d Denial, q *permissionQuestion) {
+	tick := time.NewTicker(pendingCheckInterval)
 	defer tick.Stop()
 	for missed := 0; missed < 2; {
 		select {
@@ -111,11 +111,11 @@ func (b *Box) watch(d Denial, q *question) {
 		}
 		missed++
 		b.mu.Lock()
-		if slices.ContainsFunc(q.calls, b.isHere) {
+		if slices.ContainsFunc(q.calls, b.isPending) {
 			missed = 0
 		}
 		b.mu.Unlock()
 	}
-	b.Permit(q.id)
-	b.tell(Denial{ID: q.id, Over: true})
+	b.PermitCall(q.id)
+	b.onDenial(Denial{ID: q.id, Resolved: true})
 }

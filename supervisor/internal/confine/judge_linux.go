@@ -2,31 +2,31 @@ package confine
 
 import "golang.org/x/sys/unix"
 
-// mostMoves bounds how often a call is judged again because somebody outside moves what it is about.
-const mostMoves = 16
+// maxPathMoves bounds how often a call is judged again because somebody outside moves what it is about.
+const maxPathMoves = 16
 
-// judged decides about a name by its path. The decision asks the filesystem about that path, and a program
+// withStablePath decides about a name by its path. The decision asks the filesystem about that path, and a program
 // outside may move the directory in the meantime: the open directory would then be judged by a path that
 // leads nowhere. So it is decided again if the path has changed. EBUSY if that does not end.
-func (b *Box) judged(s spot, decide func(spot) error) error {
-	for range mostMoves {
+func (b *Sandbox) withStablePath(s nameInDir, decide func(nameInDir) error) error {
+	for range maxPathMoves {
 		err := decide(s)
-		now, e := b.fullOf(s.dir, s.name)
+		now, e := b.fullPathOf(s.dir, s.name)
 		switch {
 		case e != nil:
 			return e
-		case now == s.full:
+		case now == s.fullPath:
 			return err
 		}
-		s.full = now
+		s.fullPath = now
 	}
 	return unix.EBUSY
 }
 
-// judgedFile is judged for an open file.
-func (b *Box) judgedFile(fd int, decide func(full string) error) error {
+// withStableFilePath is judged for an open file.
+func (b *Sandbox) withStableFilePath(fd int, decide func(full string) error) error {
 	full, err := b.realPath(fd)
-	for range mostMoves {
+	for range maxPathMoves {
 		if err != nil {
 			return err
 		}
@@ -40,40 +40,40 @@ func (b *Box) judgedFile(fd int, decide func(full string) error) error {
 	return unix.EBUSY
 }
 
-// mayMake returns why a name must not be made, a keptError.
-func (b *Box) mayMake(s spot, moving bool) error {
-	return b.judged(s, func(s spot) error { return b.judgeMake(s, moving) })
+// checkCreate returns why a name must not be made, a protectedNameError.
+func (b *Sandbox) checkCreate(s nameInDir, moving bool) error {
+	return b.withStablePath(s, func(s nameInDir) error { return b.checkCreatePath(s, moving) })
 }
 
-// mayMove returns why a name must stay where it is. mv copies on EXDEV, and leaves what it may not
+// checkMove returns why a name must stay where it is. mv copies on EXDEV, and leaves what it may not
 // remove.
-func (b *Box) mayMove(s spot) error { return b.judged(s, b.judgeMove) }
+func (b *Sandbox) checkMove(s nameInDir) error { return b.withStablePath(s, b.checkMovePath) }
 
-// mayRemove returns why a name must not be removed.
-func (b *Box) mayRemove(s spot) error {
-	return b.judged(s, func(s spot) error {
-		if b.protects(s.full) || b.makesRepository(s.full) {
-			return keptError{path: s.full}
+// checkRemove returns why a name must not be removed.
+func (b *Sandbox) checkRemove(s nameInDir) error {
+	return b.withStablePath(s, func(s nameInDir) error {
+		if b.isProtected(s.fullPath) || b.isRepositoryPart(s.fullPath) {
+			return protectedNameError{path: s.fullPath}
 		}
 		return nil
 	})
 }
 
-// mayLink returns why a name must not get another one, which could be written.
-func (b *Box) mayLink(s spot) error {
-	return b.judged(s, func(s spot) error {
-		if b.isHeld(s.full) {
-			return keptError{path: s.full}
+// checkLink returns why a name must not get another one, which could be written.
+func (b *Sandbox) checkLink(s nameInDir) error {
+	return b.withStablePath(s, func(s nameInDir) error {
+		if b.isRestricted(s.fullPath) {
+			return protectedNameError{path: s.fullPath}
 		}
 		return nil
 	})
 }
 
-// mayWrite returns why an open file must not be written.
-func (b *Box) mayWrite(fd int) error {
-	return b.judgedFile(fd, func(full string) error {
-		if b.isHeld(full) {
-			return keptError{path: full}
+// checkWrite returns why an open file must not be written.
+func (b *Sandbox) checkWrite(fd int) error {
+	return b.withStableFilePath(fd, func(full string) error {
+		if b.isRestricted(full) {
+			return protectedNameError{path: full}
 		}
 		return nil
 	})

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leastLandlock is the ABI that holds signals: that of Linux 6.12.
-const leastLandlock = 6
+// minLandlockABI is the ABI that holds signals: that of Linux 6.12.
+const minLandlockABI = 6
 
 const (
 	readRights = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
@@ -37,13 +37,13 @@ func landlockABI() (int, error) {
 // Restrict confines the calling thread, and all processes that it starts, by the rules of a
 // plan and a filter. The thread must stay locked to its goroutine. The box serves the connects of
 // a session with an outlet; it is nil for others.
-func Restrict(p *Plan) (*Box, error) {
-	failed := func(step, path string, err error) (*Box, error) {
+func Restrict(p *Plan) (*Sandbox, error) {
+	failed := func(step, path string, err error) (*Sandbox, error) {
 		return nil, &StepError{Step: step, Path: path, Err: err}
 	}
 	abi, err := landlockABI()
-	if err == nil && abi < leastLandlock {
-		err = fmt.Errorf("this kernel has version %d of it, which lets a session signal your other programs; version %d is that of Linux 6.12: %w", abi, leastLandlock, errors.ErrUnsupported)
+	if err == nil && abi < minLandlockABI {
+		err = fmt.Errorf("this kernel has version %d of it, which lets a session signal your other programs; version %d is that of Linux 6.12: %w", abi, minLandlockABI, errors.ErrUnsupported)
 	}
 	if err != nil {
 		return failed("landlock", "", err)
@@ -63,7 +63,7 @@ func Restrict(p *Plan) (*Box, error) {
 	defer unix.Close(set)
 	for _, rule := range withDevices(p.Rules) {
 		path := string(rule.Path)
-		err := as(path, func(fd int) error { return allow(set, fd, rule.Write) })
+		err := withPlanPath(path, func(fd int) error { return addLandlockRule(set, fd, rule.Write) })
 		gone := errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EACCES)
 		if err != nil && (rule.Write || !gone) { // nobody has to read what is gone, or another user's
 			return failed("rule", path, err)
@@ -75,32 +75,32 @@ func Restrict(p *Plan) (*Box, error) {
 	if _, _, no := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(set), 0, 0); no != 0 {
 		return failed("landlock", "", no)
 	}
-	calls, err := installLonely(p)
+	calls, err := installNoNamespaceFilter(p)
 	if err != nil {
 		return failed("filter", "", err)
 	}
 	if box != nil {
-		box.calls = calls
+		box.notifyFD = calls
 	}
 	return box, nil
 }
 
 // newConnector returns a box that only connects, for a plan with an outlet. The session shares the
 // network of the machine, so the box has none to enter.
-func newConnector(p *Plan) (*Box, error) {
-	if !p.Outlet {
+func newConnector(p *Plan) (*Sandbox, error) {
+	if !p.Egress {
 		return nil, nil
 	}
 	proc, err := unix.Open("/proc", unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
-	return &Box{plan: p, root: -1, proc: proc, sockets: -1, mounts: -1, names: -1, out: newWayOut(-1, netip.AddrFrom4([4]byte{127, 0, 0, 1}))}, nil
+	return &Sandbox{plan: p, rootFD: -1, procFD: proc, sockDiagFD: -1, mountNS: -1, dnsSocket: -1, egress: newEgressClient(-1, netip.AddrFrom4([4]byte{127, 0, 0, 1}))}, nil
 }
 
-// MayConnect tries whether a stage without namespaces may connect in its worker's place, for which it
+// CheckConnect tries whether a stage without namespaces may connect in its worker's place, for which it
 // needs copies of the sockets of its children. Containers and administrators can forbid that.
-func MayConnect() error {
+func CheckConnect() error {
 	remedy := "choose the network none, or full"
 	if scope, _ := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope"); len(scope) > 0 && scope[0] > '1' {
 		return fmt.Errorf("hosts by name need kernel.yama.ptrace_scope 0 or 1, and it is %c here: %s", scope[0], remedy)
@@ -135,8 +135,8 @@ func newRuleset(p *Plan) (int, error) {
 	return int(set), nil
 }
 
-// allow adds a rule for a file or directory.
-func allow(set, fd int, write bool) error {
+// addLandlockRule adds a rule for a file or directory.
+func addLandlockRule(set, fd int, write bool) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 // Docker's filter, for one, forbids the call without which no stage could connect for a session.
 func TestMayConnect_SaysWhichCallIsForbidden(t *testing.T) {
 	t.Parallel()
-	if err := MayConnect(); err != nil {
+	if err := CheckConnect(); err != nil {
 		t.Fatal(err)
 	}
 	said := make(chan error)
@@ -21,15 +21,15 @@ func TestMayConnect_SaysWhichCallIsForbidden(t *testing.T) {
 			said <- err
 			return
 		}
-		var p program
-		p.add(load, number, 0, 0)
-		p.when(equal, unix.SYS_PIDFD_GETFD, errno(unix.EPERM))
-		p.add(answer, unix.SECCOMP_RET_ALLOW, 0, 0)
-		if _, err := install(p, 0); err != nil {
+		var p bpfProgram
+		p.add(opLoad, offsetNumber, 0, 0)
+		p.returnIf(opJumpEqual, unix.SYS_PIDFD_GETFD, errnoResult(unix.EPERM))
+		p.add(opReturn, unix.SECCOMP_RET_ALLOW, 0, 0)
+		if _, err := loadFilter(p, 0); err != nil {
 			said <- err
 			return
 		}
-		said <- MayConnect()
+		said <- CheckConnect()
 	}()
 	if err := <-said; err == nil || !strings.Contains(err.Error(), "hosts by name need the call pidfd_getfd") {
 		t.Errorf("got %v", err)

@@ -8,21 +8,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A listener is a Unix socket that has a name.
-type listener struct {
+// A unixListener is a Unix socket that has a name.
+type unixListener struct {
 	inode        uint32 // of the socket
 	device, file uint32 // of its name, when that is a file
 	abstract     string // its name, when that is none
 }
 
-// ours reports whether a process of the session holds a listener of this description. In
+// ownsListener reports whether a process of the session holds a listener of this description. In
 // the user's network others listen as well. Their servers must not even see a connection: in
 // the moment before it is refused, another thread could send a request.
-func (b *Box) ours(wanted listener) (bool, error) {
-	b.asking.Lock()
-	defer b.asking.Unlock()
+func (b *Sandbox) ownsListener(wanted unixListener) (bool, error) {
+	b.sockDiagMu.Lock()
+	defer b.sockDiagMu.Unlock()
 	own := map[string]bool{}
-	err := b.eachListener(func(l listener) {
+	err := b.eachListener(func(l unixListener) {
 		if l.device == wanted.device && l.file == wanted.file && l.abstract == wanted.abstract {
 			own["socket:["+strconv.FormatUint(uint64(l.inode), 10)+"]"] = true
 		}
@@ -30,21 +30,21 @@ func (b *Box) ours(wanted listener) (bool, error) {
 	if err != nil || len(own) == 0 || !b.plan.Network {
 		return len(own) > 0, err // in a network of its own there is nobody else
 	}
-	return b.holds(own), nil
+	return b.hasOpenFile(own), nil
 }
 
-// holds reports whether a process of the session has one of these open.
-func (b *Box) holds(links map[string]bool) bool {
-	for _, pid := range names(b.proc, ".") {
+// hasOpenFile reports whether a process of the session has one of these open.
+func (b *Sandbox) hasOpenFile(links map[string]bool) bool {
+	for _, pid := range readDirNames(b.procFD, ".") {
 		if _, err := strconv.Atoi(pid); err != nil {
 			continue
 		}
-		fds, err := unix.Openat(b.proc, pid+"/fd", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		fds, err := unix.Openat(b.procFD, pid+"/fd", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			continue // it has ended
 		}
 		found := false
-		for _, fd := range names(fds, ".") {
+		for _, fd := range readDirNames(fds, ".") {
 			var link [64]byte
 			n, err := unix.Readlinkat(fds, fd, link[:])
 			found = found || err == nil && links[string(link[:n])]
@@ -57,8 +57,8 @@ func (b *Box) holds(links map[string]bool) bool {
 	return false
 }
 
-// names returns the names in a directory.
-func names(dir int, path string) (found []string) {
+// readDirNames returns the names in a directory.
+func readDirNames(dir int, path string) (found []string) {
 	fd, err := unix.Openat(dir, path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil
@@ -76,7 +76,7 @@ func names(dir int, path string) (found []string) {
 
 // eachListener asks the kernel for the Unix sockets of the session's network:
 // https://man7.org/linux/man-pages/man7/sock_diag.7.html
-func (b *Box) eachListener(do func(listener)) error {
+func (b *Sandbox) eachListener(do func(unixListener)) error {
 	const (
 		byFamily = 20 // SOCK_DIAG_BY_FAMILY
 		show     = 3  // UDIAG_SHOW_NAME and UDIAG_SHOW_VFS
@@ -85,12 +85,12 @@ func (b *Box) eachListener(do func(listener)) error {
 	q[0] = unix.AF_UNIX
 	binary.NativeEndian.PutUint32(q[4:], ^uint32(0)) // in any state
 	binary.NativeEndian.PutUint32(q[12:], show)
-	if err := unix.Sendto(b.sockets, message(byFamily, unix.NLM_F_DUMP, q), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+	if err := unix.Sendto(b.sockDiagFD, netlinkMessage(byFamily, unix.NLM_F_DUMP, q), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return err
 	}
 	buf := make([]byte, 1<<16)
 	for {
-		n, _, err := unix.Recvfrom(b.sockets, buf, 0)
+		n, _, err := unix.Recvfrom(b.sockDiagFD, buf, 0)
 		if err != nil {
 			return err
 		}
@@ -105,7 +105,7 @@ func (b *Box) eachListener(do func(listener)) error {
 			case unix.NLMSG_ERROR:
 				return unix.EBADMSG
 			}
-			if l := listenerIn(rest[unix.NLMSG_HDRLEN:size]); l != (listener{inode: l.inode}) {
+			if l := parseListener(rest[unix.NLMSG_HDRLEN:size]); l != (unixListener{inode: l.inode}) {
 				do(l)
 			}
 			rest = rest[min((size+3)&^3, len(rest)):]
@@ -113,8 +113,8 @@ func (b *Box) eachListener(do func(listener)) error {
 	}
 }
 
-// listenerIn reads a struct unix_diag_msg and its attributes.
-func listenerIn(b []byte) (l listener) {
+// parseListener reads a struct unix_diag_msg and its attributes.
+func parseListener(b []byte) (l unixListener) {
 	const (
 		sizeofAnswer = 16
 		name         = 0 // UNIX_DIAG_NAME

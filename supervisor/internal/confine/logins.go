@@ -11,40 +11,40 @@ import (
 
 // A login is known by the name that it has, by its own form, or by its place in an address.
 
-// secretAt matches a name and what gives it a value, in settings, scripts, headers and code.
-var secretAt = regexp.MustCompile("([A-Za-z_][\\w.-]*)[\"'`]?\\s*(?:=|:|<<?-)\\s*")
+// assignmentPattern matches a name and what gives it a value, in settings, scripts, headers and code.
+var assignmentPattern = regexp.MustCompile("([A-Za-z_][\\w.-]*)[\"'`]?\\s*(?:=|:|<<?-)\\s*")
 
 // hasSecret reports whether a line or text has a value with the name or form of a secret. Forms that begin anywhere
 // are looked for in the whole of it, once.
 func hasSecret(text string) bool {
-	for _, at := range secretAt.FindAllStringSubmatchIndex(text, -1) {
+	for _, at := range assignmentPattern.FindAllStringSubmatchIndex(text, -1) {
 		value := strings.Trim(text[at[1]:], " \t\r\n\"'`;")
-		if value != "" && isSecret(text[at[2]:at[3]], value[:min(len(value), beginning)]) {
+		if value != "" && isSecret(text[at[2]:at[3]], value[:min(len(value), secretPrefixLen)]) {
 			return true
 		}
 	}
-	return isSecret("", strings.TrimSpace(text)) || slices.ContainsFunc(strings.FieldsFunc(text, betweenWords), func(word string) bool {
-		return len(word) > beginning/2 && isSecret("", word)
+	return isSecret("", strings.TrimSpace(text)) || slices.ContainsFunc(strings.FieldsFunc(text, isWordBreak), func(word string) bool {
+		return len(word) > secretPrefixLen/2 && isSecret("", word)
 	})
 }
 
 // beginning is as much of a value as the forms need that are its beginning. A word that is a key by its letters alone
 // is longer than half of it.
-const beginning = 32
+const secretPrefixLen = 32
 
-func betweenWords(r rune) bool { return strings.ContainsRune(" \t\r\n\"'`,;=${}[]()<>", r) }
+func isWordBreak(r rune) bool { return strings.ContainsRune(" \t\r\n\"'`,;=${}[]()<>", r) }
 
 // isSecretName reports whether a variable, setting or option has the name of a secret.
 func isSecretName(name string) bool { return isSecret(name, "") }
 
 func isSecret(name, value string) bool {
-	name = wordsInName.ReplaceAllString(separators.Replace(name), "${1}_$2")
+	name = camelCaseBreak.ReplaceAllString(nameSeparators.Replace(name), "${1}_$2")
 	return len(workers.SecretVariables([]string{name + "=" + value})) > 0
 }
 
 var (
-	separators  = strings.NewReplacer(".", "_", "-", "_")
-	wordsInName = regexp.MustCompile(`([a-z])([A-Z])`)
+	nameSeparators = strings.NewReplacer(".", "_", "-", "_")
+	camelCaseBreak = regexp.MustCompile(`([a-z])([A-Z])`)
 )
 
 // condaToken matches a token of conda's in the path of an address.
@@ -98,25 +98,25 @@ func lengthOfLogin(rest []byte, quote byte) int {
 		word = rest[:end]
 	}
 	length := bytes.LastIndexByte(word, '@') + 1
-	if length == 0 && withSpace.Match(rest) {
+	if length == 0 && spacedPassword.Match(rest) {
 		length = bytes.LastIndexByte(rest, '@') + 1
 	}
 	return length
 }
 
-// withSpace matches a password with a space in it, which is no port.
-var withSpace = regexp.MustCompile(`^[^\s:@]*:[^\s@]*[^\d\s@][^\s@]*\s[^@]*@`)
+// spacedPassword matches a password with a space in it, which is no port.
+var spacedPassword = regexp.MustCompile(`^[^\s:@]*:[^\s@]*[^\d\s@][^\s@]*\s[^@]*@`)
 
-// withoutScheme matches a login before a host that has no scheme, as that of a proxy may.
-var withoutScheme = regexp.MustCompile("(^|[\\s\"'=])[^\\s\"'`=:/@${(]+:[^\\s/:]\\S*@")
+// schemelessLogin matches a login before a host that has no scheme, as that of a proxy may.
+var schemelessLogin = regexp.MustCompile("(^|[\\s\"'=])[^\\s\"'`=:/@${(]+:[^\\s/:]\\S*@")
 
 // withoutAnyLogin cuts out logins without a scheme, too.
 func withoutAnyLogin(text []byte) []byte {
-	return withoutScheme.ReplaceAll(withoutLogins(text), []byte("$1"))
+	return schemelessLogin.ReplaceAll(withoutLogins(text), []byte("$1"))
 }
 
-// plainLines leaves out the lines of which nothing is plain, and those in which such a value goes on.
-func plainLines(text []byte, plain func(line []byte) []byte, goesOn func(value, next string) bool) []byte {
+// redactLines leaves out the lines of which nothing is plain, and those in which such a value goes on.
+func redactLines(text []byte, plain func(line []byte) []byte, goesOn func(value, next string) bool) []byte {
 	var kept []byte
 	secret := ""
 	for line := range bytes.Lines(text) {
@@ -133,84 +133,84 @@ func plainLines(text []byte, plain func(line []byte) []byte, goesOn func(value, 
 	return kept
 }
 
-// unlessSecret returns a line that has no secret.
-func unlessSecret(line []byte) []byte {
+// dropSecretLine returns a line that has no secret.
+func dropSecretLine(line []byte) []byte {
 	if hasSecret(string(line)) {
 		return nil
 	}
 	return line
 }
 
-// plainVariables leaves out the secret variables of a file of R's, which has one in each line.
-func plainVariables(text []byte) []byte {
-	return plainLines(text, func(line []byte) []byte { return unlessSecret(withoutAnyLogin(line)) }, func(_, next string) bool {
+// redactVariables leaves out the secret variables of a file of R's, which has one in each line.
+func redactVariables(text []byte) []byte {
+	return redactLines(text, func(line []byte) []byte { return dropSecretLine(withoutAnyLogin(line)) }, func(_, next string) bool {
 		return strings.TrimSpace(next) != "" && !variableLine.MatchString(next)
 	})
 }
 
 var variableLine = regexp.MustCompile(`^\s*(#|(export\s+)?[A-Za-z_.][\w.]*\s*=\s*[^\s=])`)
 
-// plainScript leaves out the lines of a shell script that have a secret, with all of a text in quotes.
-func plainScript(text []byte) []byte {
-	plain := func(line []byte) []byte { return unlessSecret(withoutLogins(line)) }
-	return plainLines(text, plain, func(value, _ string) bool { return isOpen.MatchString(value) })
+// redactScript leaves out the lines of a shell script that have a secret, with all of a text in quotes.
+func redactScript(text []byte) []byte {
+	plain := func(line []byte) []byte { return dropSecretLine(withoutLogins(line)) }
+	return redactLines(text, plain, func(value, _ string) bool { return openQuotePattern.MatchString(value) })
 }
 
 // isOpen matches lines of a shell script that go on in the next one.
-var isOpen = regexp.MustCompile(`^(?:[^"'\\]|\\[^\n]|"(?:[^"\\]|\\(?s:.))*"|'[^']*')*(?:\\\n|"(?:[^"\\]|\\(?s:.))*|'[^']*)$`)
+var openQuotePattern = regexp.MustCompile(`^(?:[^"'\\]|\\[^\n]|"(?:[^"\\]|\\(?s:.))*"|'[^']*')*(?:\\\n|"(?:[^"\\]|\\(?s:.))*|'[^']*)$`)
 
-// plainIndexes leaves out the lines of settings that have a secret, and the tokens in the paths of addresses.
-func plainIndexes(text []byte) []byte {
-	return plainLines(text, func(line []byte) []byte { return plainSetting(withoutTokens(line)) }, settingGoesOn)
+// redactIndexes leaves out the lines of settings that have a secret, and the tokens in the paths of addresses.
+func redactIndexes(text []byte) []byte {
+	return redactLines(text, func(line []byte) []byte { return redactSetting(withoutTokens(line)) }, isContinued)
 }
 
-// plainSetting cuts the logins out of a line of settings. There is nothing plain in the name of a secret alone: its
+// redactSetting cuts the logins out of a line of settings. There is nothing plain in the name of a secret alone: its
 // value comes in the next lines.
-func plainSetting(line []byte) []byte {
-	if name := nameAlone.FindSubmatch(line); name != nil && isSecretName(string(name[1])) {
+func redactSetting(line []byte) []byte {
+	if name := nameOnlyPattern.FindSubmatch(line); name != nil && isSecretName(string(name[1])) {
 		return nil
 	}
-	return unlessSecret(withoutAnyLogin(line))
+	return dropSecretLine(withoutAnyLogin(line))
 }
 
-var nameAlone = regexp.MustCompile(`^[\s-]*["']?([\w.-]+)["']?\s*[=:]\s*["'|>+-]*\s*$`)
+var nameOnlyPattern = regexp.MustCompile(`^[\s-]*["']?([\w.-]+)["']?\s*[=:]\s*["'|>+-]*\s*$`)
 
-// settingGoesOn reports whether a value goes on: in lines that are further in, after a backslash, in brackets, in
+// isContinued reports whether a value goes on: in lines that are further in, after a backslash, in brackets, in
 // three quotes, or up to the end of a key.
-func settingGoesOn(value, next string) bool {
+func isContinued(value, next string) bool {
 	first, _, _ := strings.Cut(value, "\n")
-	return strings.TrimSpace(next) != "" && margin(next) > margin(first) || strings.HasSuffix(strings.TrimRight(value, "\r\n"), `\`) ||
+	return strings.TrimSpace(next) != "" && indentWidth(next) > indentWidth(first) || strings.HasSuffix(strings.TrimRight(value, "\r\n"), `\`) ||
 		strings.Count(value, "[")+strings.Count(value, "{") > strings.Count(value, "]")+strings.Count(value, "}") ||
 		strings.Count(value, `"""`)%2 == 1 || strings.Count(value, `'''`)%2 == 1 ||
 		strings.Contains(value, "-----BEGIN") && !strings.Contains(value, "-----END")
 }
 
-func margin(line string) int { return len(line) - len(strings.TrimLeft(line, " \t")) }
+func indentWidth(line string) int { return len(line) - len(strings.TrimLeft(line, " \t")) }
 
-// plainRegistries leaves out the lines of npm's settings that hold logins.
-func plainRegistries(text []byte) []byte {
+// redactRegistries leaves out the lines of npm's settings that hold logins.
+func redactRegistries(text []byte) []byte {
 	var kept []byte
 	for line := range bytes.Lines(text) {
 		if key, _, _ := bytes.Cut(line, []byte("=")); !registryLogin.Match(key) {
 			kept = append(kept, line...)
 		}
 	}
-	return plainLines(kept, plainSetting, settingGoesOn)
+	return redactLines(kept, redactSetting, isContinued)
 }
 
 var registryLogin = regexp.MustCompile(`(?i)_auth|token|password|username|email|_?otp\b|^\s*(cert|key)\b`)
 
-// plainRepository leaves out the lines of a repository's settings that have a secret, and the headers that git adds.
-func plainRepository(text []byte) []byte {
-	return plainLines(text, func(line []byte) []byte {
+// redactRepository leaves out the lines of a repository's settings that have a secret, and the headers that git adds.
+func redactRepository(text []byte) []byte {
+	return redactLines(text, func(line []byte) []byte {
 		switch {
 		case gitHeader.Match(line):
 			return nil
 		case madeByClone.Match(line): // there may be hundreds of them
 			return line
 		}
-		return plainSetting(line)
-	}, settingGoesOn)
+		return redactSetting(line)
+	}, isContinued)
 }
 
 var (
@@ -220,20 +220,20 @@ var (
 
 var (
 	// addressPath matches the path of an address, and what stands before it.
-	addressPath = regexp.MustCompile(`(://[^/\s"']*)((?:/[^/\s"'?#,\]}]*)+)`)
-	afterT      = regexp.MustCompile(`((?:^|[/\s"'])t/)[^/\s"',]+`)
-	letters     = regexp.MustCompile(`[A-Za-z0-9]{16,}`)
-	hasLetter   = regexp.MustCompile(`[A-Za-z]`)
+	addressPath   = regexp.MustCompile(`(://[^/\s"']*)((?:/[^/\s"'?#,\]}]*)+)`)
+	tokenSegment  = regexp.MustCompile(`((?:^|[/\s"'])t/)[^/\s"',]+`)
+	longWord      = regexp.MustCompile(`[A-Za-z0-9]{16,}`)
+	letterPattern = regexp.MustCompile(`[A-Za-z]`)
 )
 
 // withoutTokens cuts out what looks like a token in the paths of addresses.
 func withoutTokens(line []byte) []byte {
-	line = afterT.ReplaceAll(line, []byte("$1"))
+	line = tokenSegment.ReplaceAll(line, []byte("$1"))
 	return addressPath.ReplaceAllFunc(line, func(address []byte) []byte {
 		found := addressPath.FindSubmatch(address)
 		parts := strings.Split(string(found[2]), "/")
 		for i, part := range parts {
-			if hasSecret(part) || !strings.Contains(part, ".") && slices.ContainsFunc(letters.FindAllString(part, -1), isMixed) {
+			if hasSecret(part) || !strings.Contains(part, ".") && slices.ContainsFunc(longWord.FindAllString(part, -1), isMixed) {
 				parts[i] = ""
 			}
 		}
@@ -244,9 +244,9 @@ func withoutTokens(line []byte) []byte {
 // isMixed reports whether a long word has letters and digits as no name has: in both cases, or digits in more than
 // one place.
 func isMixed(word string) bool {
-	digits := numbers.FindAllString(word, 2)
+	digits := digitRun.FindAllString(word, 2)
 	bothCases := word != strings.ToLower(word) && word != strings.ToUpper(word)
-	return hasLetter.MatchString(word) && (len(digits) == 2 || len(digits) == 1 && bothCases)
+	return letterPattern.MatchString(word) && (len(digits) == 2 || len(digits) == 1 && bothCases)
 }
 
-var numbers = regexp.MustCompile(`[0-9]+`)
+var digitRun = regexp.MustCompile(`[0-9]+`)

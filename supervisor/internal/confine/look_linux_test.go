@@ -40,9 +40,9 @@ func TestLook_RenamesElsewhereDoNotFailAPath(t *testing.T) {
 			}
 		}
 	})
-	box := Box{root: fd}
+	box := Sandbox{rootFD: fd}
 	for i := range 20_000 {
-		found, err := box.look([]byte("/dir/../dir/../dir\x00"))
+		found, err := box.openPath([]byte("/dir/../dir/../dir\x00"))
 		if err != nil {
 			t.Fatalf("look %d: %v", i, err)
 		}

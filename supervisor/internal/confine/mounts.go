@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// A mount is one of the system's mounts.
-type mount struct {
+// A mountInfo is one of the system's mounts.
+type mountInfo struct {
 	device string // the filesystem
 	root   string // which of its directories is mounted
 	point  string // and where
@@ -19,13 +19,13 @@ type mount struct {
 	source string // what it calls its device
 }
 
-// mounts parses /proc/self/mountinfo.
-func mounts(list string) (all []mount) {
+// parseMountInfo parses /proc/self/mountinfo.
+func parseMountInfo(list string) (all []mountInfo) {
 	for line := range strings.Lines(list) {
 		if f := strings.Fields(line); len(f) > 4 {
-			m := mount{device: f[2], root: unescape(f[3]), point: unescape(f[4])}
+			m := mountInfo{device: f[2], root: unescapeOctal(f[3]), point: unescapeOctal(f[4])}
 			if after := f[slices.Index(f, "-")+1:]; len(after) > 1 && len(after) < len(f) {
-				m.kind, m.source = after[0], unescape(after[1])
+				m.kind, m.source = after[0], unescapeOctal(after[1])
 			}
 			all = append(all, m)
 		}
@@ -33,8 +33,8 @@ func mounts(list string) (all []mount) {
 	return all
 }
 
-// unescape replaces the octal numbers that the kernel writes in place of spaces and some other characters.
-func unescape(path string) string {
+// unescapeOctal replaces the octal numbers that the kernel writes in place of spaces and some other characters.
+func unescapeOctal(path string) string {
 	var b strings.Builder
 	for {
 		before, after, found := strings.Cut(path, `\`)
@@ -52,26 +52,26 @@ func unescape(path string) string {
 	}
 }
 
-// A second is another place at which a directory shows, and the mount that it is in.
-type second struct{ path, point string }
+// A mountAlias is another place at which a directory shows, and the mount that it is in.
+type mountAlias struct{ path, point string }
 
 // readMounts returns the system's mounts; nil where it does not tell.
-func readMounts() []mount {
+func readMounts() []mountInfo {
 	list, _ := os.ReadFile("/proc/self/mountinfo")
-	return mounts(string(list))
+	return parseMountInfo(string(list))
 }
 
 // windowsHomes returns the home directories of Windows, where it has Linux in it. It mounts its drives below
 // /mnt, or where /etc/wsl.conf says.
-func windowsHomes(all []mount) (dirs []string) {
-	drives := glob("/mnt", "?")
+func windowsHomes(all []mountInfo) (dirs []string) {
+	drives := globPaths("/mnt", "?")
 	for _, m := range all {
 		if isDrive(m.source) && !slices.Contains(drives, m.point) {
 			drives = append(drives, m.point)
 		}
 	}
 	for _, drive := range drives {
-		dirs = append(dirs, glob(drive, "Users/*")...)
+		dirs = append(dirs, globPaths(drive, "Users/*")...)
 	}
 	return dirs
 }
@@ -81,8 +81,8 @@ func isDrive(source string) bool {
 	return len(source) == 2 && source[1] == ':' || len(source) == 3 && source[1:] == `:\`
 }
 
-// place returns the mount that shows a path, and the path in its filesystem.
-func place(all []mount, path string) (own mount, at string) {
+// mountOf returns the mount that shows a path, and the path in its filesystem.
+func mountOf(all []mountInfo, path string) (own mountInfo, at string) {
 	for _, m := range all { // of two at one place the later one shows
 		if inside(path, m.point) && len(m.point) >= len(own.point) {
 			own = m
@@ -91,25 +91,25 @@ func place(all []mount, path string) (own mount, at string) {
 	return own, filepath.Join(own.root, strings.TrimPrefix(path, own.point))
 }
 
-// seconds returns where a directory shows besides its own path.
-func seconds(all []mount, dir string) (found []second) {
-	own, at := place(all, dir)
+// mountAliases returns where a directory shows besides its own path.
+func mountAliases(all []mountInfo, dir string) (found []mountAlias) {
+	own, at := mountOf(all, dir)
 	for _, m := range all {
 		if m.device != own.device || !inside(at, m.root) {
 			continue
 		}
 		path := filepath.Join(m.point, strings.TrimPrefix(at, m.root))
-		if path != dir && !slices.ContainsFunc(found, func(s second) bool { return s.path == path }) {
-			found = append(found, second{path, m.point})
+		if path != dir && !slices.ContainsFunc(found, func(s mountAlias) bool { return s.path == path }) {
+			found = append(found, mountAlias{path, m.point})
 		}
 	}
 	return found
 }
 
-// parts returns where mounts show something in a directory, each with its path in that.
-func parts(all []mount, dir string) map[string]string {
+// mountsInside returns where mounts show something in a directory, each with its path in that.
+func mountsInside(all []mountInfo, dir string) map[string]string {
 	found := map[string]string{}
-	own, at := place(all, dir)
+	own, at := mountOf(all, dir)
 	for _, m := range all {
 		if m.device == own.device && m.root != at && inside(m.root, at) && !inside(m.point, dir) {
 			found[m.point] = filepath.Join(dir, strings.TrimPrefix(m.root, at))
@@ -118,47 +118,47 @@ func parts(all []mount, dir string) map[string]string {
 	return found
 }
 
-// hideOthers hides what other mounts show of the home directory as a whole, and of what is hidden.
-func (p *planner) hideOthers(needed []string) {
+// hideAliases hides what other mounts show of the home directory as a whole, and of what is hidden.
+func (p *planner) hideAliases(needed []string) {
 	all := readMounts()
-	p.hideHomes(all, append(needed, p.home))
-	p.hideOtherNames(all)
+	p.hideHomeAliases(all, append(needed, p.home))
+	p.hidePathAliases(all)
 }
 
-// hideOtherNames hides what mounts show of hidden places, or of something in one.
-func (p *planner) hideOtherNames(all []mount) {
+// hidePathAliases hides what mounts show of hidden places, or of something in one.
+func (p *planner) hidePathAliases(all []mountInfo) {
 	names := map[string]bool{}
-	for _, h := range p.closed {
-		if h.at == "" || h.placed {
+	for _, h := range p.hiddenPaths {
+		if h.realPath == "" || h.isPlanned {
 			continue
 		}
-		others := parts(all, h.at)
-		for _, s := range seconds(all, h.at) {
-			others[s.path] = h.at
+		others := mountsInside(all, h.realPath)
+		for _, s := range mountAliases(all, h.realPath) {
+			others[s.path] = h.realPath
 		}
 		for path, of := range others {
-			if p.mayBeSeen(path) && isOneFile(path, of) {
+			if p.canBeSeen(path) && isSameFile(path, of) {
 				names[path] = true
 			}
 		}
 	}
 	sorted := slices.Sorted(maps.Keys(names))
 	for _, path := range sorted {
-		p.closed = append(p.closed, closedPlace{name: path, at: path, alone: true})
+		p.hiddenPaths = append(p.hiddenPaths, hiddenPath{name: path, realPath: path, isMaskedOnly: true})
 	}
 	if len(sorted) > 0 {
-		p.notice("mounts show what is hidden under %d other names, such as %s, which are hidden, too", len(sorted), sorted[0])
+		p.addNotice("mounts show what is hidden under %d other names, such as %s, which are hidden, too", len(sorted), sorted[0])
 	}
 }
 
-// mayBeSeen reports whether the session may see something of the machine at a path.
-func (p *planner) mayBeSeen(path string) bool {
-	k := cmp.Or(p.kinds[path].Kind, p.above(path))
-	return k != hidden && !(p.kinds[path].Kind == "" && k.isEmpty())
+// canBeSeen reports whether the session may see something of the machine at a path.
+func (p *planner) canBeSeen(path string) bool {
+	k := cmp.Or(p.mounts[path].Kind, p.nearestKind(path))
+	return k != maskedPath && !(p.mounts[path].Kind == "" && k.isEmptyDir())
 }
 
-// isOneFile reports whether two paths lead to one file or directory.
-func isOneFile(a, b string) bool {
+// isSameFile reports whether two paths lead to one file or directory.
+func isSameFile(a, b string) bool {
 	first, err := os.Stat(a)
 	if err != nil {
 		return false
@@ -167,14 +167,14 @@ func isOneFile(a, b string) bool {
 	return err == nil && os.SameFile(first, second)
 }
 
-// hideHomes hides the mounts that show the whole home directory under another name. Where the session needs
+// hideHomeAliases hides the mounts that show the whole home directory under another name. Where the session needs
 // something else of such a mount, only the home directory in it is hidden.
-func (p *planner) hideHomes(all []mount, needed []string) {
-	if p.kinds[p.home].Kind != covered {
+func (p *planner) hideHomeAliases(all []mountInfo, needed []string) {
+	if p.mounts[p.home].Kind != readOnlyParent {
 		return
 	}
-	for _, s := range seconds(all, p.home) {
-		if !isOneFile(s.path, p.home) {
+	for _, s := range mountAliases(all, p.home) {
+		if !isSameFile(s.path, p.home) {
 			continue // something else is mounted over it
 		}
 		holds := func(dir string) bool {
@@ -182,15 +182,15 @@ func (p *planner) hideHomes(all []mount, needed []string) {
 		}
 		switch {
 		case !holds(s.point):
-			p.set(s.point, hidden)
-			p.closed = append(p.closed, closedPlace{name: s.point, at: s.point, placed: true})
-			p.notice("%s shows your home directory under another name, so it is hidden from this session", s.point)
+			p.set(s.point, maskedPath)
+			p.hiddenPaths = append(p.hiddenPaths, hiddenPath{name: s.point, realPath: s.point, isPlanned: true})
+			p.addNotice("%s shows your home directory under another name, so it is hidden from this session", s.point)
 		case !holds(s.path):
-			p.set(s.path, hidden)
-			p.closed = append(p.closed, closedPlace{name: s.path, at: s.path, placed: true})
-			p.notice("%s shows your home directory under another name, so it is hidden from this session", s.path)
+			p.set(s.path, maskedPath)
+			p.hiddenPaths = append(p.hiddenPaths, hiddenPath{name: s.path, realPath: s.path, isPlanned: true})
+			p.addNotice("%s shows your home directory under another name, so it is hidden from this session", s.path)
 		default: // it sees there what it needs
-			p.set(s.path, covered)
+			p.set(s.path, readOnlyParent)
 		}
 	}
 }

@@ -6,13 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// network keeps a socket that can ask about the sockets of the session's network. If that is
+// setUpNetwork keeps a socket that can ask about the sockets of the session's network. If that is
 // its own, network brings up the loopback, for the servers of the session. Nothing else is
 // there, so nothing leads out but the connections that the stage hands to the supervisor.
-func (b *Box) network() {
+func (b *Sandbox) setUpNetwork() {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
-	b.step("network", "", err)
-	b.sockets = fd
+	b.checkStep("network", "", err)
+	b.sockDiagFD = fd
 	if b.plan.Network {
 		return
 	}
@@ -20,14 +20,14 @@ func (b *Box) network() {
 	binary.NativeEndian.PutUint32(up[4:], 1) // the loopback
 	binary.NativeEndian.PutUint32(up[8:], unix.IFF_UP)
 	binary.NativeEndian.PutUint32(up[12:], unix.IFF_UP)
-	b.step("network", "", request(unix.NETLINK_ROUTE, message(unix.RTM_NEWLINK, unix.NLM_F_ACK, up)))
-	if b.plan.Outlet {
-		b.do(b.openNames)
+	b.checkStep("network", "", netlinkRequest(unix.NETLINK_ROUTE, netlinkMessage(unix.RTM_NEWLINK, unix.NLM_F_ACK, up)))
+	if b.plan.Egress {
+		b.runSteps(b.openDNSSocket)
 	}
 }
 
-// message encodes a netlink message.
-func message(kind, flags uint16, body []byte) []byte {
+// netlinkMessage encodes a netlink message.
+func netlinkMessage(kind, flags uint16, body []byte) []byte {
 	m := make([]byte, unix.NLMSG_HDRLEN, unix.NLMSG_HDRLEN+len(body))
 	binary.NativeEndian.PutUint32(m, uint32(unix.NLMSG_HDRLEN+len(body)))
 	binary.NativeEndian.PutUint16(m[4:], kind)
@@ -35,8 +35,8 @@ func message(kind, flags uint16, body []byte) []byte {
 	return append(m, body...)
 }
 
-// request sends a message and waits for its acknowledgement.
-func request(protocol int, m []byte) error {
+// netlinkRequest sends a message and waits for its acknowledgement.
+func netlinkRequest(protocol int, m []byte) error {
 	s, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, protocol)
 	if err != nil {
 		return err

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// asRoot returns a sandbox of this very process, whose programs see a directory as the root.
-func asRoot(t *testing.T, root string) *Box {
+// newSandboxAt returns a sandbox of this very process, whose programs see a directory as the root.
+func newSandboxAt(t *testing.T, root string) *Sandbox {
 	t.Helper()
-	b := &Box{plan: &Plan{}, calls: -1, sockets: -1}
-	b.buffers.New = func() any { return new(name) }
-	for path, to := range map[string]*int{root: &b.root, "/proc": &b.proc, "/proc/self/fd": &b.files} {
+	b := &Sandbox{plan: &Plan{}, notifyFD: -1, sockDiagFD: -1}
+	b.pathBuffers.New = func() any { return new(userPath) }
+	for path, to := range map[string]*int{root: &b.rootFD, "/proc": &b.procFD, "/proc/self/fd": &b.selfFilesFD} {
 		fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -65,9 +65,9 @@ func FuzzNotification(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := asRoot(t, root)
-		b.keep([]Path{Path(root + "/.envrc"), Path(root + "/sub/.vscode")}, nil)
-		n := &notification{ID: 1}
+		b := newSandboxAt(t, root)
+		b.addProtected([]Path{Path(root + "/.envrc"), Path(root + "/sub/.vscode")}, nil)
+		n := &seccompNotif{ID: 1}
 		n.Data.Number = numbers[int(call)%len(numbers)]
 		file := calls[n.Data.Number]
 		if file.name == "creat" && (strings.Contains(string(first), "proc") || strings.Contains(string(first), "dev")) {
@@ -110,12 +110,12 @@ func FuzzNotification(f *testing.F) {
 				return
 			}
 			n.PID = uint32(unix.Gettid())
-			var names [2]name
-			b.refusal(n, file, &names)
-			if fd, err := b.makeNow(n, file); err == nil && fd >= 0 {
+			var names [2]userPath
+			b.readOnlyDenial(n, file, &names)
+			if fd, err := b.emulateNow(n, file); err == nil && fd >= 0 {
 				unix.Close(fd)
 			}
-			_, _ = addressIn(first)
+			_, _ = parseSockaddr(first)
 		}()
 		<-done
 		runtime.KeepAlive(texts)
@@ -133,10 +133,10 @@ func FuzzNotification(f *testing.F) {
 	})
 }
 
-func (b *Box) makeNow(n *notification, f *fileCall) (int, error) {
+func (b *Sandbox) emulateNow(n *seccompNotif, f *fileCall) (int, error) {
 	paths, err := b.pathsOf(n, f)
 	if err != nil {
 		return -1, err
 	}
-	return b.make(n, f, paths)
+	return b.emulateCall(n, f, paths)
 }

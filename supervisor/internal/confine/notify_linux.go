@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// maxWaiting bounds the slow calls under way: connects, and calls that wait for a person or for
+	// maxSlowCalls bounds the slow calls under way: connects, and calls that wait for a person or for
 	// a reader of a pipe. Others are refused at once, so that the quick calls of the session go on.
-	maxWaiting = 512
+	maxSlowCalls = 512
 	// maxConnecting bounds the connects of them that are made at the same time. The others wait.
 	maxConnecting = 64
 )
 
-// A notification is struct seccomp_notif.
-type notification struct {
+// A seccompNotif is struct seccomp_notif.
+type seccompNotif struct {
 	ID    uint64
 	PID   uint32 // of the thread
 	Flags uint32
@@ -31,8 +31,8 @@ type notification struct {
 	}
 }
 
-// A reply is struct seccomp_notif_resp.
-type reply struct {
+// A seccompResp is struct seccomp_notif_resp.
+type seccompResp struct {
 	ID    uint64
 	Value int64
 	Error int32
@@ -41,45 +41,45 @@ type reply struct {
 
 // These are the requests for a filter's descriptor.
 const (
-	receiveCall = 0xc0502100 // SECCOMP_IOCTL_NOTIF_RECV
-	answerCall  = 0xc0182101 // SECCOMP_IOCTL_NOTIF_SEND
-	isValid     = 0x40082102 // SECCOMP_IOCTL_NOTIF_ID_VALID
-	setFlags    = 0x40082104 // SECCOMP_IOCTL_NOTIF_SET_FLAGS
+	ioctlNotifRecv     = 0xc0502100 // SECCOMP_IOCTL_NOTIF_RECV
+	ioctlNotifSend     = 0xc0182101 // SECCOMP_IOCTL_NOTIF_SEND
+	ioctlNotifIDValid  = 0x40082102 // SECCOMP_IOCTL_NOTIF_ID_VALID
+	ioctlNotifSetFlags = 0x40082104 // SECCOMP_IOCTL_NOTIF_SET_FLAGS
 
-	wakesInTurn = 1 // SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP: the stage and a program that waits for it share a processor
+	notifSyncWakeUp = 1 // SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP: the stage and a program that waits for it share a processor
 
-	goOn = 1 // SECCOMP_USER_NOTIF_FLAG_CONTINUE
+	notifContinue = 1 // SECCOMP_USER_NOTIF_FLAG_CONTINUE
 )
 
-// A service answers the calls that the filter reports.
-type service struct {
-	tell       func(Denial)
-	lookAgain  func()        // looks at git's settings
-	looked     time.Time     // when it did
-	worker     atomic.Int64  // its pid, in the session's pid namespace; 0 until it is known
-	slots      chan struct{} // maxWaiting
-	connecting chan struct{} // maxConnecting
+// A callService answers the calls that the filter reports.
+type callService struct {
+	onDenial     func(Denial)
+	onGitCheck   func()        // looks at git's settings
+	lastGitCheck time.Time     // when it did
+	workerPID    atomic.Int64  // its pid, in the session's pid namespace; 0 until it is known
+	slots        chan struct{} // maxSlowCalls
+	connectSlots chan struct{} // maxConnecting
 
-	guard
-	sinks  sinks
-	giving sync.Mutex // held by the grant under way
+	writeGuard
+	drafts  settingsDrafts
+	grantMu sync.Mutex // held by the grant under way
 
-	buffers   sync.Pool // of *name
-	keeping   sync.RWMutex
-	kept      map[string]bool // paths that must not be made, in lower case
-	keptNames map[string]bool // their last names
-	keptAbove map[string]bool // all directories above them
-	closed    []string        // what is hidden, in lower case
-	places    map[string]Kind // the mounts by path
-	placed    map[string]bool // their last names
+	pathBuffers        sync.Pool // of *name
+	protectMu          sync.RWMutex
+	protectedPaths     map[string]bool      // paths that must not be made, in lower case
+	protectedLastNames map[string]bool      // their last names
+	protectedParents   map[string]bool      // all directories above them
+	hiddenPaths        []string             // what is hidden, in lower case
+	mountKinds         map[string]MountKind // the mounts by path
+	mountNames         map[string]bool      // their last names
 
-	unsent map[making]time.Time // when each was made; guarded by mu
+	undelivered map[completedCall]time.Time // when each was made; guarded by mu
 
-	mu    sync.Mutex
-	told  map[Denial]bool // without IDs; at most maxTold
-	asked int             // questions since the last Forget
-	last  uint64          // the ID of the last question
-	open  map[Denial]*question
+	mu              sync.Mutex
+	reportedDenials map[Denial]bool // without IDs; at most maxReportedDenials
+	questionCount   int             // questions since the last Forget
+	lastQuestionID  uint64          // the ID of the last question
+	openQuestions   map[Denial]*permissionQuestion
 }
 
 // Serve answers the session's calls until the process ends. tell is told what is refused; it may
@@ -90,42 +90,42 @@ type service struct {
 // second thread could change the address after the check. The same holds for calls that change names,
 // because some must not change. Opening a device goes on if its driver looks at the program that
 // opens it.
-func (b *Box) Serve(tell func(Denial), look func()) {
-	b.tell, b.lookAgain, b.looked = tell, look, time.Now()
-	b.slots, b.connecting = make(chan struct{}, maxWaiting), make(chan struct{}, maxConnecting)
-	b.open = map[Denial]*question{}
-	b.buffers.New = func() any { return new(name) }
-	b.keep(b.plan.Absent, b.plan.Places)
-	b.guardMore(b.plan.Work, b.plan.Reach)
-	b.closeMore(b.plan.Closed)
-	b.Forget()
-	go b.receive()
+func (b *Sandbox) Serve(tell func(Denial), look func()) {
+	b.onDenial, b.onGitCheck, b.lastGitCheck = tell, look, time.Now()
+	b.slots, b.connectSlots = make(chan struct{}, maxSlowCalls), make(chan struct{}, maxConnecting)
+	b.openQuestions = map[Denial]*permissionQuestion{}
+	b.pathBuffers.New = func() any { return new(userPath) }
+	b.addProtected(b.plan.Absent, b.plan.Mounts)
+	b.guardMore(b.plan.GuardedDirs, b.plan.GitTargets)
+	b.hideMore(b.plan.Unreadable)
+	b.ForgetDenials()
+	go b.receiveCalls()
 }
 
-// Worker names the worker's pid, in the session's pid namespace.
-func (b *Box) Worker(pid int) { b.worker.Store(int64(pid)) }
+// SetWorkerPID names the worker's pid, in the session's pid namespace.
+func (b *Sandbox) SetWorkerPID(pid int) { b.workerPID.Store(int64(pid)) }
 
-// receive reads the calls. It makes those that change files on its own thread.
-func (b *Box) receive() {
+// receiveCalls reads the calls. It makes those that change files on its own thread.
+func (b *Sandbox) receiveCalls() {
 	runtime.LockOSThread()
-	if b.plan.By == "" && b.withoutRights() != nil { // else no call changes files
+	if b.plan.Mechanism == "" && b.dropEffectiveRights() != nil { // else no call changes files
 		return // calls then fail when the listener is closed
 	}
-	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(b.calls), setFlags, wakesInTurn) // Linux 6.6 and newer; it only saves time
+	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(b.notifyFD), ioctlNotifSetFlags, notifSyncWakeUp) // Linux 6.6 and newer; it only saves time
 	calls, objects := fileCalls(), objectCalls()
 	limits := int32(architectures[runtime.GOARCH].calls["prlimit64"])
-	var n notification
-	var names [2]name // used again for each call, because the stage frees no memory
+	var n seccompNotif
+	var names [2]userPath // used again for each call, because the stage frees no memory
 	for made := 1; ; {
-		n = notification{}
-		if err := control(b.calls, receiveCall, unsafe.Pointer(&n)); err != nil {
+		n = seccompNotif{}
+		if err := callIoctl(b.notifyFD, ioctlNotifRecv, unsafe.Pointer(&n)); err != nil {
 			if err == unix.EINTR || err == unix.ENOENT { // a signal interrupted the caller
 				continue
 			}
 			return // no caller is left
 		}
 		if k, ok := objects[n.Data.Number]; ok && b.plan.Objects > 0 {
-			b.answerObject(&n, k)
+			b.answerObjectCall(&n, k)
 			continue
 		}
 		f, ok := calls[n.Data.Number]
@@ -133,149 +133,149 @@ func (b *Box) receive() {
 		case n.Data.Number == limits:
 			b.answerLimits(&n)
 		case !ok:
-			if !b.serve(n, b.connected) {
-				b.answer(&n, nil, [2]string{}, -1, unix.EAGAIN)
+			if !b.serveSlowCall(n, b.connectReply) {
+				b.answerCall(&n, nil, [2]string{}, -1, unix.EAGAIN)
 			}
-		case f.isMaking(&n):
-			b.answerMaking(&n, f, &names)
-			if made++; made%collectAfter == 0 {
+		case f.isEmulated(&n):
+			b.answerEmulated(&n, f, &names)
+			if made++; made%callsPerCollection == 0 {
 				runtime.GC() // the stage's collector waits for much more
 			}
 		default:
-			b.letGoOn(&n)
+			b.continueCall(&n)
 		}
 	}
 }
 
-// letGoOn has the kernel make a call itself.
-func (b *Box) letGoOn(n *notification) {
-	r := reply{ID: n.ID, Flags: goOn}
-	_ = control(b.calls, answerCall, unsafe.Pointer(&r)) // fails if the caller is gone
+// continueCall has the kernel make a call itself.
+func (b *Sandbox) continueCall(n *seccompNotif) {
+	r := seccompResp{ID: n.ID, Flags: notifContinue}
+	_ = callIoctl(b.notifyFD, ioctlNotifSend, unsafe.Pointer(&r)) // fails if the caller is gone
 }
 
 // answerLimits lets a program change the limits of another, but not those of the stage.
-func (b *Box) answerLimits(n *notification) {
-	switch leader, err := b.leader(int(int32(n.Data.Args[0]))); {
+func (b *Sandbox) answerLimits(n *seccompNotif) {
+	switch leader, err := b.threadGroupID(int(int32(n.Data.Args[0]))); {
 	case err != nil:
-		b.answer(n, nil, [2]string{}, -1, unix.ESRCH)
+		b.answerCall(n, nil, [2]string{}, -1, unix.ESRCH)
 	case leader == 1:
-		b.answer(n, nil, [2]string{}, -1, unix.EPERM)
+		b.answerCall(n, nil, [2]string{}, -1, unix.EPERM)
 	default:
-		b.letGoOn(n)
+		b.continueCall(n)
 	}
 }
 
-// collectAfter is how many calls the stage makes before it frees their memory, some megabytes.
-const collectAfter = 4096
+// callsPerCollection is how many calls the stage makes before it frees their memory, some megabytes.
+const callsPerCollection = 4096
 
-// A making is a call that was made for a thread.
-type making struct {
+// A completedCall is a call that was made for a thread.
+type completedCall struct {
 	thread uint32
 	number int32
 	args   [6]uint64
 	paths  [2]string
 }
 
-// betweenLooks is how long what git's settings lead to is believed while calls change files.
-const betweenLooks = 250 * time.Millisecond
+// gitCheckInterval is how long what git's settings lead to is believed while calls change files.
+const gitCheckInterval = 250 * time.Millisecond
 
 const (
-	// maxUnsent bounds the calls that were made and whose programs do not know it.
-	maxUnsent = 64
-	// untilSentAgain is how long a program may take to make such a call again, after its handler of the signal.
-	untilSentAgain = time.Second
+	// maxUndelivered bounds the calls that were made and whose programs do not know it.
+	maxUndelivered = 64
+	// redeliveryTimeout is how long a program may take to make such a call again, after its handler of the signal.
+	redeliveryTimeout = time.Second
 )
 
-// answerMaking makes a call, and tells or asks if the sandbox refuses it.
-func (b *Box) answerMaking(n *notification, f *fileCall, names *[2]name) {
-	b.takeWritten()
-	if now := time.Now(); now.Sub(b.looked) >= betweenLooks {
-		b.looked = now
-		b.lookAgain()
+// answerEmulated makes a call, and tells or asks if the sandbox refuses it.
+func (b *Sandbox) answerEmulated(n *seccompNotif, f *fileCall, names *[2]userPath) {
+	b.applyDrafts()
+	if now := time.Now(); now.Sub(b.lastGitCheck) >= gitCheckInterval {
+		b.lastGitCheck = now
+		b.onGitCheck()
 	}
 	paths, err := b.pathsOf(n, f)
-	if err == nil && b.wasMade(n, f, paths) {
-		b.answer(n, f, paths, -1, nil)
+	if err == nil && b.isCompleted(n, f, paths) {
+		b.answerCall(n, f, paths, -1, nil)
 		return
 	}
-	if err == nil && computes(n, f, paths[0]) {
-		b.letGoOn(n)
+	if err == nil && isComputeDevice(n, f, paths[0]) {
+		b.continueCall(n)
 		return
 	}
 	fd := -1
 	if err == nil {
-		fd, err = b.make(n, f, paths)
+		fd, err = b.emulateCall(n, f, paths)
 	}
-	switch kept, isKept := err.(keptError); {
+	switch kept, isKept := err.(protectedNameError); {
 	case isKept:
-		b.denied(kept.denial(f, b.program(int(n.PID))))
+		b.reportDenial(kept.newDenial(f, b.programName(int(n.PID))))
 		err = unix.EROFS
 	case err == unix.EBUSY:
-		if d, refused := b.pinned(n, f, names); refused {
-			b.denied(d)
+		if d, refused := b.mountPointDenial(n, f, names); refused {
+			b.reportDenial(d)
 			err = unix.EROFS // nobody uses it: it is a mount that keeps it
 		}
 	case err == unix.EROFS, err == unix.EXDEV: // a rename fails so before the kernel looks at the mounts
-		d, refused := b.refusal(n, f, names)
-		if refused && !d.Kept && !isBytecode(d.Path) && b.plan.Ask && b.later(*n, f, paths, func(n *notification) { b.hold(n, d) }) {
+		d, refused := b.readOnlyDenial(n, f, names)
+		if refused && !d.Protected && !isBytecode(d.Path) && b.plan.Ask && b.answerLater(*n, f, paths, func(n *seccompNotif) { b.holdCall(n, d) }) {
 			return
 		}
 		if refused {
-			b.denied(d)
+			b.reportDenial(d)
 		}
-	case err == unix.ENXIO && f.mayWait(n): // perhaps a pipe without a reader
-		if b.later(*n, f, paths, func(*notification) {}) {
+	case err == unix.ENXIO && f.canBlock(n): // perhaps a pipe without a reader
+		if b.answerLater(*n, f, paths, func(*seccompNotif) {}) {
 			return
 		}
 		err = unix.EAGAIN
 	}
-	b.answer(n, f, paths, fd, err)
+	b.answerCall(n, f, paths, fd, err)
 }
 
-// denial says what was refused to a program.
-func (k keptError) denial(f *fileCall, by string) Denial {
-	d := Denial{Op: f.op, Path: k.path, By: by, Kept: true}
+// newDenial says what was refused to a program.
+func (k protectedNameError) newDenial(f *fileCall, by string) Denial {
+	d := Denial{Op: f.op, Path: k.path, Program: by, Protected: true}
 	switch {
 	case k.setting != "":
 		d.Op, d.Setting = "set", k.setting
-	case (f.op == "write" || f.op == "rename") && !exists(k.path):
+	case (f.op == "write" || f.op == "rename") && !isPresent(k.path):
 		d.Op = "create"
 	}
 	return d
 }
 
-// later makes a call again after a wait. It returns false if too many wait.
-func (b *Box) later(n notification, f *fileCall, paths [2]string, wait func(*notification)) bool {
-	return b.slot(func(free func()) {
+// answerLater makes a call again after a wait. It returns false if too many wait.
+func (b *Sandbox) answerLater(n seccompNotif, f *fileCall, paths [2]string, wait func(*seccompNotif)) bool {
+	return b.runInSlot(func(free func()) {
 		wait(&n)
-		b.apart(func(err error) {
+		b.runUnprivileged(func(err error) {
 			defer free()
 			if err != nil {
-				b.answer(&n, f, paths, -1, err)
+				b.answerCall(&n, f, paths, -1, err)
 				return
 			}
-			if !b.isHere(n.ID) {
+			if !b.isPending(n.ID) {
 				return
 			}
-			fd, err := b.make(&n, f, paths)
+			fd, err := b.emulateCall(&n, f, paths)
 			if err == unix.ENXIO && f.opensToRead(&n) {
 				fd, err = b.openPipe(&n, paths[0], int(int32(n.Data.Args[f.flags])))
 			}
-			for err == unix.ENXIO && b.isPipe(paths[0]) && b.isHere(n.ID) {
-				time.Sleep(readerPause)
-				fd, err = b.make(&n, f, paths)
+			for err == unix.ENXIO && b.isPipe(paths[0]) && b.isPending(n.ID) {
+				time.Sleep(readerPollInterval)
+				fd, err = b.emulateCall(&n, f, paths)
 			}
-			if kept, isKept := err.(keptError); isKept {
-				b.denied(kept.denial(f, b.program(int(n.PID))))
+			if kept, isKept := err.(protectedNameError); isKept {
+				b.reportDenial(kept.newDenial(f, b.programName(int(n.PID))))
 				err = unix.EROFS
 			}
-			b.answer(&n, f, paths, fd, err)
+			b.answerCall(&n, f, paths, fd, err)
 		})
 	})
 }
 
-// slot runs do on a goroutine, and returns false if there are too many. do calls free at its end.
-func (b *Box) slot(do func(free func())) bool {
+// runInSlot runs do on a goroutine, and returns false if there are too many. do calls free at its end.
+func (b *Sandbox) runInSlot(do func(free func())) bool {
 	select {
 	case b.slots <- struct{}{}:
 		go do(func() { <-b.slots })
@@ -285,17 +285,17 @@ func (b *Box) slot(do func(free func())) bool {
 	}
 }
 
-// readerPause is how often a program that opens a pipe to write looks whether there is a reader.
-const readerPause = 5 * time.Millisecond
+// readerPollInterval is how often a program that opens a pipe to write looks whether there is a reader.
+const readerPollInterval = 5 * time.Millisecond
 
-// mayWait reports whether an open may wait for the other end of a pipe.
-func (f *fileCall) mayWait(n *notification) bool {
+// canBlock reports whether an open may wait for the other end of a pipe.
+func (f *fileCall) canBlock(n *seccompNotif) bool {
 	return f.flags < 0 || n.Data.Args[f.flags]&unix.O_NONBLOCK == 0
 }
 
 // isPipe reports whether a path is that of a pipe.
-func (b *Box) isPipe(file string) bool {
-	fd, err := b.look(append([]byte(file), 0))
+func (b *Sandbox) isPipe(file string) bool {
+	fd, err := b.openPath(append([]byte(file), 0))
 	if err != nil {
 		return false
 	}
@@ -304,50 +304,50 @@ func (b *Box) isPipe(file string) bool {
 	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO
 }
 
-// answer answers a call that was made. If a signal has interrupted its program meanwhile, the
+// answerCall answers a call that was made. If a signal has interrupted its program meanwhile, the
 // program makes the call again: it must not find what it made itself.
-func (b *Box) answer(n *notification, f *fileCall, paths [2]string, fd int, err error) {
-	r := reply{ID: n.ID}
+func (b *Sandbox) answerCall(n *seccompNotif, f *fileCall, paths [2]string, fd int, err error) {
+	r := seccompResp{ID: n.ID}
 	sent := error(nil)
 	switch {
 	case err != nil:
 		r.Error = -int32(errnoOf(err))
 	case fd >= 0:
-		sent = b.handOver(n, fd, f.flags >= 0 && n.Data.Args[f.flags]&unix.O_CLOEXEC != 0)
+		sent = b.deliverDescriptor(n, fd, f.flags >= 0 && n.Data.Args[f.flags]&unix.O_CLOEXEC != 0)
 		if sent != nil && sent != unix.ENOENT {
 			r.Error = -int32(errnoOf(sent))
 		}
 	}
 	if fd < 0 || r.Error != 0 {
-		sent = control(b.calls, answerCall, unsafe.Pointer(&r))
+		sent = callIoctl(b.notifyFD, ioctlNotifSend, unsafe.Pointer(&r))
 	}
 	if err == nil && sent == unix.ENOENT {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if b.unsent == nil || len(b.unsent) >= maxUnsent {
-			b.unsent = map[making]time.Time{}
+		if b.undelivered == nil || len(b.undelivered) >= maxUndelivered {
+			b.undelivered = map[completedCall]time.Time{}
 		}
-		b.unsent[makingOf(n, paths)] = time.Now()
+		b.undelivered[newCompletedCall(n, paths)] = time.Now()
 	}
 }
 
-func makingOf(n *notification, paths [2]string) making {
-	return making{n.PID, n.Data.Number, n.Data.Args, paths}
+func newCompletedCall(n *seccompNotif, paths [2]string) completedCall {
+	return completedCall{n.PID, n.Data.Number, n.Data.Args, paths}
 }
 
-// wasMade reports whether a call was made already, and its program does not know it. An open is
+// isCompleted reports whether a call was made already, and its program does not know it. An open is
 // made again, and may find its file. A program that does not make its call again may make another with the
 // same arguments, for which it has written another path into its memory.
-func (b *Box) wasMade(n *notification, f *fileCall, paths [2]string) bool {
+func (b *Sandbox) isCompleted(n *seccompNotif, f *fileCall, paths [2]string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.unsent) == 0 {
+	if len(b.undelivered) == 0 {
 		return false
 	}
-	m := makingOf(n, paths)
-	made, ok := b.unsent[m]
-	delete(b.unsent, m)
-	if !ok || time.Since(made) > untilSentAgain {
+	m := newCompletedCall(n, paths)
+	made, ok := b.undelivered[m]
+	delete(b.undelivered, m)
+	if !ok || time.Since(made) > redeliveryTimeout {
 		return false
 	}
 	if f.flags >= 0 {
@@ -356,49 +356,49 @@ func (b *Box) wasMade(n *notification, f *fileCall, paths [2]string) bool {
 	return f.op != "write"
 }
 
-// serve answers a call that may take long. It returns false if too many do.
-func (b *Box) serve(n notification, answer func(*notification) reply) bool {
-	return b.slot(func(free func()) {
+// serveSlowCall answers a call that may take long. It returns false if too many do.
+func (b *Sandbox) serveSlowCall(n seccompNotif, answer func(*seccompNotif) seccompResp) bool {
+	return b.runInSlot(func(free func()) {
 		defer free()
 		r := answer(&n)
-		_ = control(b.calls, answerCall, unsafe.Pointer(&r))
+		_ = callIoctl(b.notifyFD, ioctlNotifSend, unsafe.Pointer(&r))
 	})
 }
 
-func (b *Box) connected(n *notification) reply {
-	r := reply{ID: n.ID}
-	b.connecting <- struct{}{}
-	defer func() { <-b.connecting }()
-	if err := b.connect(n); err != nil {
+func (b *Sandbox) connectReply(n *seccompNotif) seccompResp {
+	r := seccompResp{ID: n.ID}
+	b.connectSlots <- struct{}{}
+	defer func() { <-b.connectSlots }()
+	if err := b.emulateConnect(n); err != nil {
 		r.Error = -int32(errnoOf(err))
 	}
 	return r
 }
 
-// denied tells a denial once, and not more than maxTold of them.
-func (b *Box) denied(d Denial) {
+// reportDenial tells a denial once, and not more than maxReportedDenials of them.
+func (b *Sandbox) reportDenial(d Denial) {
 	if isBytecode(d.Path) {
 		return
 	}
 	b.mu.Lock()
-	tell := len(b.told) < maxTold && !b.told[d]
+	tell := len(b.reportedDenials) < maxReportedDenials && !b.reportedDenials[d]
 	if tell {
-		b.told[d] = true
+		b.reportedDenials[d] = true
 	}
 	b.mu.Unlock()
 	if tell {
-		b.tell(d)
+		b.onDenial(d)
 	}
 }
 
-// Forget lets denials be told again, and questions be asked.
-func (b *Box) Forget() {
+// ForgetDenials lets denials be told again, and questions be asked.
+func (b *Sandbox) ForgetDenials() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.told, b.asked = map[Denial]bool{}, 0
+	b.reportedDenials, b.questionCount = map[Denial]bool{}, 0
 }
 
-// isHere reports whether a call still waits for its answer.
-func (b *Box) isHere(call uint64) bool {
-	return control(b.calls, isValid, unsafe.Pointer(&call)) == nil
+// isPending reports whether a call still waits for its answer.
+func (b *Sandbox) isPending(call uint64) bool {
+	return callIoctl(b.notifyFD, ioctlNotifIDValid, unsafe.Pointer(&call)) == nil
 }

@@ -12,11 +12,11 @@ import (
 // An objectKind is a kind of objects that programs share by number (System V). They keep memory when no
 // process uses them. Only user 0 of the namespace can set the kernel's own limits for them.
 type objectKind struct {
-	file  string // of /proc/sysvipc, which lists them
-	size  int    // the argument that says how large one is; -1: it grows
-	at    int    // where a line of that file says it
-	unit  uint64 // bytes for each of that size
-	flags int    // the argument with the flags
+	file       string // of /proc/sysvipc, which lists them
+	sizeArg    int    // the argument that says how large one is; -1: it grows
+	sizeColumn int    // where a line of that file says it
+	unitBytes  uint64 // bytes for each of that size
+	flagsArg   int    // the argument with the flags
 }
 
 const (
@@ -41,20 +41,20 @@ func objectCalls() map[int32]objectKind {
 	return calls
 }
 
-// answerObject makes an object in the program's place. Objects are made one after the other: of two that
+// answerObjectCall makes an object in the program's place. Objects are made one after the other: of two that
 // each fit alone, the second may not fit any more.
-func (b *Box) answerObject(n *notification, k objectKind) {
-	id, err := b.object(n, k)
-	r := reply{ID: n.ID, Value: int64(id)}
+func (b *Sandbox) answerObjectCall(n *seccompNotif, k objectKind) {
+	id, err := b.makeObject(n, k)
+	r := seccompResp{ID: n.ID, Value: int64(id)}
 	if err != nil {
 		r.Value, r.Error = 0, -int32(errnoOf(err))
 	}
-	if control(b.calls, answerCall, unsafe.Pointer(&r)) != nil && err == nil && uint32(n.Data.Args[0]) == unix.IPC_PRIVATE {
-		k.remove(id) // a signal has interrupted the program, which does not know it
+	if callIoctl(b.notifyFD, ioctlNotifSend, unsafe.Pointer(&r)) != nil && err == nil && uint32(n.Data.Args[0]) == unix.IPC_PRIVATE {
+		k.removeObject(id) // a signal has interrupted the program, which does not know it
 	}
 }
 
-func (b *Box) object(n *notification, k objectKind) (uintptr, error) {
+func (b *Sandbox) makeObject(n *seccompNotif, k objectKind) (uintptr, error) {
 	args := n.Data.Args
 	call := func() (uintptr, error) {
 		id, _, no := unix.Syscall(uintptr(n.Data.Number), uintptr(args[0]), uintptr(args[1]), uintptr(args[2]))
@@ -64,13 +64,13 @@ func (b *Box) object(n *notification, k objectKind) (uintptr, error) {
 		return id, nil
 	}
 	private := uint32(args[0]) == unix.IPC_PRIVATE
-	if !private && args[k.flags]&unix.IPC_CREAT == 0 || b.hasRoom(k, &args) {
+	if !private && args[k.flagsArg]&unix.IPC_CREAT == 0 || b.hasRoom(k, &args) {
 		return call()
 	}
 	if private {
 		return 0, unix.ENOSPC
 	}
-	args[k.flags] &^= unix.IPC_CREAT // perhaps it is there
+	args[k.flagsArg] &^= unix.IPC_CREAT // perhaps it is there
 	id, err := call()
 	if err == unix.ENOENT {
 		err = unix.ENOSPC
@@ -79,37 +79,37 @@ func (b *Box) object(n *notification, k objectKind) (uintptr, error) {
 }
 
 // hasRoom reports whether the session's objects stay within their limit with one more.
-func (b *Box) hasRoom(k objectKind, args *[6]uint64) bool {
+func (b *Sandbox) hasRoom(k objectKind, args *[6]uint64) bool {
 	amount := uint64(1)
-	if k.size >= 0 {
-		amount = args[k.size]
+	if k.sizeArg >= 0 {
+		amount = args[k.sizeArg]
 	}
 	most := uint64(b.plan.Objects)
-	return amount <= most/k.unit && b.objects()+objectBytes+amount*k.unit <= most
+	return amount <= most/k.unitBytes && b.usedObjectBytes()+objectBytes+amount*k.unitBytes <= most
 }
 
-// objects are the bytes that the objects of the session may take.
-func (b *Box) objects() (n uint64) {
+// usedObjectBytes are the bytes that the objects of the session may take.
+func (b *Sandbox) usedObjectBytes() (n uint64) {
 	for _, k := range objectKinds {
 		first := true
-		for line := range strings.Lines(b.list(k.file)) {
+		for line := range strings.Lines(b.readObjectList(k.file)) {
 			if first { // the names of the columns
 				first = false
 				continue
 			}
 			amount := uint64(1)
-			if f := strings.Fields(line); k.at >= 0 && k.at < len(f) {
-				amount, _ = strconv.ParseUint(f[k.at], 10, 64)
+			if f := strings.Fields(line); k.sizeColumn >= 0 && k.sizeColumn < len(f) {
+				amount, _ = strconv.ParseUint(f[k.sizeColumn], 10, 64)
 			}
-			n += objectBytes + amount*k.unit
+			n += objectBytes + amount*k.unitBytes
 		}
 	}
 	return n
 }
 
-// list reads a file of /proc/sysvipc, which is that of the namespace of the thread that opens it.
-func (b *Box) list(file string) string {
-	fd, err := unix.Openat(b.proc, "sysvipc/"+file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+// readObjectList reads a file of /proc/sysvipc, which is that of the namespace of the thread that opens it.
+func (b *Sandbox) readObjectList(file string) string {
+	fd, err := unix.Openat(b.procFD, "sysvipc/"+file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return "" // this kernel has none of that kind
 	}
@@ -125,8 +125,8 @@ func (b *Box) list(file string) string {
 	}
 }
 
-// remove removes an object.
-func (k objectKind) remove(id uintptr) {
+// removeObject removes an object.
+func (k objectKind) removeObject(id uintptr) {
 	switch k.file {
 	case "shm":
 		_, _, _ = unix.Syscall(unix.SYS_SHMCTL, id, unix.IPC_RMID, 0)

@@ -6,22 +6,22 @@ import (
 	"path/filepath"
 )
 
-// mostOwn bounds the repositories that a session makes and may change altogether.
-const mostOwn = 10_000
+// maxOwnRepos bounds the repositories that a session makes and may change altogether.
+const maxOwnRepos = 10_000
 
-// ownFileIn returns the file that has the repositories which the workers of a session made, by the
+// ownReposFileIn returns the file that has the repositories which the workers of a session made, by the
 // identities of their directories. It lies where the session sees nothing.
-func ownFileIn(state string) string { return filepath.Join(state, "repositories") }
+func ownReposFileIn(state string) string { return filepath.Join(state, "repositories") }
 
-// ownRepositories reads that file. Without it they are protected like those of others.
-func ownRepositories(state string) map[string]bool {
+// readOwnRepos reads that file. Without it they are protected like those of others.
+func readOwnRepos(state string) map[string]bool {
 	own := map[string]bool{}
-	f, err := os.Open(ownFileIn(state))
+	f, err := os.Open(ownReposFileIn(state))
 	if err != nil {
 		return own
 	}
 	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan() && len(own) < mostOwn; {
+	for lines := bufio.NewScanner(f); lines.Scan() && len(own) < maxOwnRepos; {
 		if id := lines.Text(); id != "" {
 			own[id] = true
 		}
@@ -29,5 +29,7 @@ func ownRepositories(state string) map[string]bool {
 	return own
 }
 
-// isOwn reports whether the session made the directory of a repository, or the file that names it.
-func (p *planner) isOwn(git string) bool { return len(p.own) > 0 && p.own[identity(git)] }
+// isOwnRepo reports whether the session made the directory of a repository, or the file that names it.
+func (p *planner) isOwnRepo(git string) bool {
+	return len(p.ownRepos) > 0 && p.ownRepos[fileIdentity(git)]
+}

@@ -16,9 +16,9 @@ import (
 // A Plan lists the mounts that the stage makes for a worker.
 type Plan struct {
 	State   Path    // a private directory on disk, for temporary files and layers
-	Places  []Place // parents before children; all other paths are read-only
+	Mounts  []Mount // parents before children; all other paths are read-only
 	Network bool    // true for the user's network; otherwise the session has only a loopback
-	Outlet  bool    // besides that loopback, connections leave through the supervisor
+	Egress  bool    // besides that loopback, connections leave through the supervisor
 
 	Disk   int64 // bounds what State holds for the session, in bytes; 0 does not
 	Shared int64 // bounds its shared memory; 0 leaves that to the kernel
@@ -26,70 +26,72 @@ type Plan struct {
 	Objects int64
 
 	// By is what confines the worker; "" for namespaces. Landlock has Rules in place of mounts.
-	By    workers.SandboxMechanism
-	Rules []Rule
+	Mechanism workers.SandboxMechanism
+	Rules     []Rule
 
-	Absent []Path // names that are not there, and must not be made
-	Work   []Path // what the session writes, in which a guard decides by name
-	Reach  []Path // what git's settings lead to in it
-	Closed []Path // what is hidden next to files of the machine that the session sees: opens to read are decided, too
-	Ask    bool   // hold a call that a person could allow
+	Absent      []Path // names that are not there, and must not be made
+	GuardedDirs []Path // what the session writes, in which a guard decides by name
+	GitTargets  []Path // what git's settings lead to in it
+	Unreadable  []Path // what is hidden next to files of the machine that the session sees: opens to read are decided, too
+	Ask         bool   // hold a call that a person could allow
 
-	work      []string
-	keep      []string // stays as it is wherever the session may write
-	watch     *watch   // what may have changed since; nil in the stage
-	git       []string // variables that say where settings of git are
-	unshown   []string
-	closed    []closedPlace
-	unclosed  []Path // was told not to stay hidden
-	home      string
-	temporary []string
+	writableDirs  []string
+	userProtected []string    // stays as it is wherever the session may write
+	watch         *mountWatch // what may have changed since; nil in the stage
+	gitEnv        []string    // variables that say where settings of git are
+	unshownPaths  []string
+	hiddenPaths   []hiddenPath
+	revealedPaths []Path // was told not to stay hidden
+	home          string
+	tempDirs      []string
 }
 
-// A Place is a path with a mount of its own.
-type Place struct {
-	Path Path
-	Kind Kind
-	From Path   // for a layer: the directory that its overlay covers, Path or a parent; for replaced: a file; for linked: what the link says
-	Why  Reason `json:"-"` // why the session sees it in its home directory; "" for all else
+// A Mount is a path with a mount of its own.
+type Mount struct {
+	Path   Path
+	Kind   MountKind
+	Source Path   // for a layer: the directory that its overlay covers, Path or a parent; for replaced: a file; for linked: what the link says
+	Reason Reason `json:"-"` // why the session sees it in its home directory; "" for all else
 }
 
 // A Reason says why a session sees a place in its home directory.
 type Reason string
 
 const (
-	Document    Reason = "document"
-	Tool        Reason = "toolchain or library"
-	Cache       Reason = "cache"
-	OnPath      Reason = "on PATH, or next to it"
-	Plain       Reason = "plain settings"
-	Written     Reason = "settings, written without logins"
-	Interpreter Reason = "of the interpreter"
-	Work        Reason = "workspace"
-	Named       Reason = "named or allowed"
+	ReasonDocument        Reason = "document"
+	ReasonTool            Reason = "toolchain or library"
+	ReasonCache           Reason = "cache"
+	ReasonOnPath          Reason = "on PATH, or next to it"
+	ReasonPlainSettings   Reason = "plain settings"
+	ReasonWrittenSettings Reason = "settings, written without logins"
+	ReasonInterpreter     Reason = "of the interpreter"
+	ReasonWorkspace       Reason = "workspace"
+	ReasonNamed           Reason = "named or allowed"
 )
 
-// A Kind says what a place shows.
-type Kind string
+// A MountKind says what a place shows.
+type MountKind string
 
 const (
-	writable  Kind = "writable"  // the machine's files, writable
-	fixed     Kind = "fixed"     // the same, but nobody can rename it, because it is a mount point
-	protected Kind = "protected" // the machine's files, read-only
-	guarded   Kind = "guarded"   // likewise, by the guard alone: git's settings, of which some may change
-	hidden    Kind = "hidden"    // something that cannot be opened
-	layer     Kind = "layer"     // the machine's files; writes go to a copy
-	private   Kind = "private"   // an empty directory of the session
-	replaced  Kind = "replaced"  // another file, read-only
-	covered   Kind = "covered"   // an empty directory that has only places below it
-	built     Kind = "built"     // the same, but the session writes it
-	readable  Kind = "readable"  // the machine's files, read-only until a user gives more
-	linked    Kind = "linked"    // a symbolic link in such a directory
+	writableBind   MountKind = "writable"  // the machine's files, writable
+	pinnedBind     MountKind = "fixed"     // the same, but nobody can rename it, because it is a mount point
+	readOnlyBind   MountKind = "protected" // the machine's files, read-only
+	guardedFile    MountKind = "guarded"   // likewise, by the guard alone: git's settings, of which some may change
+	maskedPath     MountKind = "hidden"    // something that cannot be opened
+	overlayMount   MountKind = "layer"     // the machine's files; writes go to a copy
+	emptyDir       MountKind = "private"   // an empty directory of the session
+	replacedFile   MountKind = "replaced"  // another file, read-only
+	readOnlyParent MountKind = "covered"   // an empty directory that has only places below it
+	writableParent MountKind = "built"     // the same, but the session writes it
+	grantableBind  MountKind = "readable"  // the machine's files, read-only until a user gives more
+	symbolicLink   MountKind = "linked"    // a symbolic link in such a directory
 )
 
-// isEmpty reports whether a place is a directory of the session's own, in which it sees nothing of the
+// isEmptyDir reports whether a place is a directory of the session's own, in which it sees nothing of the
 // machine but places.
-func (k Kind) isEmpty() bool { return k == private || k == covered || k == built }
+func (k MountKind) isEmptyDir() bool {
+	return k == emptyDir || k == readOnlyParent || k == writableParent
+}
 
 // A Path may have bytes that are not UTF-8, which JSON strings cannot hold.
 type Path string
@@ -103,8 +105,8 @@ func (p *Path) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// An Origin has the facts that a plan needs besides the sandbox itself.
-type Origin struct {
+// An PlanInput has the facts that a plan needs besides the sandbox itself.
+type PlanInput struct {
 	Home     string   // the user's home; one that cannot be built counts as Account
 	Path     string   // the user's PATH
 	Dir      string   // the worker's working directory, absolute
@@ -142,18 +144,18 @@ type Origin struct {
 	Temporary []string
 }
 
-// home returns the user's home directory. Where HOME names none, tools ask for that of the account.
-func (o *Origin) home() string {
+// homeDir returns the user's home directory. Where HOME names none, tools ask for that of the account.
+func (o *PlanInput) homeDir() string {
 	if filepath.IsAbs(o.Home) && filepath.Clean(o.Home) != "/" {
 		return o.Home
 	}
 	return cmp.Or(o.Account, o.Home)
 }
 
-// otherHome returns what else tools take for it: the directory of the account, or what HOME says; "" for nothing.
-func (o *Origin) otherHome() string {
+// otherHomeDir returns what else tools take for it: the directory of the account, or what HOME says; "" for nothing.
+func (o *PlanInput) otherHomeDir() string {
 	for _, dir := range []string{o.Home, o.Account} {
-		if dir = real(dir); filepath.IsAbs(dir) && dir != real(o.home()) {
+		if dir = real(dir); filepath.IsAbs(dir) && dir != real(o.homeDir()) {
 			return dir
 		}
 	}
@@ -164,193 +166,193 @@ func (o *Origin) otherHome() string {
 const maxPlaces = 2000
 
 // NewPlan returns the plan, and notices for the user of the session.
-func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error) {
+func NewPlan(s *workers.Sandbox, o PlanInput) (_ *Plan, notices []string, err error) {
 	if err := s.Validate(); err != nil {
 		return nil, nil, err
 	}
 	p := newPlanner(o)
-	work, err := p.workspace(s, o)
+	work, err := p.workspaceDirs(s, o)
 	if err != nil {
 		return nil, nil, err
 	}
 	p.workspaces, p.strict = len(work), true
-	p.close(s, o)
+	p.addHiddenPaths(s, o)
 	for _, d := range s.Writable {
-		dir, err := p.wanted(d)
+		dir, err := p.resolveWritable(d)
 		if err == nil && hasLinkIn(d, work) {
 			err = linkError("make %s writable", d, dir)
 		}
 		if err == nil {
-			err = p.isMeant(s, o, d, dir, work[:p.workspaces])
+			err = p.checkIntended(s, o, d, dir, work[:p.workspaces])
 		}
 		if err != nil {
 			return nil, nil, err
 		}
 		work = append(work, dir)
 	}
-	written := &settings{p: p, dir: o.Settings}
-	if err := p.lay(s, o, work, written, func() {
-		p.protect(work, maxSearched)
-		p.keepAll(s.Protected, work)
+	written := &settingsWriter{planner: p, dir: o.Settings}
+	if err := p.addMounts(s, o, work, written, func() {
+		p.protectDirs(work, maxSearchedEntries)
+		p.protectNamed(s.Protected, work)
 	}); err != nil {
 		return nil, nil, err
 	}
-	if written.unfollowed {
-		p.notice("your toolchains and caches have more than %d files that may get a login: one that is written to the others from now on can be seen until a reset", maxToolFiles)
+	if written.hasUnfollowed {
+		p.addNotice("your toolchains and caches have more than %d files that may get a login: one that is written to the others from now on can be seen until a reset", maxToolFiles)
 	}
-	p.noteUnshown()
-	if len(p.kinds) > maxPlaces {
-		return nil, nil, fmt.Errorf("the sandbox would need %d mounts, and %d are allowed: choose a smaller workspace", len(p.kinds), maxPlaces)
+	p.recordUnshown()
+	if len(p.mounts) > maxPlaces {
+		return nil, nil, fmt.Errorf("the sandbox would need %d mounts, and %d are allowed: choose a smaller workspace", len(p.mounts), maxPlaces)
 	}
-	plan := &Plan{State: Path(real(o.State)), Network: s.Network == workers.NetworkFull, Outlet: s.Network == workers.NetworkList, Absent: p.absent, work: work, keep: s.Protected, unshown: p.unshown, home: p.home, temporary: p.temporary}
-	plan.Reach, plan.Closed, plan.git = p.reach, p.beside(), p.git
+	plan := &Plan{State: Path(real(o.State)), Network: s.Network == workers.NetworkFull, Egress: s.Network == workers.NetworkList, Absent: p.absent, writableDirs: work, userProtected: s.Protected, unshownPaths: p.unshownPaths, home: p.home, tempDirs: p.tempDirs}
+	plan.GitTargets, plan.Unreadable, plan.gitEnv = p.gitTargets, p.unreadablePaths(), p.gitEnv
 	for _, w := range work {
-		plan.Work = append(plan.Work, Path(w))
+		plan.GuardedDirs = append(plan.GuardedDirs, Path(w))
 	}
-	for _, place := range p.kinds {
-		plan.Places = append(plan.Places, place)
+	for _, place := range p.mounts {
+		plan.Mounts = append(plan.Mounts, place)
 	}
-	slices.SortFunc(plan.Places, func(a, b Place) int { return cmp.Compare(a.Path, b.Path) }) // a parent is a prefix of its children, so it comes first
-	plan.closed = p.closed
-	plan.watch = newWatch(p, written, work, o.Events, func(work, added []string) (*planner, error) {
+	slices.SortFunc(plan.Mounts, func(a, b Mount) int { return cmp.Compare(a.Path, b.Path) }) // a parent is a prefix of its children, so it comes first
+	plan.hiddenPaths = p.hiddenPaths
+	plan.watch = newMountWatch(p, written, work, o.Events, func(work, added []string) (*planner, error) {
 		now := newPlanner(o)
-		now.known, now.named, now.own, now.workspaces, now.missing, now.added = p.known, p.named, p.own, p.workspaces, p.missing, added
-		now.close(s, o)
-		return now, now.lay(s, o, work, written, func() {})
+		now.knownDocuments, now.packageIndexes, now.ownRepos, now.workspaces, now.missingDirs, now.addedPaths = p.knownDocuments, p.packageIndexes, p.ownRepos, p.workspaces, p.missingDirs, added
+		now.addHiddenPaths(s, o)
+		return now, now.addMounts(s, o, work, written, func() {})
 	})
 	return plan, p.notices, nil
 }
 
-// Writes returns what a session with this sandbox would write, without links. It leaves out what no plan makes
+// WritablePaths returns what a session with this sandbox would write, without links. It leaves out what no plan makes
 // writable.
-func Writes(s *workers.Sandbox, o Origin) []string {
+func WritablePaths(s *workers.Sandbox, o PlanInput) []string {
 	p := newPlanner(o)
-	work, _ := p.workspace(s, o)
+	work, _ := p.workspaceDirs(s, o)
 	for _, d := range s.Writable {
-		if found, err := p.wanted(d); err == nil {
+		if found, err := p.resolveWritable(d); err == nil {
 			work = append(work, found)
 		}
 	}
 	return work
 }
 
-func newPlanner(o Origin) *planner {
-	p := &planner{kinds: map[string]Place{}, named: map[string]*named{}, home: realOrAbsent(o.home()), directories: o.Directories, git: gitVariables(o.Env), own: ownRepositories(real(o.State))}
+func newPlanner(o PlanInput) *planner {
+	p := &planner{mounts: map[string]Mount{}, packageIndexes: map[string]*packageIndex{}, home: realOrAbsent(o.homeDir()), directories: o.Directories, gitEnv: gitVariables(o.Env), ownRepos: readOwnRepos(real(o.State))}
 	if o.Temporary == nil {
 		o.Temporary = []string{"/tmp", "/var/tmp"}
 	}
 	for _, d := range o.Temporary {
-		if d = real(d); d != "" && !slices.Contains(p.temporary, d) {
-			p.temporary = append(p.temporary, d)
+		if d = real(d); d != "" && !slices.Contains(p.tempDirs, d) {
+			p.tempDirs = append(p.tempDirs, d)
 		}
 	}
 	return p
 }
 
-// lay adds the places of a session that writes these directories. protect adds what stays as it is in
+// addMounts adds the places of a session that writes these directories. protect adds what stays as it is in
 // them.
-func (p *planner) lay(s *workers.Sandbox, o Origin, work []string, written *settings, protect func()) error {
-	for _, d := range p.temporary {
-		p.set(d, private)
+func (p *planner) addMounts(s *workers.Sandbox, o PlanInput, work []string, written *settingsWriter, protect func()) error {
+	for _, d := range p.tempDirs {
+		p.set(d, emptyDir)
 	}
-	p.doubted, p.noDocuments = p.notTrusted(s, o, work), s.Home == workers.HomeTools
-	p.others = p.otherHomes(o.OtherHomes, work)
-	written.p = p
-	if err := written.write(); err != nil {
+	p.untrustedDirs, p.noDocuments = p.findUntrusted(s, o, work), s.Home == workers.HomeTools
+	p.extraHomes = p.findOtherHomes(o.OtherHomes, work)
+	written.planner = p
+	if err := written.writeFiles(); err != nil {
 		return err
 	}
-	for _, h := range p.closed {
-		if !h.placed {
-			p.apart = append(p.apart, h.name, realOrAbsent(h.name))
+	for _, h := range p.hiddenPaths {
+		if !h.isPlanned {
+			p.excludedPaths = append(p.excludedPaths, h.name, realOrAbsent(h.name))
 		}
 	}
 	for _, name := range withheldNames {
-		p.apart = append(p.apart, p.at(name))
+		p.excludedPaths = append(p.excludedPaths, p.homePath(name))
 	}
 	for name := range written.files {
-		if isToolFile(name) && isIn(name, readableNames) { // a mount there could end
-			p.apart = append(p.apart, p.pathOf(name))
+		if isToolFile(name) && isInAny(name, readableNames) { // a mount there could end
+			p.excludedPaths = append(p.excludedPaths, p.homeLinkPath(name))
 		}
 	}
 	p.buildHome(s, o, work)
-	p.layers(s, o, work)
-	if err := p.reveal(slices.Concat(s.Readable, p.added), o, work); err != nil {
+	p.addLayers(s, o, work)
+	if err := p.revealPaths(slices.Concat(s.Readable, p.addedPaths), o, work); err != nil {
 		return err
 	}
 	for i, d := range work {
-		why := Named
+		why := ReasonNamed
 		if i < p.workspaces {
-			why = Work
+			why = ReasonWorkspace
 		}
-		p.because(why, func() { p.set(d, writable) })
+		p.withReason(why, func() { p.set(d, writableBind) })
 	}
 	protect()
 	sessions := real(o.Sessions)
-	p.set(sessions, covered)
-	p.because(Interpreter, func() { p.show(o) })
-	p.dropImpossible()
+	p.set(sessions, readOnlyParent)
+	p.withReason(ReasonInterpreter, func() { p.showRuntime(o) })
+	p.dropUnmountable()
 	for _, d := range o.Files {
-		p.set(real(d), writable)
+		p.set(real(d), writableBind)
 	}
 	for name, by := range written.files {
-		p.write(name, by, work)
+		p.showWritten(name, by, work)
 	}
 	for path, by := range o.Replaced {
 		if path = real(path); path != "" {
-			p.kinds[path] = Place{Path: Path(path), Kind: replaced, From: Path(by)}
+			p.mounts[path] = Mount{Path: Path(path), Kind: replacedFile, Source: Path(by)}
 		}
 	}
-	p.looked = append(p.looked, filepath.Clean(o.home()))
-	p.hideOthers(slices.Concat(work, []string{sessions, real(o.Dir), real(o.State), real(o.Program)}))
-	return p.hide(append(slices.Clone(work), sessions))
+	p.checkedPaths = append(p.checkedPaths, filepath.Clean(o.homeDir()))
+	p.hideAliases(slices.Concat(work, []string{sessions, real(o.Dir), real(o.State), real(o.Program)}))
+	return p.hidePaths(append(slices.Clone(work), sessions))
 }
 
 // A planner collects places. For each path the last setting counts.
 type planner struct {
-	home      string
-	temporary []string
-	kinds     map[string]Place
-	absent    []Path
-	reach     []Path
-	views     []*gitView
-	own       map[string]bool // repositories that the session made
-	git       []string        // variables that say where settings of git are
-	unshown   []string        // are there, and not in the session's home directory
-	notices   []string
-	why       Reason        // of the places that are set now
-	closed    []closedPlace // what no session sees
+	home         string
+	tempDirs     []string
+	mounts       map[string]Mount
+	absent       []Path
+	gitTargets   []Path
+	gitViews     []*gitView
+	ownRepos     map[string]bool // repositories that the session made
+	gitEnv       []string        // variables that say where settings of git are
+	unshownPaths []string        // are there, and not in the session's home directory
+	notices      []string
+	reason       Reason       // of the places that are set now
+	hiddenPaths  []hiddenPath // what no session sees
 
-	doubted     []string // where this session may have made what is there
-	noDocuments bool     // of the home directory
-	others      []string // the user's other home directories
+	untrustedDirs []string // where this session may have made what is there
+	noDocuments   bool     // of the home directory
+	extraHomes    []string // the user's other home directories
 
 	workspaces int      // how many of the directories that it writes are its own by the level
 	strict     bool     // what cannot be shown is an error
-	added      []string // what the user has shown it since its start
+	addedPaths []string // what the user has shown it since its start
 
-	directories map[string]string // as in an Origin
-	missing     []string          // of those, had no mount point when the session started
-	apart       []string          // what is hidden
-	known       map[string]bool   // the documents that the session sees; nil before they were looked for
-	named       map[string]*named // what was found in directories of packages
-	looked      []string          // paths that decided about a place
-	sources     []string          // files and directories that did by what is in them
+	directories    map[string]string        // as in an Origin
+	missingDirs    []string                 // of those, had no mount point when the session started
+	excludedPaths  []string                 // what is hidden
+	knownDocuments map[string]bool          // the documents that the session sees; nil before they were looked for
+	packageIndexes map[string]*packageIndex // what was found in directories of packages
+	checkedPaths   []string                 // paths that decided about a place
+	sources        []string                 // files and directories that did by what is in them
 }
 
-func (p *planner) set(path string, k Kind) {
+func (p *planner) set(path string, k MountKind) {
 	if path != "" {
-		p.kinds[path] = Place{Path: Path(path), Kind: k, Why: p.why}
+		p.mounts[path] = Mount{Path: Path(path), Kind: k, Reason: p.reason}
 	}
 }
 
-// because sets places for a reason.
-func (p *planner) because(why Reason, set func()) {
-	p.why = why
+// withReason sets places for a reason.
+func (p *planner) withReason(why Reason, set func()) {
+	p.reason = why
 	set()
-	p.why = ""
+	p.reason = ""
 }
 
-func (p *planner) notice(format string, args ...any) {
+func (p *planner) addNotice(format string, args ...any) {
 	p.notices = append(p.notices, fmt.Sprintf(format, args...))
 }
 
@@ -379,8 +381,8 @@ func inside(path, dir string) bool {
 	return path == dir || dir == "/" || len(path) > len(dir) && path[len(dir)] == '/' && path[:len(dir)] == dir
 }
 
-// tooWide says why a directory must never be writable, or "".
-func (p *planner) tooWide(dir string) string {
+// tooWideReason says why a directory must never be writable, or "".
+func (p *planner) tooWideReason(dir string) string {
 	switch {
 	case dir == "/":
 		return "is the whole machine"
@@ -388,14 +390,14 @@ func (p *planner) tooWide(dir string) string {
 		return "is the home directory"
 	case p.home != "" && inside(p.home, dir):
 		return "holds the home directory"
-	case slices.Contains(p.temporary, dir):
+	case slices.Contains(p.tempDirs, dir):
 		return "is for temporary files, and each session has its own"
 	}
 	return ""
 }
 
-// workspace returns the real paths that the sandbox's level makes writable.
-func (p *planner) workspace(s *workers.Sandbox, o Origin) ([]string, error) {
+// workspaceDirs returns the real paths that the sandbox's level makes writable.
+func (p *planner) workspaceDirs(s *workers.Sandbox, o PlanInput) ([]string, error) {
 	if s.Level != workers.Workspace {
 		return nil, nil
 	}
@@ -403,24 +405,24 @@ func (p *planner) workspace(s *workers.Sandbox, o Origin) ([]string, error) {
 	if dir == "" {
 		dir = o.Dir
 	}
-	found, err := directory(dir)
+	found, err := resolveDirectory(dir)
 	if err != nil {
 		return nil, err
 	}
-	if why := p.tooWide(found); why != "" {
-		p.notice("%s %s, so the sandbox does not make it writable: this session only reads. Start in the directory of a project, or name one to write", dir, why)
+	if why := p.tooWideReason(found); why != "" {
+		p.addNotice("%s %s, so the sandbox does not make it writable: this session only reads. Start in the directory of a project, or name one to write", dir, why)
 		return nil, nil
 	}
 	return append([]string{found}, p.repositoryOf(found)...), nil
 }
 
-// wanted resolves a file or directory that a user wants to be writable.
-func (p *planner) wanted(path string) (string, error) {
-	found, err := plain("make %s writable", path)
+// resolveWritable resolves a file or directory that a user wants to be writable.
+func (p *planner) resolveWritable(path string) (string, error) {
+	found, err := resolvePlain("make %s writable", path)
 	if err != nil {
 		return "", err
 	}
-	if why := p.tooWide(found); why != "" {
+	if why := p.tooWideReason(found); why != "" {
 		return "", fmt.Errorf("the sandbox cannot make %s writable: it %s; name a directory in it", path, why)
 	}
 	return found, nil
@@ -431,8 +433,8 @@ func linkError(do, path, found string) error {
 	return fmt.Errorf("the sandbox does not "+do+": it leads to %s through a link that a session may have made; name that one if you mean it", path, found)
 }
 
-// plain resolves a path, which must be one of a directory or a regular file.
-func plain(do, path string) (string, error) {
+// resolvePlain resolves a path, which must be one of a directory or a regular file.
+func resolvePlain(do, path string) (string, error) {
 	found, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return "", fmt.Errorf("the sandbox cannot "+do+": %w", path, err)
@@ -443,8 +445,8 @@ func plain(do, path string) (string, error) {
 	return found, nil
 }
 
-func directory(dir string) (string, error) {
-	found, err := plain("make %s writable", dir)
+func resolveDirectory(dir string) (string, error) {
+	found, err := resolvePlain("make %s writable", dir)
 	if err != nil {
 		return "", err
 	}
@@ -459,8 +461,8 @@ func isDir(path string) bool {
 	return err == nil && st.IsDir()
 }
 
-// layers adds the directories of which the session writes a copy.
-func (p *planner) layers(s *workers.Sandbox, o Origin, work []string) {
+// addLayers adds the directories of which the session writes a copy.
+func (p *planner) addLayers(s *workers.Sandbox, o PlanInput, work []string) {
 	root := ""
 	if p.home != "" {
 		// pyenv and conda install a runtime's packages below the home directory.
@@ -469,40 +471,40 @@ func (p *planner) layers(s *workers.Sandbox, o Origin, work []string) {
 		}
 	}
 	for _, d := range append(slices.Clone(s.Layered), root) {
-		p.looked = append(p.looked, filepath.Clean(d))
+		p.checkedPaths = append(p.checkedPaths, filepath.Clean(d))
 		dir := real(d)
-		if st, err := os.Stat(dir); dir == "" || err != nil || !st.IsDir() || p.tooWide(dir) != "" || p.kinds[dir].Kind == built || p.leadsAway(d, dir, p.isOpen) {
+		if st, err := os.Stat(dir); dir == "" || err != nil || !st.IsDir() || p.tooWideReason(dir) != "" || p.mounts[dir].Kind == writableParent || p.isLinkedAway(d, dir, p.isVisible) {
 			continue
 		}
-		if !isIn(dir, work) { // else it is writable itself
-			why := Tool
+		if !isInAny(dir, work) { // else it is writable itself
+			why := ReasonTool
 			if d == root {
-				why = Interpreter
+				why = ReasonInterpreter
 			}
-			p.because(why, func() { p.layer(dir, real(o.State)) })
+			p.withReason(why, func() { p.addLayer(dir, real(o.State)) })
 		}
-		if p.kinds[dir].Kind == layer && d == root { // it is whole: what has a login in it gets a place of its own
-			maps.DeleteFunc(p.kinds, func(path string, place Place) bool {
-				return path != dir && inside(path, dir) && (place.Kind == readable || place.Kind == covered)
+		if p.mounts[dir].Kind == overlayMount && d == root { // it is whole: what has a login in it gets a place of its own
+			maps.DeleteFunc(p.mounts, func(path string, place Mount) bool {
+				return path != dir && inside(path, dir) && (place.Kind == grantableBind || place.Kind == readOnlyParent)
 			})
 		}
 	}
 	// A layer inside another layer is part of it.
-	for path := range p.kinds {
-		for above := filepath.Dir(path); above != "/" && p.kinds[path].Kind == layer; above = filepath.Dir(above) {
-			if p.kinds[above].Kind == layer {
-				delete(p.kinds, path)
+	for path := range p.mounts {
+		for above := filepath.Dir(path); above != "/" && p.mounts[path].Kind == overlayMount; above = filepath.Dir(above) {
+			if p.mounts[above].Kind == overlayMount {
+				delete(p.mounts, path)
 			}
 		}
 	}
 }
 
-// layer adds a directory of which the session writes a copy. Those below the home directory share
+// addLayer adds a directory of which the session writes a copy. Those below the home directory share
 // one overlay, or one for each directory there if the files of sessions are in it, so the start makes
 // few of them.
-func (p *planner) layer(dir, state string) {
+func (p *planner) addLayer(dir, state string) {
 	if inside(state, dir) {
-		p.notice("%s holds the files of sessions, so this session has no copy of it and cannot write it", dir)
+		p.addNotice("%s holds the files of sessions, so this session has no copy of it and cannot write it", dir)
 		return
 	}
 	from := dir
@@ -514,54 +516,54 @@ func (p *planner) layer(dir, state string) {
 			}
 		}
 	}
-	p.kinds[dir] = Place{Path: Path(dir), Kind: layer, From: Path(from), Why: p.why}
+	p.mounts[dir] = Mount{Path: Path(dir), Kind: overlayMount, Source: Path(from), Reason: p.reason}
 }
 
-// dropImpossible leaves out the directories of the session's own for which there is no mount point, as
+// dropUnmountable leaves out the directories of the session's own for which there is no mount point, as
 // where a variable names one that is missing in a place that the session only reads. One that is made there
 // later has logins of the user.
-func (p *planner) dropImpossible() {
-	maps.DeleteFunc(p.kinds, func(path string, place Place) bool {
-		if place.Kind != built || p.isEmptyAt(path) {
+func (p *planner) dropUnmountable() {
+	maps.DeleteFunc(p.mounts, func(path string, place Mount) bool {
+		if place.Kind != writableParent || p.isEmptyAt(path) {
 			return false
 		}
-		if p.strict && !exists(path) {
-			p.missing = append(p.missing, path)
+		if p.strict && !isPresent(path) {
+			p.missingDirs = append(p.missingDirs, path)
 		}
-		return !isDir(path) || slices.Contains(p.missing, path)
+		return !isDir(path) || slices.Contains(p.missingDirs, path)
 	})
-	for _, path := range p.missing {
-		p.closed = append(p.closed, closedPlace{name: path, at: real(path)})
+	for _, path := range p.missingDirs {
+		p.hiddenPaths = append(p.hiddenPaths, hiddenPath{name: path, realPath: real(path)})
 	}
 }
 
-// isIn reports whether a path is one of these directories, or below one.
-func isIn(path string, dirs []string) bool {
+// isInAny reports whether a path is one of these directories, or below one.
+func isInAny(path string, dirs []string) bool {
 	return slices.ContainsFunc(dirs, func(d string) bool { return inside(path, d) })
 }
 
-// show lets the worker read its directory and its runtime even if they lie among temporary
+// showRuntime lets the worker read its directory and its runtime even if they lie among temporary
 // files.
-func (p *planner) show(o Origin) {
+func (p *planner) showRuntime(o PlanInput) {
 	paths := []string{real(o.Dir)}
 	for _, program := range []string{filepath.Clean(o.Program), real(o.Program)} {
 		shown := filepath.Dir(program)
-		if slices.Contains(p.temporary, shown) {
+		if slices.Contains(p.tempDirs, shown) {
 			shown = real(program) // and none of its neighbors; a link to elsewhere is not shown
-		} else if above := filepath.Dir(shown); !slices.Contains(p.temporary, above) {
+		} else if above := filepath.Dir(shown); !slices.Contains(p.tempDirs, above) {
 			shown = above
 		}
 		paths = append(paths, shown)
 	}
 	for _, path := range paths {
-		if p.isEmptyAt(path) && p.kinds[path].Kind == "" {
-			p.set(path, protected)
+		if p.isEmptyAt(path) && p.mounts[path].Kind == "" {
+			p.set(path, readOnlyBind)
 		}
 	}
 }
 
-// hiddenOfSystem are places that only root can replace: of secrets, letters and jobs.
-var hiddenOfSystem = []string{"/run/user", "/run/secrets", "/var/run/secrets", "/var/mail", "/var/spool/mail", "/var/spool/cron", "/var/spool/at"}
+// hiddenSystemDirs are places that only root can replace: of secrets, letters and jobs.
+var hiddenSystemDirs = []string{"/run/user", "/run/secrets", "/var/run/secrets", "/var/mail", "/var/spool/mail", "/var/spool/cron", "/var/spool/at"}
 
 // defaultHidden are those in the home directory, also where a variable has moved them.
 func (p *planner) defaultHidden() (dirs []string) {
@@ -570,22 +572,22 @@ func (p *planner) defaultHidden() (dirs []string) {
 	}
 	for _, path := range workers.DefaultHidden(p.home) {
 		dirs = append(dirs, path)
-		if moved := p.at(strings.TrimPrefix(path, p.home+"/")); moved != path {
+		if moved := p.homePath(strings.TrimPrefix(path, p.home+"/")); moved != path {
 			dirs = append(dirs, moved)
 		}
 	}
 	return dirs
 }
 
-// hide adds the paths that nobody may open. Where the session sees a directory of its own, they are
+// hidePaths adds the paths that nobody may open. Where the session sees a directory of its own, they are
 // just not there.
-func (p *planner) hide(work []string) error {
-	for _, h := range p.closed {
+func (p *planner) hidePaths(work []string) error {
+	for _, h := range p.hiddenPaths {
 		if !p.isEmptyAt(h.name) {
-			p.looked = append(p.looked, h.name)
+			p.checkedPaths = append(p.checkedPaths, h.name)
 		}
-		path := h.at
-		if path == "" || h.placed {
+		path := h.realPath
+		if path == "" || h.isPlanned {
 			continue
 		}
 		holds := false // the workspace
@@ -595,20 +597,20 @@ func (p *planner) hide(work []string) error {
 			}
 		}
 		if !holds { // else its other names are just not there
-			p.set(path, hidden)
+			p.set(path, maskedPath)
 		}
 	}
-	for path := range p.kinds { // nothing shows below a hidden path
+	for path := range p.mounts { // nothing shows below a hidden path
 		for above := filepath.Dir(path); above != "/" && above != "."; above = filepath.Dir(above) {
-			if p.kinds[above].Kind == hidden {
-				delete(p.kinds, path)
+			if p.mounts[above].Kind == maskedPath {
+				delete(p.mounts, path)
 			}
 		}
 	}
-	for path, place := range p.kinds {
-		if place.Kind == hidden && p.isEmptyAt(path) {
-			delete(p.kinds, path)
-			p.unshown = append(p.unshown, path)
+	for path, place := range p.mounts {
+		if place.Kind == maskedPath && p.isEmptyAt(path) {
+			delete(p.mounts, path)
+			p.unshownPaths = append(p.unshownPaths, path)
 		}
 	}
 	return nil
@@ -616,13 +618,13 @@ func (p *planner) hide(work []string) error {
 
 // isWorkTreeIn reports whether a workspace is a work tree that an agent made next to its own settings and logins, as
 // in ~/.cursor/worktrees. The session's home directory has that, and nothing around it.
-func (p *planner) isWorkTreeIn(work string, h closedPlace) bool {
-	_, tree, _ := strings.Cut(strings.TrimPrefix(work, h.at), "/worktrees/")
-	return tree != "" && !h.named && p.isEmptyAt(h.at)
+func (p *planner) isWorkTreeIn(work string, h hiddenPath) bool {
+	_, tree, _ := strings.Cut(strings.TrimPrefix(work, h.realPath), "/worktrees/")
+	return tree != "" && !h.isUserNamed && p.isEmptyAt(h.realPath)
 }
 
-// mayReplace reports whether programs of the user can put something else in the place of a path.
-func mayReplace(path string) bool {
+// isReplaceable reports whether programs of the user can put something else in the place of a path.
+func isReplaceable(path string) bool {
 	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
 		if isWritable(dir) {
 			return true
@@ -633,15 +635,15 @@ func mayReplace(path string) bool {
 	}
 }
 
-// beside returns what is hidden next to files of the machine that the session sees. A mount over it ends when
+// unreadablePaths returns what is hidden next to files of the machine that the session sees. A mount over it ends when
 // a program outside replaces it.
-func (p *planner) beside() (paths []Path) {
-	for _, h := range p.closed {
-		if h.placed || h.alone {
+func (p *planner) unreadablePaths() (paths []Path) {
+	for _, h := range p.hiddenPaths {
+		if h.isPlanned || h.isMaskedOnly {
 			continue
 		}
 		for _, path := range []string{h.name, realOrAbsent(h.name)} {
-			if !p.isEmptyAt(path) && p.above(path) != hidden && mayReplace(path) && !slices.Contains(paths, Path(path)) {
+			if !p.isEmptyAt(path) && p.nearestKind(path) != maskedPath && isReplaceable(path) && !slices.Contains(paths, Path(path)) {
 				paths = append(paths, Path(path))
 			}
 		}
@@ -652,27 +654,27 @@ func (p *planner) beside() (paths []Path) {
 // isEmptyAt reports whether the session has a directory of its own around a path, so that it sees
 // nothing there but places.
 func (p *planner) isEmptyAt(path string) bool {
-	return p.above(path).isEmpty()
+	return p.nearestKind(path).isEmptyDir()
 }
 
-// above returns the kind of the nearest place around path, or "".
-func (p *planner) above(path string) Kind {
+// nearestKind returns the kind of the nearest place around path, or "".
+func (p *planner) nearestKind(path string) MountKind {
 	for d := filepath.Dir(path); d != "/" && d != "."; d = filepath.Dir(d) {
-		if place, ok := p.kinds[d]; ok {
+		if place, ok := p.mounts[d]; ok {
 			return place.Kind
 		}
 	}
 	return ""
 }
 
-// Writable returns the user's directories that the session can write.
-func (p *Plan) Writable() []string { return p.work }
+// WritableDirs returns the user's directories that the session can write.
+func (p *Plan) WritableDirs() []string { return p.writableDirs }
 
-// Private returns the directories of which the session has its own.
-func (p *Plan) Private() []string {
+// PrivateDirs returns the directories of which the session has its own.
+func (p *Plan) PrivateDirs() []string {
 	var all []string
-	for _, place := range p.Places {
-		if place.Kind == private {
+	for _, place := range p.Mounts {
+		if place.Kind == emptyDir {
 			all = append(all, string(place.Path))
 		}
 	}

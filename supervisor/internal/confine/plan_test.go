@@ -15,48 +15,48 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A world is a home directory with a project.
-type world struct{ home, work, state, sessions, tmp string }
+// A homeFixture is a home directory with a project.
+type homeFixture struct{ home, work, state, sessions, tmp string }
 
-func newWorld(t *testing.T) world {
+func newHomeFixture(t *testing.T) homeFixture {
 	t.Helper()
 	base := real(t.TempDir())
-	w := world{home: base + "/home", work: base + "/home/work", state: base + "/sessions/s/sandbox", sessions: base + "/sessions", tmp: base + "/tmp"}
+	w := homeFixture{home: base + "/home", work: base + "/home/work", state: base + "/sessions/s/sandbox", sessions: base + "/sessions", tmp: base + "/tmp"}
 	for _, dir := range []string{w.work, w.state, w.tmp, w.home + "/.cache", w.home + "/.config/gh", w.home + "/.ssh"} {
-		mkdir(t, dir)
+		makeTestDir(t, dir)
 	}
 	return w
 }
 
-func mkdir(t *testing.T, dir string) {
+func makeTestDir(t *testing.T, dir string) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func touch(t *testing.T, path, text string) {
+func writeText(t *testing.T, path, text string) {
 	t.Helper()
-	mkdir(t, filepath.Dir(path))
+	makeTestDir(t, filepath.Dir(path))
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (w world) origin() Origin {
-	return Origin{Home: w.home, Dir: w.work, Program: "/bin/sh", State: w.state, Sessions: w.sessions, Temporary: []string{w.tmp}}
+func (w homeFixture) planInput() PlanInput {
+	return PlanInput{Home: w.home, Dir: w.work, Program: "/bin/sh", State: w.state, Sessions: w.sessions, Temporary: []string{w.tmp}}
 }
 
-func (w world) plan(t *testing.T, s *workers.Sandbox) (map[string]Kind, []string) {
+func (w homeFixture) wantPlan(t *testing.T, s *workers.Sandbox) (map[string]MountKind, []string) {
 	t.Helper()
-	p, notices, err := NewPlan(s, w.origin())
+	p, notices, err := NewPlan(s, w.planInput())
 	if err != nil {
 		t.Fatal(err)
 	}
-	kinds := map[string]Kind{}
-	for i, place := range p.Places {
+	kinds := map[string]MountKind{}
+	for i, place := range p.Mounts {
 		kinds[string(place.Path)] = place.Kind
-		for _, later := range p.Places[i+1:] {
+		for _, later := range p.Mounts[i+1:] {
 			if inside(string(place.Path), string(later.Path)) {
 				t.Errorf("%s comes before %s, which it lies in", place.Path, later.Path)
 			}
@@ -65,19 +65,19 @@ func (w world) plan(t *testing.T, s *workers.Sandbox) (map[string]Kind, []string
 	return kinds, notices
 }
 
-func workspace() *workers.Sandbox {
+func workspaceSandbox() *workers.Sandbox {
 	return &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}
 }
 
 func TestNewPlan_WritesTheWorkspaceAndBuildsTheHomeDirectory(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	mkdir(t, w.home+"/.cache/ruff")
-	mkdir(t, w.home+"/data")
-	kinds, notices := w.plan(t, workspace())
-	for path, want := range map[string]Kind{
-		w.work: writable, w.home: covered, w.home + "/data": readable, w.home + "/.config": built, w.home + "/.cache": built, w.home + "/.cache/ruff": layer,
-		w.home + "/.ssh": "", w.home + "/.config/gh": "", w.sessions: covered, w.tmp: private,
+	w := newHomeFixture(t)
+	makeTestDir(t, w.home+"/.cache/ruff")
+	makeTestDir(t, w.home+"/data")
+	kinds, notices := w.wantPlan(t, workspaceSandbox())
+	for path, want := range map[string]MountKind{
+		w.work: writableBind, w.home: readOnlyParent, w.home + "/data": grantableBind, w.home + "/.config": writableParent, w.home + "/.cache": writableParent, w.home + "/.cache/ruff": overlayMount,
+		w.home + "/.ssh": "", w.home + "/.config/gh": "", w.sessions: readOnlyParent, w.tmp: emptyDir,
 	} {
 		if got := kinds[path]; got != want {
 			t.Errorf("%s: got %q, want %q", path, got, want)
@@ -90,18 +90,18 @@ func TestNewPlan_WritesTheWorkspaceAndBuildsTheHomeDirectory(t *testing.T) {
 
 func TestNewPlan_ShowsAProgramAmongTemporaryFilesAndNoNeighbor(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	touch(t, w.tmp+"/repl", "")
-	touch(t, w.tmp+"/env/bin/python", "")
+	w := newHomeFixture(t)
+	writeText(t, w.tmp+"/repl", "")
+	writeText(t, w.tmp+"/env/bin/python", "")
 	for program, shown := range map[string]string{"/repl": "/repl", "/env/bin/python": "/env"} {
-		o := w.origin()
+		o := w.planInput()
 		o.Program = w.tmp + program
-		p, _, err := NewPlan(workspace(), o)
+		p, _, err := NewPlan(workspaceSandbox(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got []string
-		for _, place := range p.Places {
+		for _, place := range p.Mounts {
 			if strings.HasPrefix(string(place.Path), w.tmp+"/") {
 				got = append(got, string(place.Path)+" "+string(place.Kind))
 			}
@@ -115,38 +115,38 @@ func TestNewPlan_ShowsAProgramAmongTemporaryFilesAndNoNeighbor(t *testing.T) {
 // Where nothing can be mounted, a directory of the session's own would end the start.
 func TestNewPlan_BuildsADirectoryWhereThereCanBeOne(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHomeFixture(t)
 	elsewhere := real(t.TempDir())
-	touch(t, elsewhere+"/file", "")
-	mkdir(t, elsewhere+"/there")
+	writeText(t, elsewhere+"/file", "")
+	makeTestDir(t, elsewhere+"/there")
 	if err := os.Symlink("nothing", elsewhere+"/link"); err != nil {
 		t.Fatal(err)
 	}
-	touch(t, w.tmp+"/program/bin/python", "")
+	writeText(t, w.tmp+"/program/bin/python", "")
 	for _, c := range []struct {
 		what, dir string
-		want      Kind
+		want      MountKind
 	}{
-		{"missing in the home directory", w.home + "/a/b", built},
-		{"missing among temporary files", w.tmp + "/a/b", built},
+		{"missing in the home directory", w.home + "/a/b", writableParent},
+		{"missing among temporary files", w.tmp + "/a/b", writableParent},
 		{"missing next to a program among temporary files", w.tmp + "/program/cache", ""},
 		{"missing in the workspace", w.work + "/a", ""},
-		{"there, outside", elsewhere + "/there", built},
+		{"there, outside", elsewhere + "/there", writableParent},
 		{"missing outside", elsewhere + "/a/b", ""},
 		{"a link to nothing", elsewhere + "/link", ""},
 		{"a file outside", elsewhere + "/file", ""},
 		{"below a file outside", elsewhere + "/file/a", ""},
 		{"a device", "/dev/null", ""},
 	} {
-		o := w.origin()
+		o := w.planInput()
 		o.Program = w.tmp + "/program/bin/python"
 		o.Directories = map[string]string{".cache": c.dir}
-		p, _, err := NewPlan(workspace(), o)
+		p, _, err := NewPlan(workspaceSandbox(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := Kind("")
-		for _, place := range p.Places {
+		got := MountKind("")
+		for _, place := range p.Mounts {
 			if string(place.Path) == c.dir {
 				got = place.Kind
 			}
@@ -159,25 +159,25 @@ func TestNewPlan_BuildsADirectoryWhereThereCanBeOne(t *testing.T) {
 
 func TestNewPlan_ReadOnlyHasNoWorkspace(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	kinds, _ := w.plan(t, &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, Workspace: w.work})
-	if got := kinds[w.work]; got == writable {
+	w := newHomeFixture(t)
+	kinds, _ := w.wantPlan(t, &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, Workspace: w.work})
+	if got := kinds[w.work]; got == writableBind {
 		t.Errorf("got %q for the workspace", got)
 	}
 }
 
 func TestNewPlan_KeepsWhatTheSandboxNames(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	touch(t, w.work+"/a/lock", "")
-	s := workspace()
+	w := newHomeFixture(t)
+	writeText(t, w.work+"/a/lock", "")
+	s := workspaceSandbox()
 	s.Protected = []string{w.work + "/a/lock", w.work + "/b", w.home + "/elsewhere"}
-	p, _, err := NewPlan(s, w.origin())
+	p, _, err := NewPlan(s, w.planInput())
 	if err != nil {
 		t.Fatal(err)
 	}
-	kinds, _ := w.plan(t, s)
-	if kinds[w.work+"/a/lock"] != protected || kinds[w.work+"/a"] != fixed {
+	kinds, _ := w.wantPlan(t, s)
+	if kinds[w.work+"/a/lock"] != readOnlyBind || kinds[w.work+"/a"] != pinnedBind {
 		t.Errorf("got %q in %q, want it protected in a fixed directory", kinds[w.work+"/a/lock"], kinds[w.work+"/a"])
 	}
 	if !slices.Contains(p.Absent, Path(w.work+"/b")) || slices.Contains(p.Absent, Path(w.home+"/elsewhere")) {
@@ -187,23 +187,23 @@ func TestNewPlan_KeepsWhatTheSandboxNames(t *testing.T) {
 
 func TestNewPlan_NoWorkspaceIsTheHomeDirectoryOrAboveIt(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHomeFixture(t)
 	if err := os.Symlink(w.home, w.work+"/link"); err != nil {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{"/", w.home, filepath.Dir(w.home), w.work + "/link", w.tmp} {
-		s := workspace()
+		s := workspaceSandbox()
 		s.Workspace = dir
-		kinds, notices := w.plan(t, s)
-		if kinds[dir] == writable || kinds[real(dir)] == writable {
+		kinds, notices := w.wantPlan(t, s)
+		if kinds[dir] == writableBind || kinds[real(dir)] == writableBind {
 			t.Errorf("%s is writable", dir)
 		}
 		if len(notices) != 1 || !strings.Contains(notices[0], "this session only reads") {
 			t.Errorf("%s: got the notices %q, want one that says so", dir, notices)
 		}
-		s = workspace()
+		s = workspaceSandbox()
 		s.Writable = []string{dir}
-		if _, _, err := NewPlan(s, w.origin()); err == nil || !strings.Contains(err.Error(), "name a directory in it") {
+		if _, _, err := NewPlan(s, w.planInput()); err == nil || !strings.Contains(err.Error(), "name a directory in it") {
 			t.Errorf("to write %s: got %v, want a refusal", dir, err)
 		}
 	}
@@ -211,18 +211,18 @@ func TestNewPlan_NoWorkspaceIsTheHomeDirectoryOrAboveIt(t *testing.T) {
 
 func TestNewPlan_WhatIsHiddenIsNotWritten(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	mkdir(t, w.home+"/.ssh/below")
+	w := newHomeFixture(t)
+	makeTestDir(t, w.home+"/.ssh/below")
 	for _, dir := range []string{w.home + "/.ssh", w.home + "/.ssh/below"} {
-		s := workspace()
+		s := workspaceSandbox()
 		s.Writable = []string{dir}
-		if _, _, err := NewPlan(s, w.origin()); err == nil || !strings.Contains(err.Error(), "is hidden") {
+		if _, _, err := NewPlan(s, w.planInput()); err == nil || !strings.Contains(err.Error(), "is hidden") {
 			t.Errorf("%s: got %v, want a refusal", dir, err)
 		}
 	}
-	s := workspace()
+	s := workspaceSandbox()
 	s.Writable = []string{w.home + "/there-is-none"}
-	if _, _, err := NewPlan(s, w.origin()); err == nil || !strings.Contains(err.Error(), "cannot make") {
+	if _, _, err := NewPlan(s, w.planInput()); err == nil || !strings.Contains(err.Error(), "cannot make") {
 		t.Errorf("got %v for a directory that is not there", err)
 	}
 }
@@ -230,7 +230,7 @@ func TestNewPlan_WhatIsHiddenIsNotWritten(t *testing.T) {
 // Agents make work trees next to their own settings and logins.
 func TestNewPlan_AWorkTreeOfAnAgentIsWrittenAndNothingAroundIt(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHomeFixture(t)
 	for _, c := range []struct {
 		dir, hidden string
 		refused     bool
@@ -238,37 +238,37 @@ func TestNewPlan_AWorkTreeOfAnAgentIsWrittenAndNothingAroundIt(t *testing.T) {
 		{".cursor/worktrees/p/x", "", false}, {".codex/worktrees/1a2b/p", "", false}, {".claude/projects/p/worktrees/x", "", false},
 		{".cursor/worktrees", "", true}, {".cursor/rules", "", true}, {".ssh", "", true}, {".ssh/below", "", true}, {".gemini/worktrees/p/x", ".gemini", true},
 	} {
-		s := workspace()
+		s := workspaceSandbox()
 		s.Workspace = filepath.Join(w.home, c.dir)
-		touch(t, filepath.Join(s.Workspace, "file"), "")
+		writeText(t, filepath.Join(s.Workspace, "file"), "")
 		if c.hidden != "" {
 			s.Hidden = []string{filepath.Join(w.home, c.hidden)}
 		}
 		top, _, _ := strings.Cut(c.dir, "/")
 		token := filepath.Join(w.home, top, "auth.json")
-		touch(t, token, "")
-		p, _, err := NewPlan(s, w.origin())
+		writeText(t, token, "")
+		p, _, err := NewPlan(s, w.planInput())
 		if (err != nil) != c.refused {
 			t.Errorf("%s: got %v", c.dir, err)
 		}
 		if err != nil {
 			continue
 		}
-		for _, place := range p.Places {
-			if path := string(place.Path); inside(path, filepath.Join(w.home, top)) && !inside(path, s.Workspace) || path == s.Workspace && place.Kind != writable {
+		for _, place := range p.Mounts {
+			if path := string(place.Path); inside(path, filepath.Join(w.home, top)) && !inside(path, s.Workspace) || path == s.Workspace && place.Kind != writableBind {
 				t.Errorf("%s: %s is %s", c.dir, path, place.Kind)
 			}
 		}
-		if len(p.Closed) > 0 {
-			t.Errorf("%s: opens to read of %q are decided, want none", c.dir, p.Closed)
+		if len(p.Unreadable) > 0 {
+			t.Errorf("%s: opens to read of %q are decided, want none", c.dir, p.Unreadable)
 		}
-		if hidden := p.Hidden(); !slices.Contains(hidden, token) || slices.ContainsFunc(hidden, func(path string) bool { return inside(s.Workspace, path) }) {
+		if hidden := p.HiddenPaths(); !slices.Contains(hidden, token) || slices.ContainsFunc(hidden, func(path string) bool { return inside(s.Workspace, path) }) {
 			t.Errorf("%s: hidden: got %q, want %s in it and nothing around the workspace", c.dir, hidden, token)
 		}
 	}
-	s := workspace()
+	s := workspaceSandbox()
 	s.Writable = []string{w.home + "/.cursor/worktrees/p/x"}
-	if _, _, err := NewPlan(s, w.origin()); err == nil {
+	if _, _, err := NewPlan(s, w.planInput()); err == nil {
 		t.Error("it was given besides the workspace")
 	}
 }
@@ -277,36 +277,36 @@ func TestNewPlan_AWorkTreeOfAnAgentIsWrittenAndNothingAroundIt(t *testing.T) {
 // the session's own they are not there.
 func TestNewPlan_DecidesByNameWhereAMountCouldEnd(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHomeFixture(t)
 	base := filepath.Dir(w.home)
-	touch(t, w.home+"/dotfiles/netrc", "")
-	touch(t, w.work+"/real/env", "")
+	writeText(t, w.home+"/dotfiles/netrc", "")
+	writeText(t, w.work+"/real/env", "")
 	for link, to := range map[string]string{w.home + "/.netrc": "dotfiles/netrc", w.work + "/.env": "real/env"} {
 		if err := os.Symlink(to, link); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s := workspace()
+	s := workspaceSandbox()
 	s.Hidden = []string{w.work + "/.env", w.work + "/later", base + "/srv/keys", w.home + "/papers", w.tmp + "/x"}
-	p, _, err := NewPlan(s, w.origin())
+	p, _, err := NewPlan(s, w.planInput())
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []Path{Path(w.work + "/.env"), Path(w.work + "/real/env"), Path(w.work + "/later"), Path(base + "/srv/keys")}
-	if !slices.Equal(p.Closed, want) {
-		t.Errorf("got %q, want %q", p.Closed, want)
+	if !slices.Equal(p.Unreadable, want) {
+		t.Errorf("got %q, want %q", p.Unreadable, want)
 	}
-	if p, _, err = NewPlan(workspace(), w.origin()); err != nil || len(p.Closed) > 0 {
-		t.Errorf("got %q, %v, want opens to read to cost nothing where nothing is hidden", p.Closed, err)
+	if p, _, err = NewPlan(workspaceSandbox(), w.planInput()); err != nil || len(p.Unreadable) > 0 {
+		t.Errorf("got %q, %v, want opens to read to cost nothing where nothing is hidden", p.Unreadable, err)
 	}
 }
 
 func TestNewPlan_ProtectsEveryRepository(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHomeFixture(t)
 	repository := func(dir string) {
 		for _, n := range []string{"HEAD", "config", "hooks/post-commit", "info/attributes", "objects/x"} {
-			touch(t, filepath.Join(dir, n), "")
+			writeText(t, filepath.Join(dir, n), "")
 		}
 	}
 	repository(w.work + "/.git")
@@ -315,33 +315,33 @@ func TestNewPlan_ProtectsEveryRepository(t *testing.T) {
 	repository(w.work + "/.git/modules/a")
 	repository(w.work + "/.git/modules/b/c")
 	repository(w.work + "/.git/modules/a/modules/inner")
-	touch(t, w.work+"/a/.git", "gitdir: ../.git/modules/a\n")
-	touch(t, w.work+"/.git/config", "[user]\nname = x\n[core]\n\tHooksPath = .husky/_ \n[include]\npath = ../.gitconfig\n")
-	touch(t, w.work+"/.gitconfig", "[includeIf \"gitdir:x\"]\n\tpath = "+w.work+"/settings/more\n")
-	touch(t, w.work+"/settings/more", "[include]\npath = more\n[core]\nhooksPath=\"settings/hooks\"\n") // includes itself
-	touch(t, w.work+"/settings/hooks/pre-push", "")
-	touch(t, w.work+"/.husky/_/pre-commit", "")
-	touch(t, w.work+"/vendor/deep/lib/.git/config", "[filter \"x\"] clean = \"sh ./bin/clean\" %f\n[remote \"o\"]\n\turl = ../other\n[core]fsmonitor=bin/watch\n")
-	touch(t, w.work+"/vendor/deep/lib/.git/config.worktree", "[core] hooksPath = mine\n")
-	touch(t, w.work+"/vendor/deep/lib/mine/pre-push", "")
+	writeText(t, w.work+"/a/.git", "gitdir: ../.git/modules/a\n")
+	writeText(t, w.work+"/.git/config", "[user]\nname = x\n[core]\n\tHooksPath = .husky/_ \n[include]\npath = ../.gitconfig\n")
+	writeText(t, w.work+"/.gitconfig", "[includeIf \"gitdir:x\"]\n\tpath = "+w.work+"/settings/more\n")
+	writeText(t, w.work+"/settings/more", "[include]\npath = more\n[core]\nhooksPath=\"settings/hooks\"\n") // includes itself
+	writeText(t, w.work+"/settings/hooks/pre-push", "")
+	writeText(t, w.work+"/.husky/_/pre-commit", "")
+	writeText(t, w.work+"/vendor/deep/lib/.git/config", "[filter \"x\"] clean = \"sh ./bin/clean\" %f\n[remote \"o\"]\n\turl = ../other\n[core]fsmonitor=bin/watch\n")
+	writeText(t, w.work+"/vendor/deep/lib/.git/config.worktree", "[core] hooksPath = mine\n")
+	writeText(t, w.work+"/vendor/deep/lib/mine/pre-push", "")
 	for _, n := range []string{"bin/clean", "bin/watch", "lefthook.yml"} {
-		touch(t, w.work+"/vendor/deep/lib/"+n, "")
+		writeText(t, w.work+"/vendor/deep/lib/"+n, "")
 	}
-	touch(t, w.work+"/.vscode/tasks.json", "")
-	touch(t, w.work+"/vendor/deep/lib/.envrc", "")
-	kinds, notices := w.plan(t, workspace())
+	writeText(t, w.work+"/.vscode/tasks.json", "")
+	writeText(t, w.work+"/vendor/deep/lib/.envrc", "")
+	kinds, notices := w.wantPlan(t, workspaceSandbox())
 	for _, path := range []string{
 		".git/config", ".git/hooks", ".git/info/attributes", "vendor/deep/lib/.git/hooks", "vendor/deep/lib/.git/config", "vendor/deep/lib/.envrc",
 		"bare.git/hooks", "bare.git/config", ".git/modules/a/hooks", ".git/modules/b/c/hooks", ".git/modules/b/c/config", ".git/modules/a/modules/inner/hooks",
 		"a/.git", ".husky", ".gitconfig", "settings/more", "settings/hooks", ".vscode",
 		"vendor/deep/lib/bin/clean", "vendor/deep/lib/bin/watch", "vendor/deep/lib/mine", "vendor/deep/lib/lefthook.yml",
 	} {
-		if got := kinds[w.work+"/"+path]; got != protected && (got != guarded || filepath.Base(path) != "config") {
+		if got := kinds[w.work+"/"+path]; got != readOnlyBind && (got != guardedFile || filepath.Base(path) != "config") {
 			t.Errorf("%s: got %q, want it protected", path, got)
 		}
 	}
 	for _, path := range []string{".git", ".git/info", ".git/modules", ".git/modules/b", ".git/modules/b/c", "vendor", "vendor/deep", "vendor/deep/lib", "vendor/deep/lib/.git", "vendor/deep/lib/bin", "a"} {
-		if got := kinds[w.work+"/"+path]; got != fixed {
+		if got := kinds[w.work+"/"+path]; got != pinnedBind {
 			t.Errorf("%s: got %q, want it fixed, so that it is not renamed", path, got)
 		}
 	}
@@ -352,13 +352,13 @@ func TestNewPlan_ProtectsEveryRepository(t *testing.T) {
 
 func TestNewPlan_SaysWhenItStoppedLooking(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHomeFixture(t)
 	for _, dir := range []string{"a", "b", "c"} {
-		touch(t, filepath.Join(w.work, dir, "repository/.git/config"), "")
+		writeText(t, filepath.Join(w.work, dir, "repository/.git/config"), "")
 	}
 	for entries, told := range map[int]int{5: 1, 50: 0} {
-		p := &planner{kinds: map[string]Place{}}
-		p.protect([]string{w.work}, entries)
+		p := &planner{mounts: map[string]Mount{}}
+		p.protectDirs([]string{w.work}, entries)
 		if len(p.notices) != told {
 			t.Errorf("of %d entries: got the notices %q, want %d", entries, p.notices, told)
 		}
@@ -369,20 +369,20 @@ func TestNewPlan_SaysWhenItStoppedLooking(t *testing.T) {
 // workspace, which a session may have written, leads nowhere by itself.
 func TestNewPlan_AWorkTreeWritesItsRepositoryIfThatKnowsIt(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHomeFixture(t)
 	common := w.home + "/main/.git"
 	for _, n := range []string{"HEAD", "config", "hooks/x", "objects/x"} {
-		touch(t, filepath.Join(common, n), "")
+		writeText(t, filepath.Join(common, n), "")
 	}
-	touch(t, common+"/worktrees/tree/HEAD", "")
-	touch(t, common+"/worktrees/tree/commondir", "../..\n")
-	touch(t, w.work+"/.git", "gitdir: "+common+"/worktrees/tree\n")
-	if kinds, _ := w.plan(t, workspace()); kinds[common] != "" {
+	writeText(t, common+"/worktrees/tree/HEAD", "")
+	writeText(t, common+"/worktrees/tree/commondir", "../..\n")
+	writeText(t, w.work+"/.git", "gitdir: "+common+"/worktrees/tree\n")
+	if kinds, _ := w.wantPlan(t, workspaceSandbox()); kinds[common] != "" {
 		t.Errorf("got %q for a repository that does not know the work tree, want nothing", kinds[common])
 	}
-	touch(t, common+"/worktrees/tree/gitdir", w.work+"/.git\n")
-	kinds, _ := w.plan(t, workspace())
-	for path, want := range map[string]Kind{common: writable, common + "/hooks": protected, common + "/config": guarded, common + "/worktrees/tree/gitdir": protected, w.work + "/.git": protected} {
+	writeText(t, common+"/worktrees/tree/gitdir", w.work+"/.git\n")
+	kinds, _ := w.wantPlan(t, workspaceSandbox())
+	for path, want := range map[string]MountKind{common: writableBind, common + "/hooks": readOnlyBind, common + "/config": guardedFile, common + "/worktrees/tree/gitdir": readOnlyBind, w.work + "/.git": readOnlyBind} {
 		if got := kinds[path]; got != want {
 			t.Errorf("%s: got %q, want %q", path, got, want)
 		}
@@ -391,12 +391,12 @@ func TestNewPlan_AWorkTreeWritesItsRepositoryIfThatKnowsIt(t *testing.T) {
 
 func TestPlan_TravelsAsJSONWithAnyName(t *testing.T) {
 	t.Parallel()
-	sent, got := &Plan{State: "/s\xff", Places: []Place{{Path: "/\xfe", Kind: layer, From: "/"}}, Network: true}, &Plan{}
+	sent, got := &Plan{State: "/s\xff", Mounts: []Mount{{Path: "/\xfe", Kind: overlayMount, Source: "/"}}, Network: true}, &Plan{}
 	text, err := json.Marshal(sent)
 	if err == nil {
 		err = json.Unmarshal(text, got)
 	}
-	if err != nil || got.State != sent.State || len(got.Places) != 1 || got.Places[0] != sent.Places[0] || !got.Network {
+	if err != nil || got.State != sent.State || len(got.Mounts) != 1 || got.Mounts[0] != sent.Mounts[0] || !got.Network {
 		t.Errorf("got %+v, %v, want %+v", got, err, sent)
 	}
 }
@@ -404,11 +404,11 @@ func TestPlan_TravelsAsJSONWithAnyName(t *testing.T) {
 // A session may make whatever it likes in its workspace. The next one is planned all the same.
 func TestNewPlan_SettingsThatNeverEndAreNotRead(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHomeFixture(t)
 	for _, dir := range []string{"pipe/.git", "link/.git", "as-file"} {
-		mkdir(t, filepath.Join(w.work, dir))
+		makeTestDir(t, filepath.Join(w.work, dir))
 	}
-	touch(t, w.work+"/many/.git/config", strings.Repeat("[include]\npath = config\npath = ../../pipe/.git/config\n", 10_000))
+	writeText(t, w.work+"/many/.git/config", strings.Repeat("[include]\npath = config\npath = ../../pipe/.git/config\n", 10_000))
 	for _, err := range []error{
 		syscall.Mkfifo(w.work+"/pipe/.git/config", 0o600),
 		syscall.Mkfifo(w.work+"/as-file/.git", 0o600),
@@ -418,9 +418,9 @@ func TestNewPlan_SettingsThatNeverEndAreNotRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	kinds, _ := w.plan(t, workspace())
+	kinds, _ := w.wantPlan(t, workspaceSandbox())
 	for _, path := range []string{"pipe/.git/config", "as-file/.git", "many/.git/config"} {
-		if got := kinds[filepath.Join(w.work, path)]; got != protected && got != guarded {
+		if got := kinds[filepath.Join(w.work, path)]; got != readOnlyBind && got != guardedFile {
 			t.Errorf("%s is %q, want it protected", path, got)
 		}
 	}
@@ -429,30 +429,30 @@ func TestNewPlan_SettingsThatNeverEndAreNotRead(t *testing.T) {
 // A session can make a link in its workspace, and the next one be given what it leads to.
 func TestNewPlan_FollowsNoLinkThatASessionMayHaveMade(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHomeFixture(t)
 	programs := filepath.Dir(w.home) + "/programs/deep"
-	mkdir(t, programs)
+	makeTestDir(t, programs)
 	for link, to := range map[string]string{w.work + "/results": filepath.Dir(programs), filepath.Dir(w.home) + "/linked": filepath.Dir(programs)} {
 		if err := os.Symlink(to, link); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for dir, refused := range map[string]bool{w.work + "/results": true, w.work + "/results/deep": true, filepath.Dir(w.home) + "/linked/deep": false, programs: false} {
-		s := workspace()
+		s := workspaceSandbox()
 		s.Writable = []string{dir}
-		_, _, err := NewPlan(s, w.origin())
+		_, _, err := NewPlan(s, w.planInput())
 		if (err != nil) != refused || refused && !strings.Contains(err.Error(), "it leads to "+real(dir)) {
 			t.Errorf("%s: got %v", dir, err)
 		}
 	}
 }
 
-// allowed are the places of a plan for a sandbox, and the error.
-func (w world) allowed(s *workers.Sandbox) (map[string]Place, error) {
-	p, _, err := NewPlan(s, w.origin())
-	places := map[string]Place{}
+// planMounts are the places of a plan for a sandbox, and the error.
+func (w homeFixture) planMounts(s *workers.Sandbox) (map[string]Mount, error) {
+	p, _, err := NewPlan(s, w.planInput())
+	places := map[string]Mount{}
 	if err == nil {
-		for _, place := range p.Places {
+		for _, place := range p.Mounts {
 			places[string(place.Path)] = place
 		}
 	}
@@ -461,33 +461,33 @@ func (w world) allowed(s *workers.Sandbox) (map[string]Place, error) {
 
 func TestNewPlan_ShowsWhatTheUserNames(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	touch(t, w.home+"/.data/deep/table", "")
-	touch(t, w.home+"/.notes", "")
-	touch(t, w.tmp+"/mine", "")
-	touch(t, w.home+"/document", "")
-	s := workspace()
+	w := newHomeFixture(t)
+	writeText(t, w.home+"/.data/deep/table", "")
+	writeText(t, w.home+"/.notes", "")
+	writeText(t, w.tmp+"/mine", "")
+	writeText(t, w.home+"/document", "")
+	s := workspaceSandbox()
 	s.Readable = []string{w.home + "/.data/deep", w.home + "/.notes", w.tmp + "/mine", w.home + "/document", "/etc"}
-	places, err := w.allowed(s)
+	places, err := w.planMounts(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]Place{
-		w.home + "/.data/deep": {Kind: readable, Why: Named}, w.home + "/.notes": {Kind: readable, Why: Named}, w.tmp + "/mine": {Kind: readable, Why: Named},
-		w.home + "/document": {Kind: readable, Why: Document}, w.home + "/.data": {}, "/etc": {}, w.work: {Kind: writable, Why: Work},
+	for path, want := range map[string]Mount{
+		w.home + "/.data/deep": {Kind: grantableBind, Reason: ReasonNamed}, w.home + "/.notes": {Kind: grantableBind, Reason: ReasonNamed}, w.tmp + "/mine": {Kind: grantableBind, Reason: ReasonNamed},
+		w.home + "/document": {Kind: grantableBind, Reason: ReasonDocument}, w.home + "/.data": {}, "/etc": {}, w.work: {Kind: writableBind, Reason: ReasonWorkspace},
 	} {
-		if got := places[path]; got.Kind != want.Kind || got.Why != want.Why {
-			t.Errorf("%s: got %q because it is %q, want %q, %q", path, got.Kind, got.Why, want.Kind, want.Why)
+		if got := places[path]; got.Kind != want.Kind || got.Reason != want.Reason {
+			t.Errorf("%s: got %q because it is %q, want %q, %q", path, got.Kind, got.Reason, want.Kind, want.Reason)
 		}
 	}
 }
 
 func TestNewPlan_NeverShowsWhatIsHiddenOrHoldsThat(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	touch(t, w.home+"/.ssh/id", "")
-	mkdir(t, w.home+"/.local/share/x")
-	touch(t, w.home+"/mine/private", "")
+	w := newHomeFixture(t)
+	writeText(t, w.home+"/.ssh/id", "")
+	makeTestDir(t, w.home+"/.local/share/x")
+	writeText(t, w.home+"/mine/private", "")
 	if err := syscall.Mkfifo(w.home+"/.pipe", 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -503,9 +503,9 @@ func TestNewPlan_NeverShowsWhatIsHiddenOrHoldsThat(t *testing.T) {
 		w.sessions: "is hidden", w.sessions + "/s": "is hidden", w.home + "/.pipe": "neither a directory nor a regular file", w.home + "/none": "no such file",
 		w.work + "/results": "it leads to " + w.home + "/.local/share/x", w.home + "/.local/share/x": "",
 	} {
-		s := workspace()
+		s := workspaceSandbox()
 		s.Hidden, s.Readable = []string{w.home + "/mine"}, []string{path}
-		if _, err := w.allowed(s); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		if _, err := w.planMounts(s); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", path, err, want)
 		}
 	}
@@ -513,23 +513,23 @@ func TestNewPlan_NeverShowsWhatIsHiddenOrHoldsThat(t *testing.T) {
 
 func TestNewPlan_OfToolsHasNoDocuments(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	mkdir(t, w.home+"/data")
-	mkdir(t, w.home+"/.cache/ruff")
-	s := workspace()
+	w := newHomeFixture(t)
+	makeTestDir(t, w.home+"/data")
+	makeTestDir(t, w.home+"/.cache/ruff")
+	s := workspaceSandbox()
 	s.Home = workers.HomeTools
-	places, err := w.allowed(s)
+	places, err := w.planMounts(s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := places[w.home+"/data"].Kind; got != "" {
 		t.Errorf("a document is %q", got)
 	}
-	if places[w.work].Kind != writable || places[w.home+"/.cache/ruff"].Why != Cache {
+	if places[w.work].Kind != writableBind || places[w.home+"/.cache/ruff"].Reason != ReasonCache {
 		t.Errorf("got %+v", places)
 	}
 	s.Readable = []string{w.home + "/data"}
-	if places, err = w.allowed(s); err != nil || places[w.home+"/data"].Kind != readable {
+	if places, err = w.planMounts(s); err != nil || places[w.home+"/data"].Kind != grantableBind {
 		t.Errorf("named: got %+v, %v", places[w.home+"/data"], err)
 	}
 }
@@ -537,33 +537,33 @@ func TestNewPlan_OfToolsHasNoDocuments(t *testing.T) {
 // HOME may name another directory than that of the account, as under sudo -E.
 func TestNewPlan_LoginsOfTheAccountAreHiddenWhereHomeIsAnother(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHomeFixture(t)
 	account := filepath.Dir(w.home) + "/account"
-	touch(t, account+"/.ssh/id_rsa", "")
-	touch(t, account+"/.pyenv/version", "")
-	o := w.origin()
+	writeText(t, account+"/.ssh/id_rsa", "")
+	writeText(t, account+"/.pyenv/version", "")
+	o := w.planInput()
 	o.Account = account
-	p, _, err := NewPlan(workspace(), o)
+	p, _, err := NewPlan(workspaceSandbox(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, place := range p.Places {
-		if path := string(place.Path); inside(path, account) != (path == account+"/.ssh" && place.Kind == hidden) {
+	for _, place := range p.Mounts {
+		if path := string(place.Path); inside(path, account) != (path == account+"/.ssh" && place.Kind == maskedPath) {
 			t.Errorf("%s is %s", path, place.Kind)
 		}
 	}
-	if len(p.Closed) > 0 {
-		t.Errorf("opens to read of %q are decided, want none", p.Closed)
+	if len(p.Unreadable) > 0 {
+		t.Errorf("opens to read of %q are decided, want none", p.Unreadable)
 	}
 }
 
 // HOME may name no home directory, or one that contains that of the account. Tools ask the account then.
 func TestNewPlan_LoginsOfTheAccountAreHiddenWhateverHomeSays(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHomeFixture(t)
 	account := filepath.Dir(w.home) + "/users/me"
-	touch(t, account+"/.ssh/id_rsa", "")
-	touch(t, account+"/.unlisted", "")
+	writeText(t, account+"/.ssh/id_rsa", "")
+	writeText(t, account+"/.unlisted", "")
 	work := real(t.TempDir())
 	for _, c := range []struct {
 		what, home string
@@ -574,26 +574,26 @@ func TestNewPlan_LoginsOfTheAccountAreHiddenWhateverHomeSays(t *testing.T) {
 		{"the root directory", "/", true},
 		{"above it", filepath.Dir(account), false},
 	} {
-		o := w.origin()
+		o := w.planInput()
 		o.Home, o.Account, o.Dir = c.home, account, work
-		p, _, err := NewPlan(workspace(), o)
+		p, _, err := NewPlan(workspaceSandbox(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		seen := planner{kinds: map[string]Place{}}
-		for _, place := range p.Places {
-			seen.kinds[string(place.Path)] = place
+		seen := planner{mounts: map[string]Mount{}}
+		for _, place := range p.Mounts {
+			seen.mounts[string(place.Path)] = place
 		}
 		for path, want := range map[string]bool{account + "/.ssh/id_rsa": false, account + "/.unlisted": !c.isBuilt} {
-			k := seen.above(path + "/.")
-			if isOpen := k == "" || k == readable; isOpen != want {
+			k := seen.nearestKind(path + "/.")
+			if isOpen := k == "" || k == grantableBind; isOpen != want {
 				t.Errorf("HOME is %s: %s is open: %v, want %v", c.what, path, isOpen, want)
 			}
 		}
-		if MayShow(workspace(), o, account+"/.ssh") == nil {
+		if CheckShow(workspaceSandbox(), o, account+"/.ssh") == nil {
 			t.Errorf("HOME is %s: a user may show logins", c.what)
 		}
-		if _, err := MayGive(workspace(), o, account+"/.ssh"); err == nil {
+		if _, err := CheckGive(workspaceSandbox(), o, account+"/.ssh"); err == nil {
 			t.Errorf("HOME is %s: a user may give logins", c.what)
 		}
 	}
@@ -603,7 +603,7 @@ func TestNewPlan_LoginsOfTheAccountAreHiddenWhateverHomeSays(t *testing.T) {
 // documents. A person can show them.
 func TestNewPlan_KeysAndLettersAreNotDocuments(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHomeFixture(t)
 	windows := filepath.Dir(w.home) + "/c/Users/Ada"
 	keys := []string{
 		"id_rsa", "id_ed25519.pub", "Server.PEM", "client_secret_1234.apps.json", "credentials.json", "new_user_credentials.csv", "ada_accessKeys.csv", "rootkey.csv", "service-account-prod.json", "project-firebase-adminsdk-x.json", "Vault.kdbx",
@@ -612,23 +612,23 @@ func TestNewPlan_KeysAndLettersAreNotDocuments(t *testing.T) {
 	}
 	documents := []string{"thesis.tex", "data.csv", "keynotes.md", "mailing.txt", "airflow-dags/dag.py", "credentials/readme", "pem.py", "passwordless/login.go"}
 	for _, name := range slices.Concat(keys, documents) {
-		touch(t, filepath.Join(w.home, name), "")
-		touch(t, filepath.Join(windows, name), "")
+		writeText(t, filepath.Join(w.home, name), "")
+		writeText(t, filepath.Join(windows, name), "")
 	}
-	touch(t, windows+"/AppData/Roaming/x", "")
-	touch(t, windows+"/.ssh/id_rsa", "")
-	touch(t, windows+"/NTUSER.DAT", "")
-	o := w.origin()
+	writeText(t, windows+"/AppData/Roaming/x", "")
+	writeText(t, windows+"/.ssh/id_rsa", "")
+	writeText(t, windows+"/NTUSER.DAT", "")
+	o := w.planInput()
 	o.OtherHomes = []string{windows, filepath.Dir(windows) + "/Public"}
-	s := workspace()
+	s := workspaceSandbox()
 	s.Readable = []string{w.home + "/id_rsa"}
 	p, _, err := NewPlan(s, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	shown := map[string]bool{}
-	for _, place := range p.Places {
-		shown[string(place.Path)] = place.Kind == readable
+	for _, place := range p.Mounts {
+		shown[string(place.Path)] = place.Kind == grantableBind
 	}
 	first := func(name string) string { top, _, _ := strings.Cut(name, "/"); return top }
 	for _, home := range []string{w.home, windows} {
@@ -648,12 +648,12 @@ func TestNewPlan_KeysAndLettersAreNotDocuments(t *testing.T) {
 // A directory on the PATH may be reached by links, in the home directory or out of it.
 func TestNewPlan_ShowsTheLinksOnTheWayToPrograms(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHomeFixture(t)
 	store := filepath.Dir(w.home) + "/store/hash-profile"
-	touch(t, store+"/bin/tool", "")
-	touch(t, w.home+"/.opt/tool-2/bin/tool", "")
+	writeText(t, store+"/bin/tool", "")
+	writeText(t, w.home+"/.opt/tool-2/bin/tool", "")
 	profiles := w.home + "/.local/state/nix/profiles"
-	mkdir(t, profiles)
+	makeTestDir(t, profiles)
 	links := map[string]string{w.home + "/.nix-profile": ".local/state/nix/profiles/profile", profiles + "/profile": "profile-1-link", profiles + "/profile-1-link": store, w.home + "/.current": ".opt/tool-2"}
 	for link, to := range links {
 		if err := os.Symlink(to, link); err != nil {
@@ -663,22 +663,22 @@ func TestNewPlan_ShowsTheLinksOnTheWayToPrograms(t *testing.T) {
 	if err := os.Symlink(w.home+"/.ssh", w.work+"/linked"); err != nil {
 		t.Fatal(err)
 	}
-	o := w.origin()
+	o := w.planInput()
 	o.Path = strings.Join([]string{w.home + "/.nix-profile/bin", w.home + "/.current/bin", w.work + "/linked"}, ":")
-	p, _, err := NewPlan(workspace(), o)
+	p, _, err := NewPlan(workspaceSandbox(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	places := map[string]Place{}
-	for _, place := range p.Places {
+	places := map[string]Mount{}
+	for _, place := range p.Mounts {
 		places[string(place.Path)] = place
 	}
 	for link, to := range links {
-		if place := places[link]; place.Kind != linked || string(place.From) != to {
+		if place := places[link]; place.Kind != symbolicLink || string(place.Source) != to {
 			t.Errorf("%s: got %v, want a link to %s", link, place, to)
 		}
 	}
-	if k := places[w.home+"/.opt/tool-2/bin"].Kind; k != readable {
+	if k := places[w.home+"/.opt/tool-2/bin"].Kind; k != grantableBind {
 		t.Errorf("got %q for the directory that a link leads to", k)
 	}
 	if k := places[w.home+"/.ssh"].Kind; k != "" {
@@ -690,16 +690,16 @@ func TestNewPlan_ShowsTheLinksOnTheWayToPrograms(t *testing.T) {
 // the link, and of what it leads to what the lists have.
 func TestNewPlan_ShowsTheLinksOnTheWayToListedNames(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHomeFixture(t)
 	top := filepath.Dir(w.home)
 	for _, file := range []string{
 		top + "/data/hf/hub/model", top + "/data/hf/stored_tokens", top + "/data/share/uv/python/3.14/bin/python3", top + "/data/share/tool/token", top + "/data/share/foreign/bin/tool",
 		w.home + "/dotfiles/pip/pip.conf", w.home + "/dotfiles/pip/token", w.home + "/dotfiles/vimrc", w.work + "/uv/uv.toml",
 	} {
-		touch(t, file, "")
+		writeText(t, file, "")
 	}
-	touch(t, w.home+"/dotfiles/pip/pip.conf", "[global]\nindex-url = https://me:s3@pypi.example.org/\n")
-	mkdir(t, w.home+"/.local")
+	writeText(t, w.home+"/dotfiles/pip/pip.conf", "[global]\nindex-url = https://me:s3@pypi.example.org/\n")
+	makeTestDir(t, w.home+"/.local")
 	links := map[string]string{
 		w.home + "/.cache/huggingface": top + "/alias", top + "/alias": "data/hf", w.home + "/.local/share": top + "/data/share", w.home + "/.config/pip": "../dotfiles/pip",
 		w.home + "/.config/uv": w.work + "/uv", w.home + "/.cache/R": "/usr/share",
@@ -709,44 +709,44 @@ func TestNewPlan_ShowsTheLinksOnTheWayToListedNames(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	o := w.origin()
+	o := w.planInput()
 	o.Path, o.Settings = w.home+"/.local/share/foreign/bin", top+"/settings"
-	p, _, err := NewPlan(workspace(), o)
+	p, _, err := NewPlan(workspaceSandbox(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	places := map[string]Place{}
-	for _, place := range p.Places {
+	places := map[string]Mount{}
+	for _, place := range p.Mounts {
 		places[string(place.Path)] = place
 	}
-	for path, want := range map[string]Kind{
-		w.home + "/.cache/huggingface": linked, w.home + "/.local/share": linked, w.home + "/.config/pip": linked, w.home + "/.config/uv": "", w.home + "/.cache/R": linked, "/usr/share": "",
-		top + "/data/hf": covered, top + "/data/hf/hub": layer, top + "/data/hf/stored_tokens": "", top + "/data": "",
-		top + "/data/share": covered, top + "/data/share/uv/python": layer, top + "/data/share/tool": "", top + "/data/share/foreign/bin": readable,
-		w.home + "/dotfiles": covered, w.home + "/dotfiles/vimrc": readable, w.home + "/dotfiles/pip": covered, w.home + "/dotfiles/pip/pip.conf": replaced, w.home + "/dotfiles/pip/token": "",
-		w.work: writable, w.work + "/uv": "",
+	for path, want := range map[string]MountKind{
+		w.home + "/.cache/huggingface": symbolicLink, w.home + "/.local/share": symbolicLink, w.home + "/.config/pip": symbolicLink, w.home + "/.config/uv": "", w.home + "/.cache/R": symbolicLink, "/usr/share": "",
+		top + "/data/hf": readOnlyParent, top + "/data/hf/hub": overlayMount, top + "/data/hf/stored_tokens": "", top + "/data": "",
+		top + "/data/share": readOnlyParent, top + "/data/share/uv/python": overlayMount, top + "/data/share/tool": "", top + "/data/share/foreign/bin": grantableBind,
+		w.home + "/dotfiles": readOnlyParent, w.home + "/dotfiles/vimrc": grantableBind, w.home + "/dotfiles/pip": readOnlyParent, w.home + "/dotfiles/pip/pip.conf": replacedFile, w.home + "/dotfiles/pip/token": "",
+		w.work: writableBind, w.work + "/uv": "",
 	} {
 		if got := places[path].Kind; got != want {
 			t.Errorf("%s: got %q, want %q", path, got, want)
 		}
 	}
-	if from := places[w.home+"/.config/pip"].From; from != "../dotfiles/pip" {
+	if from := places[w.home+"/.config/pip"].Source; from != "../dotfiles/pip" {
 		t.Errorf("the link says %q", from)
 	}
 }
 
 func TestNewPlan_WritesASingleFile(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	touch(t, w.home+"/notes", "")
-	s := workspace()
+	w := newHomeFixture(t)
+	writeText(t, w.home+"/notes", "")
+	s := workspaceSandbox()
 	s.Writable = []string{w.home + "/notes"}
-	p, _, err := NewPlan(s, w.origin())
+	p, _, err := NewPlan(s, w.planInput())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if i := slices.IndexFunc(p.Places, func(place Place) bool { return string(place.Path) == w.home+"/notes" }); i < 0 || p.Places[i].Kind != writable {
-		t.Errorf("got %+v", p.Places)
+	if i := slices.IndexFunc(p.Mounts, func(place Mount) bool { return string(place.Path) == w.home+"/notes" }); i < 0 || p.Mounts[i].Kind != writableBind {
+		t.Errorf("got %+v", p.Mounts)
 	}
 	for _, path := range p.Absent {
 		if strings.HasPrefix(string(path), w.home+"/notes/") {
@@ -757,32 +757,32 @@ func TestNewPlan_WritesASingleFile(t *testing.T) {
 
 func TestPlan_TellsWhatCouldBeShownFromWhatIsHidden(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	touch(t, w.home+"/.data/x", "")
-	touch(t, w.home+"/.local/share/tool/x", "")
-	touch(t, w.home+"/.netrc", "")
-	p, _, err := NewPlan(workspace(), w.origin())
+	w := newHomeFixture(t)
+	writeText(t, w.home+"/.data/x", "")
+	writeText(t, w.home+"/.local/share/tool/x", "")
+	writeText(t, w.home+"/.netrc", "")
+	p, _, err := NewPlan(workspaceSandbox(), w.planInput())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := p.Unshown(), []string{w.home + "/.data", w.home + "/.local/share/tool"}; !slices.Equal(got, want) {
+	if got, want := p.UnshownPaths(), []string{w.home + "/.data", w.home + "/.local/share/tool"}; !slices.Equal(got, want) {
 		t.Errorf("could be shown: got %q, want %q", got, want)
 	}
 	for _, path := range []string{w.home + "/.ssh", w.home + "/.netrc", w.home + "/.config/gh"} {
-		if !slices.Contains(p.Hidden(), path) {
-			t.Errorf("hidden: got %q, want %s in it", p.Hidden(), path)
+		if !slices.Contains(p.HiddenPaths(), path) {
+			t.Errorf("hidden: got %q, want %s in it", p.HiddenPaths(), path)
 		}
 	}
 }
 
 func TestPlan_GrantsWhatTheHomeDirectoryLacks(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	touch(t, w.home+"/.data/file", "")
-	touch(t, w.home+"/.config/tool/file", "")
-	touch(t, w.home+"/.ssh/id", "")
-	mkdir(t, w.home+"/data")
-	p, _, err := NewPlan(workspace(), w.origin())
+	w := newHomeFixture(t)
+	writeText(t, w.home+"/.data/file", "")
+	writeText(t, w.home+"/.config/tool/file", "")
+	writeText(t, w.home+"/.ssh/id", "")
+	makeTestDir(t, w.home+"/data")
+	p, _, err := NewPlan(workspaceSandbox(), w.planInput())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -792,10 +792,10 @@ func TestPlan_GrantsWhatTheHomeDirectoryLacks(t *testing.T) {
 		want *Grant // without Places
 		err  string
 	}{
-		{w.home + "/.data", true, &Grant{In: Path(w.home)}, ""},
-		{w.home + "/.data/file", true, &Grant{In: Path(w.home)}, ""},
-		{w.home + "/.data/file", false, &Grant{In: Path(w.home)}, ""},
-		{w.home + "/.config/tool", true, &Grant{In: Path(w.home + "/.config")}, ""},
+		{w.home + "/.data", true, &Grant{ParentDir: Path(w.home)}, ""},
+		{w.home + "/.data/file", true, &Grant{ParentDir: Path(w.home)}, ""},
+		{w.home + "/.data/file", false, &Grant{ParentDir: Path(w.home)}, ""},
+		{w.home + "/.config/tool", true, &Grant{ParentDir: Path(w.home + "/.config")}, ""},
 		{w.home + "/data", true, nil, ""}, // it is there
 		{w.home + "/data", false, &Grant{}, ""},
 		{w.work, true, nil, ""},
@@ -813,7 +813,7 @@ func TestPlan_GrantsWhatTheHomeDirectoryLacks(t *testing.T) {
 			}
 		case err != nil || (got == nil) != (c.want == nil):
 			t.Errorf("%s: got %+v, %v", c.path, got, err)
-		case got != nil && (got.Path != Path(c.path) || got.In != c.want.In || got.Read != c.read):
+		case got != nil && (got.Path != Path(c.path) || got.ParentDir != c.want.ParentDir || got.ReadOnly != c.read):
 			t.Errorf("%s: got %+v", c.path, got)
 		}
 	}
@@ -829,14 +829,14 @@ func TestPlan_GrantsWhatTheHomeDirectoryLacks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Granted(g)
+	p.RecordGrant(g)
 	if again, err := p.NewGrant(w.home+"/.data/file", true, ""); again != nil || err != nil {
 		t.Errorf("what a granted directory has: got %+v, %v", again, err)
 	}
-	if more, err := p.NewGrant(w.home+"/.data/file", false, ""); err != nil || more == nil || more.In != "" {
+	if more, err := p.NewGrant(w.home+"/.data/file", false, ""); err != nil || more == nil || more.ParentDir != "" {
 		t.Errorf("to write in what is shown: got %+v, %v", more, err)
 	}
-	if _, shown := p.Home(); !slices.ContainsFunc(shown, func(place Place) bool { return string(place.Path) == w.home+"/.data" && place.Why == Named }) {
+	if _, shown := p.Home(); !slices.ContainsFunc(shown, func(place Mount) bool { return string(place.Path) == w.home+"/.data" && place.Reason == ReasonNamed }) {
 		t.Errorf("got %+v", shown)
 	}
 }
@@ -844,19 +844,19 @@ func TestPlan_GrantsWhatTheHomeDirectoryLacks(t *testing.T) {
 // A place that programs outside run or read is writable only if it is named twice, without links.
 func TestNewPlan_PlacesOfProgramsAreNamedTwice(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHomeFixture(t)
 	top := filepath.Dir(w.home)
 	for _, dir := range []string{top + "/commands/deep", top + "/env/lib", top + "/mods/node_modules/x", top + "/data", top + "/lib/pkg/Meta", w.home + "/.vim", w.home + "/bin", w.home + "/.cache/own", w.home + "/R/lib", w.home + "/.cache/pre-commit", top + "/p/.vscode", w.work + "/bin", w.work + "/.config"} {
-		mkdir(t, dir)
+		makeTestDir(t, dir)
 	}
 	for _, file := range []string{top + "/env/pyvenv.cfg", top + "/lib/pkg/Meta/package.rds", w.home + "/.profile"} {
-		touch(t, file, "")
+		writeText(t, file, "")
 	}
-	mkdir(t, top+"/nvm")
+	makeTestDir(t, top+"/nvm")
 	if err := errors.Join(os.Symlink(top+"/commands", top+"/linked"), os.Symlink(top+"/nvm", w.home+"/.nvm")); err != nil {
 		t.Fatal(err)
 	}
-	o := w.origin()
+	o := w.planInput()
 	o.Path = top + "/commands:relative:" + w.work + "/bin"
 	for path, why := range map[string]string{
 		top + "/commands": "PATH", top + "/commands/deep": "PATH", top + "/linked": "PATH", top + "/env": "packages", top + "/env/lib": "packages", top + "/mods/node_modules/x": "packages", top + "/lib/pkg": "packages",
@@ -868,7 +868,7 @@ func TestNewPlan_PlacesOfProgramsAreNamedTwice(t *testing.T) {
 			if accept == path+"/" && real(path) == path {
 				continue
 			}
-			s := workspace()
+			s := workspaceSandbox()
 			s.Writable = []string{path}
 			if accept != "" {
 				s.AcceptPaths = []string{accept}
@@ -879,7 +879,7 @@ func TestNewPlan_PlacesOfProgramsAreNamedTwice(t *testing.T) {
 			}
 		}
 	}
-	never := workspace()
+	never := workspaceSandbox()
 	never.Writable, never.AcceptPaths = []string{w.home}, []string{w.home, "/"}
 	if _, _, err := NewPlan(never, o); err == nil {
 		t.Error("the home directory was given")

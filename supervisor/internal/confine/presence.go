@@ -22,11 +22,11 @@ const (
 // depends on the answer is refused.
 func presenceOf(path string) presence {
 	_, err := os.Lstat(path)
-	return presenceBy(err)
+	return presenceOfError(err)
 }
 
-// presenceBy is presenceOf by the error of a call.
-func presenceBy(err error) presence {
+// presenceOfError is presenceOf by the error of a call.
+func presenceOfError(err error) presence {
 	switch {
 	case err == nil:
 		return present
@@ -36,5 +36,5 @@ func presenceBy(err error) presence {
 	return unknown
 }
 
-// exists reports whether something is known to have a path.
-func exists(path string) bool { return presenceOf(path) == present }
+// isPresent reports whether something is known to have a path.
+func isPresent(path string) bool { return presenceOf(path) == present }

@@ -11,12 +11,12 @@ import (
 // A profile of R is code, so it is read as R reads it: by tokens, brackets and the ends of expressions. A name of a
 // secret gets an empty text, whatever expression its value is. Where the text is not R, the rest is left out.
 
-// plainProfile returns a profile of R without its secrets and comments.
-func plainProfile(text []byte) []byte {
+// redactProfile returns a profile of R without its secrets and comments.
+func redactProfile(text []byte) []byte {
 	p := &rProfile{text: text}
-	p.read()
-	p.level(0, len(p.tokens), true, false)
-	return p.edited()
+	p.tokenize()
+	p.redactExpressions(0, len(p.tokens), true, false)
+	return p.applyEdits()
 }
 
 type rKind byte
@@ -53,8 +53,8 @@ type rEdit struct {
 	text     string
 }
 
-// rForms are the tokens of R but for raw texts, in the order in which they are tried.
-var rForms = []struct {
+// rTokenForms are the tokens of R but for raw texts, in the order in which they are tried.
+var rTokenForms = []struct {
 	kind rKind
 	form *regexp.Regexp
 }{
@@ -80,25 +80,25 @@ var (
 	rClosing = map[byte]byte{'(': ')', '[': ']', '{': '}'}
 )
 
-// maxNested bounds the brackets around an expression.
-const maxNested = 200
+// maxNestedBrackets bounds the brackets around an expression.
+const maxNestedBrackets = 200
 
-// read finds the tokens, up to the expression that is not R.
-func (p *rProfile) read() {
+// tokenize finds the tokens, up to the expression that is not R.
+func (p *rProfile) tokenize() {
 	var open []int
 	at := 0
 	for at < len(p.text) {
 		kind, length := p.tokenAt(at)
 		t := rToken{kind: kind, from: at, to: at + length}
 		switch {
-		case length == 0, kind == rOpen && len(open) == maxNested:
-			p.endBefore(append(open, len(p.tokens))[0])
+		case length == 0, kind == rOpen && len(open) == maxNestedBrackets:
+			p.truncateBefore(append(open, len(p.tokens))[0])
 			return
 		case kind == rOpen:
 			open = append(open, len(p.tokens))
 		case kind == rClose:
 			if len(open) == 0 || rClosing[p.text[p.tokens[open[len(open)-1]].from]] != p.text[at] {
-				p.endBefore(append(open, len(p.tokens))[0])
+				p.truncateBefore(append(open, len(p.tokens))[0])
 				return
 			}
 			p.tokens[open[len(open)-1]].close = len(p.tokens)
@@ -109,7 +109,7 @@ func (p *rProfile) read() {
 		}
 	}
 	if p.end = at; len(open) > 0 {
-		p.endBefore(open[0])
+		p.truncateBefore(open[0])
 	}
 }
 
@@ -129,7 +129,7 @@ func (p *rProfile) tokenAt(at int) (rKind, int) {
 		}
 		return rText, len(raw[0]) + body + len(closing)
 	}
-	for _, f := range rForms {
+	for _, f := range rTokenForms {
 		switch found := f.form.Find(rest); {
 		case found == nil:
 		case slices.Contains(rWords, string(found)):
@@ -141,11 +141,11 @@ func (p *rProfile) tokenAt(at int) (rKind, int) {
 	return 0, 0
 }
 
-// endBefore leaves out the expression at the top that has a token, and what comes after it.
-func (p *rProfile) endBefore(token int) {
+// truncateBefore leaves out the expression at the top that has a token, and what comes after it.
+func (p *rProfile) truncateBefore(token int) {
 	p.tokens = p.tokens[:token]
 	for i := 0; ; {
-		j := p.after(i, true)
+		j := p.expressionEnd(i, true)
 		if j >= len(p.tokens) {
 			p.tokens = p.tokens[:min(i, len(p.tokens))]
 			break
@@ -157,9 +157,9 @@ func (p *rProfile) endBefore(token int) {
 	}
 }
 
-// after returns where the expression ends that begins at a token. Between round and square brackets it goes on in
+// expressionEnd returns where the expression ends that begins at a token. Between round and square brackets it goes on in
 // the next line.
-func (p *rProfile) after(i int, lines bool) int {
+func (p *rProfile) expressionEnd(i int, lines bool) int {
 	for growing := true; i < len(p.tokens); i++ {
 		switch p.tokens[i].kind {
 		case rComma, rClose:
@@ -169,7 +169,7 @@ func (p *rProfile) after(i int, lines bool) int {
 				return i
 			}
 		case rOpen:
-			growing = i > 0 && p.isHead(i)
+			growing = i > 0 && p.isControlHead(i)
 			i = p.tokens[i].close
 		case rGrowing, rLeft, rRight:
 			growing = true
@@ -185,78 +185,78 @@ func (p *rProfile) isElse(i int) bool {
 	for i < len(p.tokens) && p.tokens[i].kind == rLine {
 		i++
 	}
-	return i < len(p.tokens) && p.word(i) == "else"
+	return i < len(p.tokens) && p.tokenText(i) == "else"
 }
 
-// isHead reports whether brackets are the first part of a loop, a condition or a function.
-func (p *rProfile) isHead(i int) bool {
+// isControlHead reports whether brackets are the first part of a loop, a condition or a function.
+func (p *rProfile) isControlHead(i int) bool {
 	for i--; i > 0 && p.tokens[i].kind == rLine; i-- {
 	}
-	return slices.Contains([]string{"if", "for", "while", "function", `\`}, p.word(i))
+	return slices.Contains([]string{"if", "for", "while", "function", `\`}, p.tokenText(i))
 }
 
-func (p *rProfile) word(i int) string { return string(p.text[p.tokens[i].from:p.tokens[i].to]) }
+func (p *rProfile) tokenText(i int) string { return string(p.text[p.tokens[i].from:p.tokens[i].to]) }
 
-// next returns the token after one, or after the brackets that it opens.
-func (p *rProfile) next(i int) int {
+// nextToken returns the token after one, or after the brackets that it opens.
+func (p *rProfile) nextToken(i int) int {
 	if p.tokens[i].kind == rOpen {
 		i = p.tokens[i].close
 	}
 	return i + 1
 }
 
-// level makes the expressions plain that stand next to each other. Its texts are emptied if they are told to a
+// redactExpressions makes the expressions plain that stand next to each other. Its texts are emptied if they are told to a
 // function that is named like a secret.
-func (p *rProfile) level(i, end int, lines, empty bool) {
+func (p *rProfile) redactExpressions(i, end int, lines, empty bool) {
 	for i < end {
-		j := min(p.after(i, lines), end)
-		p.expression(i, j, empty)
+		j := min(p.expressionEnd(i, lines), end)
+		p.redactExpression(i, j, empty)
 		i = j + 1
 	}
 }
 
-// expression makes one expression plain.
-func (p *rProfile) expression(i, end int, empty bool) {
+// redactExpression makes one expression plain.
+func (p *rProfile) redactExpression(i, end int, empty bool) {
 	from := i // of what is assigned to, or of what is assigned
-	for k := i; k < end; k = p.next(k) {
+	for k := i; k < end; k = p.nextToken(k) {
 		switch p.tokens[k].kind {
 		case rLeft:
-			if name, to := p.trimmed(from, k); to != name+1 { // a text in the place of a name stays one
-				p.parts(name, to, empty)
+			if name, to := p.trimLineEnds(from, k); to != name+1 { // a text in the place of a name stays one
+				p.redactParts(name, to, empty)
 			}
 			if p.isSecret(from, k) {
-				p.empty(k+1, end)
+				p.emptyExpression(k+1, end)
 				return
 			}
 			from = k + 1
 		case rRight:
 			if p.isSecret(k+1, end) {
-				p.empty(from, k)
-				p.parts(k+1, end, empty)
+				p.emptyExpression(from, k)
+				p.redactParts(k+1, end, empty)
 				return
 			}
 		}
 	}
-	p.parts(from, end, empty)
+	p.redactParts(from, end, empty)
 }
 
-// parts makes plain what has no assignment of its own but within brackets.
-func (p *rProfile) parts(i, end int, empty bool) {
-	for k := i; k < end; k = p.next(k) {
+// redactParts makes plain what has no assignment of its own but within brackets.
+func (p *rProfile) redactParts(i, end int, empty bool) {
+	for k := i; k < end; k = p.nextToken(k) {
 		switch t := p.tokens[k]; t.kind {
 		case rText:
-			p.plainText(t, empty)
+			p.redactText(t, empty)
 		case rOpen:
 			first := k + 1
 			inside := empty
-			if p.word(k) == "(" && k > 0 && !p.isHead(k) {
+			if p.tokenText(k) == "(" && k > 0 && !p.isControlHead(k) {
 				var kept bool
 				if inside, kept = p.isSecretCall(k); kept {
-					first = p.after(first, false) + 1
+					first = p.expressionEnd(first, false) + 1
 				}
 				inside = inside || empty
 			}
-			p.level(first, t.close, p.word(k) == "{", inside)
+			p.redactExpressions(first, t.close, p.tokenText(k) == "{", inside)
 		}
 	}
 }
@@ -274,8 +274,8 @@ func (p *rProfile) isSecretCall(open int) (is, keepsFirst bool) {
 		}
 	}
 	for i := open + 1; i < end && texts > 1; {
-		j := p.after(i, false)
-		if from, to := p.trimmed(i, j); to == from+1 && p.tokens[from].kind == rText && p.isSecret(from, to) {
+		j := p.expressionEnd(i, false)
+		if from, to := p.trimLineEnds(i, j); to == from+1 && p.tokens[from].kind == rText && p.isSecret(from, to) {
 			return true, i == open+1
 		}
 		i = j + 1
@@ -289,7 +289,7 @@ func (p *rProfile) isSecret(i, end int) bool {
 		if kind := p.tokens[i].kind; kind != rText && kind != rName {
 			continue
 		}
-		if name := strings.Trim(p.word(i), "\"'`"); wholeName.MatchString(name) && isSecretName(name) {
+		if name := strings.Trim(p.tokenText(i), "\"'`"); wholeName.MatchString(name) && isSecretName(name) {
 			return true
 		}
 	}
@@ -299,21 +299,21 @@ func (p *rProfile) isSecret(i, end int) bool {
 var wholeName = regexp.MustCompile(`^[\w.-]+$`)
 
 // constants are values that are no secrets.
-var constants = []string{"TRUE", "FALSE", "NULL", "NA", "T", "F"}
+var rConstants = []string{"TRUE", "FALSE", "NULL", "NA", "T", "F"}
 
-// empty puts an empty text in the place of an expression. A function stays one.
-func (p *rProfile) empty(i, end int) {
-	switch i, end = p.trimmed(i, end); {
-	case i == end, i+1 == end && slices.Contains(constants, p.word(i)):
-	case p.word(i) == "function", p.word(i) == `\`:
-		p.level(i, end, true, true)
+// emptyExpression puts an empty text in the place of an expression. A function stays one.
+func (p *rProfile) emptyExpression(i, end int) {
+	switch i, end = p.trimLineEnds(i, end); {
+	case i == end, i+1 == end && slices.Contains(rConstants, p.tokenText(i)):
+	case p.tokenText(i) == "function", p.tokenText(i) == `\`:
+		p.redactExpressions(i, end, true, true)
 	default:
 		p.edits = append(p.edits, rEdit{p.tokens[i].from, p.tokens[end-1].to, `""`})
 	}
 }
 
-// trimmed leaves out the ends of lines around an expression.
-func (p *rProfile) trimmed(i, end int) (from, to int) {
+// trimLineEnds leaves out the ends of lines around an expression.
+func (p *rProfile) trimLineEnds(i, end int) (from, to int) {
 	for i < end && p.tokens[i].kind == rLine {
 		i++
 	}
@@ -323,8 +323,8 @@ func (p *rProfile) trimmed(i, end int) (from, to int) {
 	return i, end
 }
 
-// plainText empties a text, or cuts the logins out of it.
-func (p *rProfile) plainText(t rToken, empty bool) {
+// redactText empties a text, or cuts the logins out of it.
+func (p *rProfile) redactText(t rToken, empty bool) {
 	was := p.text[t.from:t.to]
 	before, after := 1, 1
 	if raw := rRaw.Find(was); raw != nil {
@@ -338,8 +338,8 @@ func (p *rProfile) plainText(t rToken, empty bool) {
 	}
 }
 
-// edited returns the text with the edits. One within another does not count.
-func (p *rProfile) edited() []byte {
+// applyEdits returns the text with the edits. One within another does not count.
+func (p *rProfile) applyEdits() []byte {
 	slices.SortFunc(p.edits, func(a, b rEdit) int { return cmp.Or(a.from-b.from, b.to-a.to) })
 	var plain []byte
 	at := 0

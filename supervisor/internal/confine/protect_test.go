@@ -13,7 +13,7 @@ func TestPrograms_InEveryFormOfASetting(t *testing.T) {
 	t.Parallel()
 	work := t.TempDir()
 	for _, name := range []string{"t/x", "a b/x", "conv", "x.py", "lib/Clean.pm", "clean/data", "Makefile"} {
-		touch(t, filepath.Join(work, name), "")
+		writeText(t, filepath.Join(work, name), "")
 	}
 	for _, c := range []struct{ key, value, want string }{
 		{"filter.l.clean", "./t/x -v", "t/x"},
@@ -40,7 +40,7 @@ func TestPrograms_InEveryFormOfASetting(t *testing.T) {
 		{"remote.o.url", "ext::./t/x %S", "t/x"},
 		{"init.templatedir", "t", "t"},
 	} {
-		if got := (&search{p: &planner{}}).programsIn(c.key, c.value, work); !slices.Contains(got, filepath.Join(work, c.want)) {
+		if got := (&repoSearch{p: &planner{}}).programsIn(c.key, c.value, work); !slices.Contains(got, filepath.Join(work, c.want)) {
 			t.Errorf("%s = %s: got %q, want %s", c.key, c.value, got, c.want)
 		}
 	}
@@ -52,7 +52,7 @@ func TestPrograms_InEveryFormOfASetting(t *testing.T) {
 		{"user.name", "conv"},
 		{"remote.o.url", "https://example.org/t/later"},
 	} {
-		if got := (&search{p: &planner{}}).programsIn(c.key, c.value, work); len(got) > 0 {
+		if got := (&repoSearch{p: &planner{}}).programsIn(c.key, c.value, work); len(got) > 0 {
 			t.Errorf("%s = %s: got %q, want none", c.key, c.value, got)
 		}
 	}

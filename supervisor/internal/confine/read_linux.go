@@ -15,41 +15,41 @@ import (
 // makes all opens to read as well, of a session that has something hidden there, and decides by what the
 // name means then.
 
-// closeMore adds paths that the session cannot open.
-func (b *Box) closeMore(paths []Path) {
-	b.keep(paths, nil) // nor make, move or remove
-	b.keeping.Lock()
-	defer b.keeping.Unlock()
+// hideMore adds paths that the session cannot open.
+func (b *Sandbox) hideMore(paths []Path) {
+	b.addProtected(paths, nil) // nor make, move or remove
+	b.protectMu.Lock()
+	defer b.protectMu.Unlock()
 	for _, p := range paths {
-		if as := folded(string(p)); !slices.Contains(b.closed, as) {
-			b.closed = append(b.closed, as)
+		if as := foldPath(string(p)); !slices.Contains(b.hiddenPaths, as) {
+			b.hiddenPaths = append(b.hiddenPaths, as)
 		}
 	}
 }
 
-// closes reports whether the session cannot open a path without links. The path of a file that was removed
+// isHidden reports whether the session cannot open a path without links. The path of a file that was removed
 // while it was open ends with a word of the kernel's.
-func (b *Box) closes(full string) bool {
-	b.keeping.RLock()
-	defer b.keeping.RUnlock()
-	return b.isClosed(full)
+func (b *Sandbox) isHidden(full string) bool {
+	b.protectMu.RLock()
+	defer b.protectMu.RUnlock()
+	return b.isHiddenLocked(full)
 }
 
-// isClosed is closes for who has keeping.
-func (b *Box) isClosed(full string) bool {
-	full = folded(strings.TrimSuffix(full, " (deleted)"))
-	return slices.ContainsFunc(b.closed, func(c string) bool { return inside(full, c) })
+// isHiddenLocked is closes for who has keeping.
+func (b *Sandbox) isHiddenLocked(full string) bool {
+	full = foldPath(strings.TrimSuffix(full, " (deleted)"))
+	return slices.ContainsFunc(b.hiddenPaths, func(c string) bool { return inside(full, c) })
 }
 
 // opensToRead reports whether a call opens a file without changing anything.
-func (f *fileCall) opensToRead(n *notification) bool {
-	return f.flags >= 0 && n.Data.Args[f.flags]&writes == 0
+func (f *fileCall) opensToRead(n *seccompNotif) bool {
+	return f.flags >= 0 && n.Data.Args[f.flags]&writeFlags == 0
 }
 
 // openToRead opens a file in a program's place. It never waits: a pipe without a writer is left to
 // openPipe.
-func (b *Box) openToRead(n *notification, file string, flags int) (int, error) {
-	found, err := b.find(n, file, flags)
+func (b *Sandbox) openToRead(n *seccompNotif, file string, flags int) (int, error) {
+	found, err := b.openVisible(n, file, flags)
 	if err != nil {
 		return -1, err
 	}
@@ -57,7 +57,7 @@ func (b *Box) openToRead(n *notification, file string, flags int) (int, error) {
 	if flags&unix.O_NONBLOCK == 0 && waitsForWriter(found) {
 		return -1, unix.ENXIO
 	}
-	return opened(flags)(unix.Open(ownFile(found), readFlags(flags), 0))
+	return keepOpenFlags(flags)(unix.Open(selfFDPath(found), readFlags(flags), 0))
 }
 
 func readFlags(flags int) int {
@@ -65,24 +65,24 @@ func readFlags(flags int) int {
 }
 
 // openPipe opens a pipe and waits for a writer, as the kernel does.
-func (b *Box) openPipe(n *notification, file string, flags int) (int, error) {
-	found, err := b.find(n, file, flags)
+func (b *Sandbox) openPipe(n *seccompNotif, file string, flags int) (int, error) {
+	found, err := b.openVisible(n, file, flags)
 	if err != nil {
 		return -1, err
 	}
 	defer unix.Close(found)
-	fd, err := unix.Open(ownFile(found), readFlags(flags), 0)
+	fd, err := unix.Open(selfFDPath(found), readFlags(flags), 0)
 	if err != nil {
 		return -1, err
 	}
 	for !hasWriter(fd) {
-		if !b.isHere(n.ID) {
+		if !b.isPending(n.ID) {
 			unix.Close(fd)
 			return -1, unix.EINTR
 		}
-		time.Sleep(readerPause)
+		time.Sleep(readerPollInterval)
 	}
-	return opened(flags)(fd, nil)
+	return keepOpenFlags(flags)(fd, nil)
 }
 
 // waitsForWriter reports whether an open of a file would wait for its other end: a pipe with a name.
@@ -109,10 +109,10 @@ func hasWriter(fd int) bool {
 	return err != nil || k > 0 // it has gone
 }
 
-// find opens the path of what an open names, if the session may see that.
-func (b *Box) find(n *notification, file string, flags int) (int, error) {
-	for range mostLinks {
-		fd, onward, err := b.lookOnce(n, file, flags)
+// openVisible opens the path of what an open names, if the session may see that.
+func (b *Sandbox) openVisible(n *seccompNotif, file string, flags int) (int, error) {
+	for range maxLinks {
+		fd, onward, err := b.openPathOnce(n, file, flags)
 		if err != nil {
 			return -1, err
 		}
@@ -121,7 +121,7 @@ func (b *Box) find(n *notification, file string, flags int) (int, error) {
 			continue
 		}
 		full, err := b.realPath(fd)
-		if err == nil && b.closes(full) {
+		if err == nil && b.isHidden(full) {
 			err = unix.EACCES
 		}
 		if err != nil {
@@ -133,20 +133,20 @@ func (b *Box) find(n *notification, file string, flags int) (int, error) {
 	return -1, unix.ELOOP
 }
 
-// lookOnce opens a path, or returns the one to which it leads: by a link, or by a name in /proc.
-func (b *Box) lookOnce(n *notification, file string, flags int) (fd int, onward string, err error) {
+// openPathOnce opens a path, or returns the one to which it leads: by a link, or by a name in /proc.
+func (b *Sandbox) openPathOnce(n *seccompNotif, file string, flags int) (fd int, onward string, err error) {
 	if fd, err := b.openFile(n, file); err != unix.ENOENT {
 		return fd, "", err
 	}
 	if strings.HasPrefix(file, "/proc/") {
-		return b.lookProcess(n, file)
+		return b.openProcPath(n, file)
 	}
 	if path.Clean(file) == "/dev/tty" {
 		if file, err = b.terminalOf(int(n.PID)); err != nil {
 			return -1, "", err
 		}
 	}
-	if fd, err = b.lookAt(append([]byte(file), 0), unix.O_NOFOLLOW); err != nil {
+	if fd, err = b.openPathWith(append([]byte(file), 0), unix.O_NOFOLLOW); err != nil {
 		return -1, "", err
 	}
 	keep := false
@@ -164,19 +164,19 @@ func (b *Box) lookOnce(n *notification, file string, flags int) (fd int, onward 
 		return -1, "", unix.EACCES // it would be the stage's own
 	}
 	switch {
-	case kindOf(fd) != unix.S_IFLNK:
+	case fileTypeOf(fd) != unix.S_IFLNK:
 		keep = true
 		return fd, "", nil
 	case flags&unix.O_NOFOLLOW != 0:
 		return -1, "", unix.ELOOP
-	case b.closes(full):
+	case b.isHidden(full):
 		return -1, "", unix.EACCES
 	}
-	onward, err = linkIn(path.Dir(full), fd)
+	onward, err = readLinkIn(path.Dir(full), fd)
 	return -1, onward, err
 }
 
-func kindOf(fd int) uint32 {
+func fileTypeOf(fd int) uint32 {
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) != nil {
 		return 0
@@ -184,8 +184,8 @@ func kindOf(fd int) uint32 {
 	return st.Mode & unix.S_IFMT
 }
 
-// linkIn returns where an open link leads that is in a directory without links.
-func linkIn(dir string, link int) (string, error) {
+// readLinkIn returns where an open link leads that is in a directory without links.
+func readLinkIn(dir string, link int) (string, error) {
 	var text [unix.PathMax]byte
 	k, err := unix.Readlinkat(link, "", text[:])
 	if err != nil {
@@ -204,13 +204,13 @@ func linkIn(dir string, link int) (string, error) {
 	}
 }
 
-// ofStage are the files of the stage's own process that a session reads: lists of processes have them.
-var ofStage = []string{"stat", "status", "statm", "cmdline", "comm", "cgroup"}
+// monitorProcFiles are the files of the stage's own process that a session reads: lists of processes have them.
+var monitorProcFiles = []string{"stat", "status", "statm", "cmdline", "comm", "cgroup"}
 
-// lookProcess opens the path of a file of /proc by the session's own. Names in it that stand for another
+// openProcPath opens the path of a file of /proc by the session's own. Names in it that stand for another
 // file lead onward.
-func (b *Box) lookProcess(n *notification, file string) (fd int, onward string, err error) {
-	leader, err := b.leader(int(n.PID))
+func (b *Sandbox) openProcPath(n *seccompNotif, file string) (fd int, onward string, err error) {
+	leader, err := b.threadGroupID(int(n.PID))
 	if err != nil {
 		return -1, "", err
 	}
@@ -224,18 +224,18 @@ func (b *Box) lookProcess(n *notification, file string) (fd int, onward string, 
 	case "mounts", "net":
 		first, rest = own, path.Join(first, rest)
 	}
-	process := b.proc
+	process := b.procFD
 	if pid, e := strconv.Atoi(first); e != nil {
 		rest = path.Join(first, rest)
 	} else {
-		if process, err = unix.Openat(b.proc, first, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+		if process, err = unix.Openat(b.procFD, first, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 			return -1, "", err
 		}
 		defer unix.Close(process)
-		if of, err := processOf(process); err != nil || of == 1 && !(pid == 1 && (rest == "" || slices.Contains(ofStage, rest))) {
+		if of, err := processOf(process); err != nil || of == 1 && !(pid == 1 && (rest == "" || slices.Contains(monitorProcFiles, rest))) {
 			return -1, "", unix.EACCES // a thread of the stage has a number, too
 		}
-		if fd, onward, err = b.leads(n, process, pid, rest); fd >= 0 || onward != "" || err != nil {
+		if fd, onward, err = b.resolveProcName(n, process, pid, rest); fd >= 0 || onward != "" || err != nil {
 			return fd, onward, err
 		}
 	}
@@ -247,9 +247,9 @@ func (b *Box) lookProcess(n *notification, file string) (fd int, onward string, 
 	return fd, "", err
 }
 
-// leads returns what a name in the directory of a process stands for: an open file of it, or the path of
+// resolveProcName returns what a name in the directory of a process stands for: an open file of it, or the path of
 // another file.
-func (b *Box) leads(n *notification, process, pid int, name string) (fd int, onward string, err error) {
+func (b *Sandbox) resolveProcName(n *seccompNotif, process, pid int, name string) (fd int, onward string, err error) {
 	parts := strings.Split(name, "/")
 	at := 0
 	if parts[0] == "task" && len(parts) > 2 {

@@ -11,25 +11,25 @@ import (
 	"time"
 )
 
-// A watch knows what a session sees of the machine by mounts, and what decided that, so that it can tell
+// A mountWatch knows what a session sees of the machine by mounts, and what decided that, so that it can tell
 // what programs outside have replaced. It looks when a turn begins, and in between only at what git's settings
 // lead to, while the session changes names.
-type watch struct {
-	mu     sync.Mutex
-	home   string
-	work   []string                                     // what the session writes
-	again  func(work, added []string) (*planner, error) // plans the places as they would be now
-	seen   map[string]seen                              // what the session sees, by path
-	added  []string                                     // what the user has shown it since its start
-	held   map[string]Place                             // places that never change while it runs
-	dirs   records                                      // have names that decided
-	names  map[string]string                            // these names, with the identities of what has them
-	within map[string][]string                          // the same names, by directory
-	files  records                                      // decided by what is in them
-	own    *settings
-	views  []*gitView
-	unsent []Path // of Reach, found since the start
-	closed []Path // what is hidden next to what the session sees
+type mountWatch struct {
+	mu             sync.Mutex
+	home           string
+	workDirs       []string                                     // what the session writes
+	replan         func(work, added []string) (*planner, error) // plans the places as they would be now
+	seenMounts     map[string]seenMount                         // what the session sees, by path
+	addedPaths     []string                                     // what the user has shown it since its start
+	pinnedMounts   map[string]Mount                             // places that never change while it runs
+	dirRecords     records                                      // have names that decided
+	nameIdentities map[string]string                            // these names, with the identities of what has them
+	namesByDir     map[string][]string                          // the same names, by directory
+	fileRecords    records                                      // decided by what is in them
+	settings       *settingsWriter
+	gitViews       []*gitView
+	unsentTargets  []Path // of Reach, found since the start
+	unreadable     []Path // what is hidden next to what the session sees
 
 	events *FileEvents
 	marks  *turnMarks
@@ -37,159 +37,161 @@ type watch struct {
 
 // turnMarks are of what was found unchanged, so that it is not looked at again before something happens to it.
 type turnMarks struct {
-	looked *fileMarks // of dirs and files
-	viewed *fileMarks // of what git has read
+	sources    *eventMarks // of dirs and files
+	gitConfigs *eventMarks // of what git has read
 }
 
-func (m *turnMarks) end() {
-	m.looked.end()
-	m.viewed.end()
+func (m *turnMarks) unwatchAll() {
+	m.sources.unwatch()
+	m.gitConfigs.unwatch()
 	*m = turnMarks{}
 }
 
-// A seen is a place, and the identity of what it shows.
-type seen struct {
-	Place
+// A seenMount is a place, and the identity of what it shows.
+type seenMount struct {
+	Mount
 	id string
 }
 
 const (
-	// leastAge is how old the time of a file must be before it is believed: two changes may have the
+	// minFileAge is how old the time of a file must be before it is believed: two changes may have the
 	// same one.
-	leastAge = 50 * time.Millisecond
-	// maxChanged bounds the places and paths of one refresh, and maxOrdered their bytes, so that the
+	minFileAge = 50 * time.Millisecond
+	// maxRefreshPaths bounds the places and paths of one refresh, and maxRefreshBytes their bytes, so that the
 	// order fits into a pipe. The next turn has the others.
-	maxChanged, maxOrdered = 100, 20 << 10
+	maxRefreshPaths, maxRefreshBytes = 100, 20 << 10
 )
 
-func newWatch(p *planner, own *settings, work []string, events *FileEvents, again func(work, added []string) (*planner, error)) *watch {
-	w := &watch{events: events, marks: &turnMarks{}, home: p.home, work: slices.Clone(work), again: again, seen: map[string]seen{}, held: map[string]Place{}, own: own, views: p.views}
-	for path, place := range p.kinds {
-		if w.follows(p, place) {
-			w.seen[path] = seen{place, w.identity(place)}
+func newMountWatch(p *planner, own *settingsWriter, work []string, events *FileEvents, again func(work, added []string) (*planner, error)) *mountWatch {
+	w := &mountWatch{events: events, marks: &turnMarks{}, home: p.home, workDirs: slices.Clone(work), replan: again, seenMounts: map[string]seenMount{}, pinnedMounts: map[string]Mount{}, settings: own, gitViews: p.gitViews}
+	for path, place := range p.mounts {
+		if w.isFollowed(p, place) {
+			w.seenMounts[path] = seenMount{place, w.mountIdentity(place)}
 		} else {
-			w.held[path] = place
+			w.pinnedMounts[path] = place
 		}
 	}
 	for _, dir := range work {
-		w.seen[dir] = seen{Place{Path: Path(dir), Kind: writable}, calmIdentity(dir)}
+		w.seenMounts[dir] = seenMount{Mount{Path: Path(dir), Kind: writableBind}, localIdentity(dir)}
 	}
-	w.look(p)
-	runtime.AddCleanup(w, (*turnMarks).end, w.marks)
+	w.recordSources(p)
+	runtime.AddCleanup(w, (*turnMarks).unwatchAll, w.marks)
 	return w
 }
 
-// follows reports whether a place of a plan can become another one, or come, while the session runs.
-func (w *watch) follows(p *planner, place Place) bool {
+// isFollowed reports whether a place of a plan can become another one, or come, while the session runs.
+func (w *mountWatch) isFollowed(p *planner, place Mount) bool {
 	path := string(place.Path)
 	switch place.Kind {
-	case hidden, layer, replaced:
+	case maskedPath, overlayMount, replacedFile:
 		return true
-	case readable, linked, covered, built:
-		if place.Why == Named && p.isEmptyAt(path) {
+	case grantableBind, symbolicLink, readOnlyParent, writableParent:
+		if place.Reason == ReasonNamed && p.isEmptyAt(path) {
 			return true // also in a temporary directory
 		}
-		if place.Kind == covered && place.Why != "" {
+		if place.Kind == readOnlyParent && place.Reason != "" {
 			return true // a link of the home directory leads to it
 		}
-		return w.home != "" && inside(path, w.home) && (path == w.home || p.isEmptyAt(path)) || w.isElsewhere(place) && !p.isEmptyAt(path)
+		return w.home != "" && inside(path, w.home) && (path == w.home || p.isEmptyAt(path)) || w.isRelocated(place) && !p.isEmptyAt(path)
 	}
 	return false
 }
 
-// isElsewhere reports whether a place is a directory of the session's own that a variable or a link has put
+// isRelocated reports whether a place is a directory of the session's own that a variable or a link has put
 // outside of the home directory. Its mount ends when a program replaces it.
-func (w *watch) isElsewhere(p Place) bool { return p.Kind == built && !inside(string(p.Path), w.home) }
+func (w *mountWatch) isRelocated(p Mount) bool {
+	return p.Kind == writableParent && !inside(string(p.Path), w.home)
+}
 
-// identity returns what tells whether a place still shows the same. A covered one shows the session's own,
+// mountIdentity returns what tells whether a place still shows the same. A covered one shows the session's own,
 // but the home directory may be another one.
-func (w *watch) identity(p Place) string {
+func (w *mountWatch) mountIdentity(p Mount) string {
 	switch path := string(p.Path); {
-	case p.Kind == replaced:
-		return calmIdentity(string(p.From))
-	case p.Kind == readable, p.Kind == layer, p.Kind == hidden, p.Kind == covered && (path == w.home || p.Why != "" && !inside(path, w.home)), w.isElsewhere(p):
-		return calmIdentity(path)
+	case p.Kind == replacedFile:
+		return localIdentity(string(p.Source))
+	case p.Kind == grantableBind, p.Kind == overlayMount, p.Kind == maskedPath, p.Kind == readOnlyParent && (path == w.home || p.Reason != "" && !inside(path, w.home)), w.isRelocated(p):
+		return localIdentity(path)
 	}
 	return ""
 }
 
-// Changed returns what programs outside have changed since it was last called, for a session that runs:
+// TakeChanges returns what programs outside have changed since it was last called, for a session that runs:
 // places that are no longer what the session sees, and what git's settings lead to; nil if there is
 // nothing. The notices are for the user of the session.
-func (p *Plan) Changed() (g *Grant, notices []string) {
+func (p *Plan) TakeChanges() (g *Grant, notices []string) {
 	w := p.watch
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if p.By != "" { // nothing can be mounted, and what the session reads by its path is written anew
-		_ = w.own.write() // the session may have put something there in the meantime: then the next turn tries again
+	if p.Mechanism != "" { // nothing can be mounted, and what the session reads by its path is written anew
+		_ = w.settings.writeFiles() // the session may have put something there in the meantime: then the next turn tries again
 		return nil, nil
 	}
 	g = &Grant{}
 	if w.isStale() {
-		notices = w.compare(g)
+		notices = w.addChanges(g)
 	}
-	p.reached(g)
-	notices = append(notices, p.close(g, w.closed)...)
-	if len(g.Places)+len(g.Gone)+len(g.Reach)+len(g.Closed) == 0 {
+	p.addGitTargets(g)
+	notices = append(notices, p.addUnreadable(g, w.unreadable)...)
+	if len(g.Mounts)+len(g.Removed)+len(g.GitTargets)+len(g.Unreadable) == 0 {
 		return nil, notices
 	}
 	return g, notices
 }
 
-// Reached returns what programs outside have made git's settings lead to since it was last asked, or Changed;
+// TakeGitTargets returns what programs outside have made git's settings lead to since it was last asked, or Changed;
 // nil if there is nothing.
-func (p *Plan) Reached() *Grant {
+func (p *Plan) TakeGitTargets() *Grant {
 	p.watch.mu.Lock()
 	defer p.watch.mu.Unlock()
 	g := &Grant{}
-	if p.reached(g); len(g.Reach) == 0 {
+	if p.addGitTargets(g); len(g.GitTargets) == 0 {
 		return nil
 	}
 	return g
 }
 
-// reached adds to a grant what git's settings lead to now.
-func (p *Plan) reached(g *Grant) {
+// addGitTargets adds to a grant what git's settings lead to now.
+func (p *Plan) addGitTargets(g *Grant) {
 	w := p.watch
-	w.readViews(p.home)
-	for len(w.unsent) > 0 && len(g.Reach) < maxChanged {
-		if path := w.unsent[0]; !slices.Contains(p.Reach, path) {
-			p.Reach, g.Reach = append(p.Reach, path), append(g.Reach, path)
+	w.rereadGitViews(p.home)
+	for len(w.unsentTargets) > 0 && len(g.GitTargets) < maxRefreshPaths {
+		if path := w.unsentTargets[0]; !slices.Contains(p.GitTargets, path) {
+			p.GitTargets, g.GitTargets = append(p.GitTargets, path), append(g.GitTargets, path)
 		}
-		w.unsent = w.unsent[1:]
+		w.unsentTargets = w.unsentTargets[1:]
 	}
 }
 
-// readViews reads git's settings again that have changed.
-func (w *watch) readViews(home string) {
-	if w.marks.viewed.areQuiet() {
+// rereadGitViews reads git's settings again that have changed.
+func (w *mountWatch) rereadGitViews(home string) {
+	if w.marks.gitConfigs.areQuiet() {
 		return
 	}
-	if w.marks.viewed = w.marks.viewed.renewed(); w.marks.viewed == nil { // before the look: what changes after it is told
+	if w.marks.gitConfigs = w.marks.gitConfigs.renewedMarks(); w.marks.gitConfigs == nil { // before the look: what changes after it is told
 		var origins []string
-		for _, v := range w.views {
+		for _, v := range w.gitViews {
 			origins = slices.AppendSeq(origins, maps.Keys(v.origins))
 		}
-		w.marks.viewed = w.events.mark(origins)
+		w.marks.gitConfigs = w.events.watchPaths(origins)
 	}
-	for _, v := range w.views {
+	for _, v := range w.gitViews {
 		if v.isStale() {
-			w.unsent = append(w.unsent, v.read(home)...)
-			defer w.marks.end() // it may have read other files
+			w.unsentTargets = append(w.unsentTargets, v.readTargets(home)...)
+			defer w.marks.unwatchAll() // it may have read other files
 		}
 	}
 }
 
-// close adds to a grant what is hidden now next to what the session sees. Of a session that had nothing such
+// addUnreadable adds to a grant what is hidden now next to what the session sees. Of a session that had nothing such
 // when it started, opens to read are not decided.
-func (p *Plan) close(g *Grant, closed []Path) (notices []string) {
+func (p *Plan) addUnreadable(g *Grant, closed []Path) (notices []string) {
 	for _, path := range closed {
 		switch {
-		case slices.Contains(p.Closed, path), slices.Contains(p.unclosed, path):
-		case len(p.Closed) > 0:
-			p.Closed, g.Closed = append(p.Closed, path), append(g.Closed, path)
+		case slices.Contains(p.Unreadable, path), slices.Contains(p.revealedPaths, path):
+		case len(p.Unreadable) > 0:
+			p.Unreadable, g.Unreadable = append(p.Unreadable, path), append(g.Unreadable, path)
 		default:
-			p.unclosed = append(p.unclosed, path)
+			p.revealedPaths = append(p.revealedPaths, path)
 			notices = append(notices, fmt.Sprintf("%s is hidden from this session until a program outside replaces it; after a reset it stays hidden", path))
 		}
 	}
@@ -198,141 +200,141 @@ func (p *Plan) close(g *Grant, closed []Path) (notices []string) {
 
 // isStale looks at some directories and files, and at the names in those directories that have changed:
 // in a home directory there are always programs that make other names.
-func (w *watch) isStale() bool {
-	if w.marks.looked.areQuiet() {
+func (w *mountWatch) isStale() bool {
+	if w.marks.sources.areQuiet() {
 		return false
 	}
-	if w.marks.looked = w.marks.looked.renewed(); w.marks.looked == nil {
-		w.marks.looked = w.events.mark(slices.AppendSeq(slices.Collect(maps.Keys(w.dirs)), maps.Keys(w.files)))
+	if w.marks.sources = w.marks.sources.renewedMarks(); w.marks.sources == nil {
+		w.marks.sources = w.events.watchPaths(slices.AppendSeq(slices.Collect(maps.Keys(w.dirRecords)), maps.Keys(w.fileRecords)))
 	}
-	stale := w.files.isStale()
-	for dir := range w.dirs {
-		if !w.dirs.changed(dir) {
+	stale := w.fileRecords.isStale()
+	for dir := range w.dirRecords {
+		if !w.dirRecords.hasChanged(dir) {
 			continue
 		}
-		w.dirs.note(dir)
-		for _, name := range w.within[dir] {
-			stale = stale || calmIdentity(name) != w.names[name]
+		w.dirRecords.recordFile(dir)
+		for _, name := range w.namesByDir[dir] {
+			stale = stale || localIdentity(name) != w.nameIdentities[name]
 		}
 	}
 	if stale {
-		w.marks.end()
+		w.marks.unwatchAll()
 	}
 	return stale
 }
 
-// look notes what decided about the places of a plan.
-func (w *watch) look(p *planner) {
-	w.dirs, w.files, w.names, w.within = records{}, records{}, map[string]string{}, map[string][]string{}
-	for _, path := range slices.AppendSeq(slices.Clone(p.looked), maps.Keys(w.seen)) {
-		if !slices.Contains(hiddenOfSystem, path) {
-			w.name(path)
+// recordSources notes what decided about the places of a plan.
+func (w *mountWatch) recordSources(p *planner) {
+	w.dirRecords, w.fileRecords, w.nameIdentities, w.namesByDir = records{}, records{}, map[string]string{}, map[string][]string{}
+	for _, path := range slices.AppendSeq(slices.Clone(p.checkedPaths), maps.Keys(w.seenMounts)) {
+		if !slices.Contains(hiddenSystemDirs, path) {
+			w.recordName(path)
 		}
 	}
 	for _, file := range p.sources {
-		w.files.note(file)
-		w.absent(file)
+		w.fileRecords.recordFile(file)
+		w.recordAbsent(file)
 	}
-	for file, read := range w.own.sources {
-		w.files[file] = read
-		w.absent(file)
-	}
-}
-
-// absent follows a file that is not there by the directory where it would be, which many of them have in common.
-func (w *watch) absent(file string) {
-	if w.files[file] == (record{}) && filepath.IsAbs(file) && !exists(file) {
-		delete(w.files, file)
-		w.name(file)
+	for file, read := range w.settings.sources {
+		w.fileRecords[file] = read
+		w.recordAbsent(file)
 	}
 }
 
-// name notes a name, and in the home directory those of the directories above it.
-func (w *watch) name(path string) {
-	if _, known := w.names[path]; known || !filepath.IsAbs(path) {
+// recordAbsent follows a file that is not there by the directory where it would be, which many of them have in common.
+func (w *mountWatch) recordAbsent(file string) {
+	if w.fileRecords[file] == (record{}) && filepath.IsAbs(file) && !isPresent(file) {
+		delete(w.fileRecords, file)
+		w.recordName(file)
+	}
+}
+
+// recordName notes a name, and in the home directory those of the directories above it.
+func (w *mountWatch) recordName(path string) {
+	if _, known := w.nameIdentities[path]; known || !filepath.IsAbs(path) {
 		return
 	}
-	w.names[path] = ""
+	w.nameIdentities[path] = ""
 	dir := filepath.Dir(path)
 	if w.home != "" && inside(dir, w.home) {
-		w.name(dir)
+		w.recordName(dir)
 	}
-	if _, noted := w.dirs[dir]; !noted {
-		if !exists(dir) { // its own name shows when it comes
-			w.name(dir)
+	if _, noted := w.dirRecords[dir]; !noted {
+		if !isPresent(dir) { // its own name shows when it comes
+			w.recordName(dir)
 			return
 		}
-		w.dirs.note(dir) // first: what changes after it shows
+		w.dirRecords.recordFile(dir) // first: what changes after it shows
 	}
-	w.within[dir] = append(w.within[dir], path)
-	if s := w.seen[path]; s.id != "" && s.Kind != replaced {
-		w.names[path] = s.id
+	w.namesByDir[dir] = append(w.namesByDir[dir], path)
+	if s := w.seenMounts[path]; s.id != "" && s.Kind != replacedFile {
+		w.nameIdentities[path] = s.id
 	} else {
-		w.names[path] = calmIdentity(path)
+		w.nameIdentities[path] = localIdentity(path)
 	}
 }
 
-// compare adds the places that have changed to a grant.
-func (w *watch) compare(g *Grant) (notices []string) {
-	p, err := w.again(w.work, w.added)
+// addChanges adds the places that have changed to a grant.
+func (w *mountWatch) addChanges(g *Grant) (notices []string) {
+	p, err := w.replan(w.workDirs, w.addedPaths)
 	if err != nil { // what is there now makes no sandbox: the session keeps what it has, and the next turn looks again
-		w.files[""] = record{young: true}
+		w.fileRecords[""] = record{isRecent: true}
 		return nil
 	}
-	w.home, w.closed = p.home, p.beside() // a link may lead elsewhere now
-	now := map[string]seen{}
-	for path, place := range p.kinds {
-		if _, held := w.held[path]; w.follows(p, place) && !held {
-			now[path] = seen{place, w.identity(place)}
+	w.home, w.unreadable = p.home, p.unreadablePaths() // a link may lead elsewhere now
+	now := map[string]seenMount{}
+	for path, place := range p.mounts {
+		if _, held := w.pinnedMounts[path]; w.isFollowed(p, place) && !held {
+			now[path] = seenMount{place, w.mountIdentity(place)}
 		}
 	}
-	for _, dir := range w.work {
-		now[dir] = seen{Place{Path: Path(dir), Kind: writable}, calmIdentity(dir)}
+	for _, dir := range w.workDirs {
+		now[dir] = seenMount{Mount{Path: Path(dir), Kind: writableBind}, localIdentity(dir)}
 	}
-	left, whole := maxOrdered, true
-	for _, path := range slices.Sorted(maps.Keys(mergedKeys(w.seen, now))) {
-		was, is := w.seen[path], now[path]
-		below := slices.ContainsFunc(g.Places, func(above Place) bool { return inside(path, string(above.Path)) })
+	left, whole := maxRefreshBytes, true
+	for _, path := range slices.Sorted(maps.Keys(mergedKeys(w.seenMounts, now))) {
+		was, is := w.seenMounts[path], now[path]
+		below := slices.ContainsFunc(g.Mounts, func(above Mount) bool { return inside(path, string(above.Path)) })
 		switch {
-		case !below && (was == is || was.Kind == built && was.id == "" || was.Kind == covered && is.id == was.id): // those are the session's own
+		case !below && (was == is || was.Kind == writableParent && was.id == "" || was.Kind == readOnlyParent && is.id == was.id): // those are the session's own
 			continue
-		case is.Kind == covered:
-			g.Places = append(g.Places, is.Place)
-		case was.Kind == writable || w.holds(path):
+		case is.Kind == readOnlyParent:
+			g.Mounts = append(g.Mounts, is.Mount)
+		case was.Kind == writableBind || w.isNeeded(path):
 			if is.id != "" && is.id != was.id {
 				notices = append(notices, fmt.Sprintf("%s was replaced outside: this session keeps writing to the old one until you reset it", path))
 			}
-		case len(g.Places)+len(g.Gone) == maxChanged, left < len(path)+len(is.From):
+		case len(g.Mounts)+len(g.Removed) == maxRefreshPaths, left < len(path)+len(is.Source):
 			if whole = false; is.Kind != "" {
-				delete(w.seen, path)
+				delete(w.seenMounts, path)
 			}
 			continue
 		case is.Kind != "":
-			g.Places = append(g.Places, is.Place)
-		case was.Kind != hidden && was.Kind != covered: // else nothing is there that could be seen
-			g.Gone = append(g.Gone, Path(path))
+			g.Mounts = append(g.Mounts, is.Mount)
+		case was.Kind != maskedPath && was.Kind != readOnlyParent: // else nothing is there that could be seen
+			g.Removed = append(g.Removed, Path(path))
 		}
-		left -= len(path) + len(is.From)
-		if w.seen[path] = is; is.Kind == "" {
-			delete(w.seen, path)
+		left -= len(path) + len(is.Source)
+		if w.seenMounts[path] = is; is.Kind == "" {
+			delete(w.seenMounts, path)
 		}
 	}
-	w.look(p)
+	w.recordSources(p)
 	if !whole { // the next turn looks again
-		w.files[""] = record{young: true}
+		w.fileRecords[""] = record{isRecent: true}
 	}
 	return notices
 }
 
-func mergedKeys(a, b map[string]seen) map[string]seen {
+func mergedKeys(a, b map[string]seenMount) map[string]seenMount {
 	all := maps.Clone(a)
 	maps.Copy(all, b)
 	return all
 }
 
-// holds reports whether the session needs what is mounted below a place.
-func (w *watch) holds(path string) bool {
-	for below := range w.held {
+// isNeeded reports whether the session needs what is mounted below a place.
+func (w *mountWatch) isNeeded(path string) bool {
+	for below := range w.pinnedMounts {
 		if below != path && inside(below, path) {
 			return true
 		}
@@ -340,52 +342,52 @@ func (w *watch) holds(path string) bool {
 	return false
 }
 
-// current returns the places of the session as it is now, parents before children.
-func (p *Plan) current() (places []Place) {
+// currentMounts returns the places of the session as it is now, parents before children.
+func (p *Plan) currentMounts() (places []Mount) {
 	w := p.watch
 	if w == nil {
-		return p.Places
+		return p.Mounts
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for path, s := range w.seen {
-		if _, held := w.held[path]; !held {
-			places = append(places, s.Place)
+	for path, s := range w.seenMounts {
+		if _, held := w.pinnedMounts[path]; !held {
+			places = append(places, s.Mount)
 		}
 	}
-	places = slices.AppendSeq(places, maps.Values(w.held))
-	slices.SortFunc(places, func(a, b Place) int { return cmp.Compare(a.Path, b.Path) })
+	places = slices.AppendSeq(places, maps.Values(w.pinnedMounts))
+	slices.SortFunc(places, func(a, b Mount) int { return cmp.Compare(a.Path, b.Path) })
 	return places
 }
 
-// Granted notes that the session has what a grant gives.
-func (p *Plan) Granted(g *Grant) {
+// RecordGrant notes that the session has what a grant gives.
+func (p *Plan) RecordGrant(g *Grant) {
 	w := p.watch
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	dir := string(g.Path)
-	place := Place{Path: g.Path, Kind: writable, Why: Named}
-	if g.Read {
-		place.Kind, w.added = readable, append(w.added, dir)
+	place := Mount{Path: g.Path, Kind: writableBind, Reason: ReasonNamed}
+	if g.ReadOnly {
+		place.Kind, w.addedPaths = grantableBind, append(w.addedPaths, dir)
 	} else {
-		w.work = append(w.work, dir)
-		w.held[dir] = place
-		w.hold(g.Places)
+		w.workDirs = append(w.workDirs, dir)
+		w.pinnedMounts[dir] = place
+		w.pinMounts(g.Mounts)
 	}
-	w.seen[dir] = seen{place, calmIdentity(dir)}
-	w.name(dir)
-	w.marks.end()
-	if room := maxViews - len(w.views); room > 0 {
-		w.views = append(w.views, g.views[:min(room, len(g.views))]...)
+	w.seenMounts[dir] = seenMount{place, localIdentity(dir)}
+	w.recordName(dir)
+	w.marks.unwatchAll()
+	if room := maxViews - len(w.gitViews); room > 0 {
+		w.gitViews = append(w.gitViews, g.gitViews[:min(room, len(g.gitViews))]...)
 	}
 }
 
-// hold notes places that never change from now on.
-func (w *watch) hold(places []Place) {
+// pinMounts notes places that never change from now on.
+func (w *mountWatch) pinMounts(places []Mount) {
 	for _, place := range places {
-		if path := string(place.Path); place.Kind != hidden && place.Kind != replaced {
-			w.held[path] = place
-			delete(w.seen, path)
+		if path := string(place.Path); place.Kind != maskedPath && place.Kind != replacedFile {
+			w.pinnedMounts[path] = place
+			delete(w.seenMounts, path)
 		}
 	}
 }
@@ -400,25 +402,25 @@ type stamp struct {
 // A record is what a file was when it was looked at; nothing if it was not there.
 type record struct {
 	stamp
-	young bool // it had changed a moment ago, and is looked at again
+	isRecent bool // it had changed a moment ago, and is looked at again
 }
 
 // records of files are kept by their names.
 type records map[string]record
 
-func (r records) note(name string) {
+func (r records) recordFile(name string) {
 	now := stampOf(name)
-	r[name] = record{now, now != stamp{} && time.Since(time.Unix(0, now.changed)) < leastAge}
+	r[name] = record{now, now != stamp{} && time.Since(time.Unix(0, now.changed)) < minFileAge}
 }
 
-func (r records) changed(name string) bool {
+func (r records) hasChanged(name string) bool {
 	was := r[name]
-	return was.young || stampOf(name) != was.stamp
+	return was.isRecent || stampOf(name) != was.stamp
 }
 
 func (r records) isStale() bool {
 	for name := range r {
-		if r.changed(name) {
+		if r.hasChanged(name) {
 			return true
 		}
 	}
@@ -426,9 +428,9 @@ func (r records) isStale() bool {
 }
 
 const (
-	// viewsOfDir bounds the repositories in one directory whose settings are looked at when a turn
+	// maxViewsPerDir bounds the repositories in one directory whose settings are looked at when a turn
 	// begins, the first that were found.
-	viewsOfDir = 16
+	maxViewsPerDir = 16
 	// maxViews bounds them in all directories that a session writes.
 	maxViews = 64
 )
@@ -438,17 +440,17 @@ const (
 type gitView struct {
 	work, config, base string
 	origins            records
-	git                []string // variables that say where settings of git are
+	gitEnv             []string // variables that say where settings of git are
 }
 
 func newGitView(work, config, base string, origins map[string]bool, named map[string]string) *gitView {
 	v := &gitView{work: work, config: config, base: base, origins: records{}}
 	for file := range origins {
-		v.origins.note(file)
+		v.origins.recordFile(file)
 	}
 	for file, what := range named {
 		if what == namedSettings { // it may be there later
-			v.origins.note(file)
+			v.origins.recordFile(file)
 		}
 	}
 	return v
@@ -456,17 +458,17 @@ func newGitView(work, config, base string, origins map[string]bool, named map[st
 
 func (v *gitView) isStale() bool { return v.origins.isStale() }
 
-// read reads the settings again, and returns what they lead to.
-func (v *gitView) read(home string) (reach []Path) {
-	p := &planner{kinds: map[string]Place{}, home: home, git: v.git}
-	(&search{p: p}).repository(v.work, v.base)
-	for _, fresh := range p.views {
+// readTargets reads the settings again, and returns what they lead to.
+func (v *gitView) readTargets(home string) (reach []Path) {
+	p := &planner{mounts: map[string]Mount{}, home: home, gitEnv: v.gitEnv}
+	(&repoSearch{p: p}).protectWorkTree(v.work, v.base)
+	for _, fresh := range p.gitViews {
 		*v = *fresh
 	}
-	if len(p.views) == 0 { // git reads none of it now
+	if len(p.gitViews) == 0 { // git reads none of it now
 		for file := range v.origins {
-			v.origins.note(file)
+			v.origins.recordFile(file)
 		}
 	}
-	return p.reach
+	return p.gitTargets
 }

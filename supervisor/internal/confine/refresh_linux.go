@@ -13,39 +13,39 @@ import (
 // Refresh takes in what programs outside have changed: it protects what git's settings lead to now, shows
 // the session what is in these places, takes away those that have gone, and returns when that is so. The
 // notices are for the session's user.
-func (b *Box) Refresh(changed *Grant) (notices []string) {
-	b.guardMore(nil, changed.Reach)
-	b.closeMore(changed.Closed)
-	if len(changed.Places)+len(changed.Gone) == 0 {
+func (b *Sandbox) Refresh(changed *Grant) (notices []string) {
+	b.guardMore(nil, changed.GitTargets)
+	b.hideMore(changed.Unreadable)
+	if len(changed.Mounts)+len(changed.Removed) == 0 {
 		return nil
 	}
 	done := make(chan struct{})
 	go func() {
 		runtime.LockOSThread() // and never unlocked, as for a grant
 		defer close(done)
-		b.giving.Lock()
-		defer b.giving.Unlock()
-		notices = b.refresh(changed)
+		b.grantMu.Lock()
+		defer b.grantMu.Unlock()
+		notices = b.refreshMounts(changed)
 	}()
 	<-done
 	return notices
 }
 
-// refresh clones what the places show now, where only this thread sees the mounts that it needs for that,
+// refreshMounts clones what the places show now, where only this thread sees the mounts that it needs for that,
 // and then exchanges them in the worker's mounts.
-func (b *Box) refresh(changed *Grant) (notices []string) {
-	r := &refreshing{box: b, Box: &Box{plan: b.plan, store: b.store}}
-	r.step("mounts", "", unix.Unshare(unix.CLONE_FS|unix.CLONE_NEWNS))
-	r.do(r.takeStore)
-	for _, place := range changed.Places {
-		r.do(func() { r.take(place) })
+func (b *Sandbox) refreshMounts(changed *Grant) (notices []string) {
+	r := &mountRefresh{sandbox: b, Sandbox: &Sandbox{plan: b.plan, store: b.store}}
+	r.checkStep("mounts", "", unix.Unshare(unix.CLONE_FS|unix.CLONE_NEWNS))
+	r.runSteps(r.mountStore)
+	for _, place := range changed.Mounts {
+		r.runSteps(func() { r.cloneMount(place) })
 	}
-	r.do(func() { r.step("mounts", "", unix.Setns(b.mounts, unix.CLONE_NEWNS)) })
-	for _, path := range changed.Gone {
-		r.do(func() { r.remove(string(path)) })
+	r.runSteps(func() { r.checkStep("mounts", "", unix.Setns(b.mountNS, unix.CLONE_NEWNS)) })
+	for _, path := range changed.Removed {
+		r.runSteps(func() { r.removeMount(string(path)) })
 	}
-	for _, c := range r.clones {
-		r.do(func() { r.exchange(c) })
+	for _, c := range r.detached {
+		r.runSteps(func() { r.replaceMount(c) })
 		if c.fd >= 0 {
 			unix.Close(c.fd)
 		}
@@ -53,90 +53,90 @@ func (b *Box) refresh(changed *Grant) (notices []string) {
 	return r.notices
 }
 
-// A refreshing is a refresh under way. Its own Box has the steps and notices.
-type refreshing struct {
-	*Box
-	box *Box
+// A mountRefresh is a refresh under way. Its own Box has the steps and notices.
+type mountRefresh struct {
+	*Sandbox
+	sandbox *Sandbox
 }
 
-// takeStore mounts the filesystem of a bounded session where its layers are.
-func (r *refreshing) takeStore() {
-	if r.box.bounded < 0 {
+// mountStore mounts the filesystem of a bounded session where its layers are.
+func (r *mountRefresh) mountStore() {
+	if r.sandbox.storeMount < 0 {
 		return
 	}
 	own, err := unix.Open("/proc/thread-self/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	r.step("mounts", "", err)
+	r.checkStep("mounts", "", err)
 	if err != nil {
 		return
 	}
 	defer unix.Close(own)
-	r.step("mounts", "", unix.Setns(r.box.mounts, unix.CLONE_NEWNS))
-	store, err := unix.OpenTree(r.box.bounded, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
-	r.step("clone", r.store, err)
-	r.do(func() { r.step("clone", r.store, writableAgain(store)) })
-	r.step("mounts", "", unix.Setns(own, unix.CLONE_NEWNS))
-	r.do(func() { r.step("place", r.store, moveTo(store, r.store)) })
+	r.checkStep("mounts", "", unix.Setns(r.sandbox.mountNS, unix.CLONE_NEWNS))
+	store, err := unix.OpenTree(r.sandbox.storeMount, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
+	r.checkStep("clone", r.store, err)
+	r.runSteps(func() { r.checkStep("clone", r.store, makeWritable(store)) })
+	r.checkStep("mounts", "", unix.Setns(own, unix.CLONE_NEWNS))
+	r.runSteps(func() { r.checkStep("place", r.store, moveMount(store, r.store)) })
 	if err == nil {
 		unix.Close(store)
 	}
 }
 
-// take clones what a place shows now. One that goes in the meantime stays as it was.
-func (r *refreshing) take(place Place) {
+// cloneMount clones what a place shows now. One that goes in the meantime stays as it was.
+func (r *mountRefresh) cloneMount(place Mount) {
 	path := string(place.Path)
 	fd, err := -1, error(nil)
 	switch place.Kind {
-	case linked:
-	case layer:
+	case symbolicLink:
+	case overlayMount:
 		if fd, err = r.layerOf(place); err != nil {
 			r.notices = append(r.notices, fmt.Sprintf("%s was replaced outside: this session only reads the new one until you reset it, because its filesystem does not allow overlays (%v)", path, err))
-			place.Kind = readable
-			fd, err = cloneOfPlace(path)
+			place.Kind = grantableBind
+			fd, err = clonePlanPath(path)
 		}
-	case covered:
-		fd, err = filesystem("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, [2]string{"mode", "0755"}, [2]string{"size", coveredSize})
+	case readOnlyParent:
+		fd, err = newFilesystem("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, [2]string{"mode", "0755"}, [2]string{"size", maxParentDirSize})
 	default:
 		from := path
 		switch place.Kind {
-		case replaced:
-			from = string(place.From)
-		case built:
-			from = r.stateDir(r.store, nameOf("built", path), 0o700)
-		case hidden:
-			from = r.nothingAt(path)
+		case replacedFile:
+			from = string(place.Source)
+		case writableParent:
+			from = r.makeStateDir(r.store, boundedName("built", path), 0o700)
+		case maskedPath:
+			from = r.maskFor(path)
 		}
-		fd, err = cloneOfPlace(from)
+		fd, err = clonePlanPath(from)
 	}
 	if err == nil && fd >= 0 {
-		if err = setAttributes(fd, "", attributesOf(place.Kind, true)); err != nil {
+		if err = setAttributes(fd, "", mountAttributes(place.Kind, true)); err != nil {
 			unix.Close(fd)
 		}
 	}
 	if err == nil {
-		r.clones = append(r.clones, clone{place, fd})
+		r.detached = append(r.detached, detachedMount{place, fd})
 	}
 }
 
 // layerOf makes a layer of one directory. The session keeps what it has written there.
-func (r *refreshing) layerOf(place Place) (int, error) {
-	below, err := filepath.Rel(string(place.From), string(place.Path))
+func (r *mountRefresh) layerOf(place Mount) (int, error) {
+	below, err := filepath.Rel(string(place.Source), string(place.Path))
 	if err != nil {
 		return -1, err
 	}
-	name := nameOf("layer", string(place.From))
-	work := filepath.Join(r.store, name, "again", strconv.FormatUint(r.box.refreshed.Add(1), 10))
+	name := boundedName("layer", string(place.Source))
+	work := filepath.Join(r.store, name, "again", strconv.FormatUint(r.sandbox.layerCount.Add(1), 10))
 	upper := filepath.Join(r.store, name, "upper", below)
 	for _, dir := range []string{work, upper} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return -1, err
 		}
 	}
-	return overlay(string(place.Path), upper, work)
+	return newOverlay(string(place.Path), upper, work)
 }
 
-// remove takes a place away, and its name in a directory of the session's own.
-func (r *refreshing) remove(path string) {
-	dir, err := r.directory(path)
+// removeMount takes a place away, and its name in a directory of the session's own.
+func (r *mountRefresh) removeMount(path string) {
+	dir, err := r.openMountParent(path)
 	if err != nil {
 		return
 	}
@@ -145,17 +145,17 @@ func (r *refreshing) remove(path string) {
 		return
 	}
 	_ = unix.Unmount(filepath.Base(path), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) // a link is no mount
-	r.box.leave(path)
-	if around := r.around(path); around.isEmpty() {
-		_ = inOwn(dir, around, func(at int) error { return removeEmpty(at, filepath.Base(path)) }) // what the session has put there stays
+	r.sandbox.forgetMount(path)
+	if around := r.kindAbove(path); around.isEmptyDir() {
+		_ = withWritableDir(dir, around, func(at int) error { return removeEmpty(at, filepath.Base(path)) }) // what the session has put there stays
 	}
 }
 
-// exchange puts a clone in the place of what was mounted there. Programs that have that open keep it. Where
+// replaceMount puts a clone in the place of what was mounted there. Programs that have that open keep it. Where
 // the session has made something of its own, that stays until a reset.
-func (r *refreshing) exchange(c clone) {
+func (r *mountRefresh) replaceMount(c detachedMount) {
 	path := string(c.Path)
-	dir, err := r.directory(path)
+	dir, err := r.openMountParent(path)
 	if err != nil {
 		return
 	}
@@ -164,17 +164,17 @@ func (r *refreshing) exchange(c clone) {
 	if unix.Fchdir(dir) != nil {
 		return
 	}
-	own := c.Kind == covered || c.Kind == built
+	own := c.Kind == readOnlyParent || c.Kind == writableParent
 	if own && isMounted(dir, name) {
 		return // the session has its own, with what it needs in it
 	}
-	over := c.Kind != hidden && !own && // which must not be seen for a moment
+	over := c.Kind != maskedPath && !own && // which must not be seen for a moment
 		unix.Unmount(name, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) == nil
-	if makePoint(dir, name, c, r.around(path), over) != nil {
+	if makeMountPoint(dir, name, c, r.kindAbove(path), over) != nil {
 		return
 	}
 	if c.fd < 0 || unix.MoveMount(c.fd, "", dir, name, unix.MOVE_MOUNT_F_EMPTY_PATH) == nil {
-		r.box.keep(nil, []Place{c.Place})
+		r.sandbox.addProtected(nil, []Mount{c.Mount})
 	}
 }
 
@@ -185,26 +185,26 @@ func isMounted(dir int, name string) bool {
 	return err == nil && st.Attributes_mask&st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
 }
 
-// directory opens the directory of a place.
-func (r *refreshing) directory(path string) (int, error) {
-	return openAbove(path, r.around, false)
+// openMountParent opens the directory of a place.
+func (r *mountRefresh) openMountParent(path string) (int, error) {
+	return openParentDir(path, r.kindAbove, false)
 }
 
-// around returns the kind of the nearest place around a path in the session.
-func (r *refreshing) around(path string) Kind {
-	r.box.keeping.RLock()
-	defer r.box.keeping.RUnlock()
-	return kindAround(r.box.places, path)
+// kindAbove returns the kind of the nearest place around a path in the session.
+func (r *mountRefresh) kindAbove(path string) MountKind {
+	r.sandbox.protectMu.RLock()
+	defer r.sandbox.protectMu.RUnlock()
+	return nearestKind(r.sandbox.mountKinds, path)
 }
 
-// leave forgets a mount.
-func (b *Box) leave(path string) {
-	b.keeping.Lock()
-	defer b.keeping.Unlock()
-	delete(b.places, path)
+// forgetMount forgets a mount.
+func (b *Sandbox) forgetMount(path string) {
+	b.protectMu.Lock()
+	defer b.protectMu.Unlock()
+	delete(b.mountKinds, path)
 }
 
-func kindAround(kinds map[string]Kind, path string) Kind {
+func nearestKind(kinds map[string]MountKind, path string) MountKind {
 	for d := filepath.Dir(path); d != "/" && d != "."; d = filepath.Dir(d) {
 		if k, ok := kinds[d]; ok {
 			return k
@@ -213,25 +213,25 @@ func kindAround(kinds map[string]Kind, path string) Kind {
 	return ""
 }
 
-// openAbove opens the directory of a path without following links. In a directory of the session's own
+// openParentDir opens the directory of a path without following links. In a directory of the session's own
 // it makes what is missing. anew is for the start of a worker: then what an earlier one has put in the way
 // goes.
-func openAbove(path string, around func(string) Kind, anew bool) (int, error) {
+func openParentDir(path string, around func(string) MountKind, anew bool) (int, error) {
 	dir := filepath.Dir(path)
 	open := func() (int, error) {
 		return unix.Openat2(unix.AT_FDCWD, dir, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
 	}
 	fd, err := open()
-	if err == nil || !around(dir).isEmpty() {
+	if err == nil || !around(dir).isEmptyDir() {
 		return fd, err
 	}
-	above, err := openAbove(dir, around, anew)
+	above, err := openParentDir(dir, around, anew)
 	if err != nil {
 		return -1, err
 	}
 	defer unix.Close(above)
 	name := filepath.Base(dir)
-	if err := inOwn(above, around(dir), func(at int) error {
+	if err := withWritableDir(above, around(dir), func(at int) error {
 		if anew {
 			_ = unix.Unlinkat(at, name, 0)
 		}
@@ -242,9 +242,9 @@ func openAbove(path string, around func(string) Kind, anew bool) (int, error) {
 	return open()
 }
 
-// makePoint makes the name at which a clone is mounted, or the link, in a directory of the session's own.
+// makeMountPoint makes the name at which a clone is mounted, or the link, in a directory of the session's own.
 // over is to mount over what is there.
-func makePoint(dir int, name string, c clone, around Kind, over bool) error {
+func makeMountPoint(dir int, name string, c detachedMount, around MountKind, over bool) error {
 	want := uint32(unix.S_IFLNK)
 	if c.fd >= 0 {
 		var clone unix.Statx_t // not Stat, which asks filesystems of other machines
@@ -258,14 +258,14 @@ func makePoint(dir int, name string, c clone, around Kind, over bool) error {
 	var st unix.Stat_t
 	err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	switch {
-	case err != nil && err != unix.ENOENT, err != nil && !around.isEmpty():
+	case err != nil && err != unix.ENOENT, err != nil && !around.isEmptyDir():
 		return err
-	case err == nil && want != unix.S_IFLNK && st.Mode&unix.S_IFMT == want && (over || !around.isEmpty()):
+	case err == nil && want != unix.S_IFLNK && st.Mode&unix.S_IFMT == want && (over || !around.isEmptyDir()):
 		return nil
-	case err == nil && !around.isEmpty():
+	case err == nil && !around.isEmptyDir():
 		return unix.EEXIST
 	}
-	return inOwn(dir, around, func(at int) error {
+	return withWritableDir(dir, around, func(at int) error {
 		if err == nil {
 			if err := removeEmpty(at, name); err != nil {
 				return err
@@ -273,7 +273,7 @@ func makePoint(dir int, name string, c clone, around Kind, over bool) error {
 		}
 		switch want {
 		case unix.S_IFLNK:
-			return unix.Symlinkat(string(c.From), at, name)
+			return unix.Symlinkat(string(c.Source), at, name)
 		case unix.S_IFDIR:
 			return unix.Mkdirat(at, name, 0o755)
 		}
@@ -301,12 +301,12 @@ func removeEmpty(dir int, name string) error {
 	return unix.Unlinkat(dir, name, 0)
 }
 
-// inOwn does something in a directory of the session's own. One that is covered is read-only where the
+// withWritableDir does something in a directory of the session's own. One that is covered is read-only where the
 // session sees it, and not in a mount of our own; it is in memory, which tells it from any directory of the
 // machine.
-func inOwn(dir int, around Kind, do func(at int) error) error {
+func withWritableDir(dir int, around MountKind, do func(at int) error) error {
 	err := do(dir)
-	if err != unix.EROFS || around != covered {
+	if err != unix.EROFS || around != readOnlyParent {
 		return err
 	}
 	var fs unix.Statfs_t
@@ -318,25 +318,25 @@ func inOwn(dir int, around Kind, do func(at int) error) error {
 		return e
 	}
 	defer unix.Close(own)
-	if e := writableAgain(own); e != nil {
+	if e := makeWritable(own); e != nil {
 		return e
 	}
 	return do(own)
 }
 
-// writableAgain lets a clone of our own be written, of a mount that the session only reads.
-func writableAgain(fd int) error {
+// makeWritable lets a clone of our own be written, of a mount that the session only reads.
+func makeWritable(fd int) error {
 	return unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY})
 }
 
-// attributesOf returns the attributes of a mount. One that is covered becomes read-only later, when a worker
+// mountAttributes returns the attributes of a mount. One that is covered becomes read-only later, when a worker
 // starts.
-func attributesOf(k Kind, filled bool) uint64 {
+func mountAttributes(k MountKind, filled bool) uint64 {
 	set := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
 	switch {
-	case k == protected, k == guarded, k == replaced, k == readable, k == covered && filled:
+	case k == readOnlyBind, k == guardedFile, k == replacedFile, k == grantableBind, k == readOnlyParent && filled:
 		set |= unix.MOUNT_ATTR_RDONLY
-	case k == hidden:
+	case k == maskedPath:
 		set |= unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOEXEC
 	}
 	return set

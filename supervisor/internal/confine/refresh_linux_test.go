@@ -16,23 +16,23 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-func (w world) planOf(t testing.TB, o Origin) *Plan {
+func (w homeFixture) newPlan(t testing.TB, o PlanInput) *Plan {
 	t.Helper()
-	p, _, err := NewPlan(workspace(), o)
+	p, _, err := NewPlan(workspaceSandbox(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-// changes describes what has changed, each place by its kind and its path below the home directory.
-func (w world) changes(p *Plan) (what []string) {
-	g, notices := p.Changed()
+// describeChanges describes what has changed, each place by its kind and its path below the home directory.
+func (w homeFixture) describeChanges(p *Plan) (what []string) {
+	g, notices := p.TakeChanges()
 	if g != nil {
-		for _, place := range g.Places {
+		for _, place := range g.Mounts {
 			what = append(what, string(place.Kind)+" "+strings.TrimPrefix(string(place.Path), w.home+"/"))
 		}
-		for _, path := range g.Gone {
+		for _, path := range g.Removed {
 			what = append(what, "gone "+strings.TrimPrefix(string(path), w.home+"/"))
 		}
 	}
@@ -42,16 +42,16 @@ func (w world) changes(p *Plan) (what []string) {
 // A turn takes in what has changed in the home directory, once.
 func TestChanged_NamesWhatIsAnother(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHomeFixture(t)
 	for _, name := range []string{"note", "data/file", ".cache/ruff/x", ".gitconfig", ".condarc"} {
-		touch(t, w.home+"/"+name, "old")
+		writeText(t, w.home+"/"+name, "old")
 	}
 	if err := os.Symlink("data", w.home+"/link"); err != nil {
 		t.Fatal(err)
 	}
-	o := w.origin()
+	o := w.planInput()
 	o.Settings = filepath.Join(w.state, "settings")
-	p := w.planOf(t, o)
+	p := w.newPlan(t, o)
 	move := func(from, to string) {
 		t.Helper()
 		if err := os.Rename(w.home+"/"+from, w.home+"/"+to); err != nil {
@@ -70,27 +70,27 @@ func TestChanged_NamesWhatIsAnother(t *testing.T) {
 		want []string
 	}{
 		{"nothing", func() {}, nil},
-		{"a name that is not listed", func() { touch(t, w.home+"/.new", ""); touch(t, w.home+"/new", "") }, nil},
-		{"text in a file", func() { touch(t, w.home+"/note", "new") }, nil},
-		{"a file", func() { touch(t, w.home+"/.n", ""); move(".n", "note") }, []string{"readable note"}},
+		{"a name that is not listed", func() { writeText(t, w.home+"/.new", ""); writeText(t, w.home+"/new", "") }, nil},
+		{"text in a file", func() { writeText(t, w.home+"/note", "new") }, nil},
+		{"a file", func() { writeText(t, w.home+"/.n", ""); move(".n", "note") }, []string{"readable note"}},
 		{"a removal", func() { remove("note") }, []string{"gone note"}},
-		{"a directory there", func() { mkdir(t, w.home+"/note") }, []string{"readable note"}},
-		{"a directory", func() { move("data", "d"); mkdir(t, w.home+"/data") }, []string{"readable data"}},
-		{"a cache", func() { move(".cache/ruff", ".cache/p"); mkdir(t, w.home+"/.cache/ruff") }, []string{"layer .cache/ruff"}},
-		{"the directory around a cache", func() { move(".cache", ".c"); mkdir(t, w.home+"/.cache/ruff") }, []string{"layer .cache/ruff"}},
-		{"a cache that comes", func() { mkdir(t, w.home+"/.cache/uv") }, []string{"layer .cache/uv"}},
-		{"a toolchain that comes", func() { mkdir(t, w.home+"/.ghcup/bin") }, []string{"built .ghcup", "layer .ghcup/bin"}},
+		{"a directory there", func() { makeTestDir(t, w.home+"/note") }, []string{"readable note"}},
+		{"a directory", func() { move("data", "d"); makeTestDir(t, w.home+"/data") }, []string{"readable data"}},
+		{"a cache", func() { move(".cache/ruff", ".cache/p"); makeTestDir(t, w.home+"/.cache/ruff") }, []string{"layer .cache/ruff"}},
+		{"the directory around a cache", func() { move(".cache", ".c"); makeTestDir(t, w.home+"/.cache/ruff") }, []string{"layer .cache/ruff"}},
+		{"a cache that comes", func() { makeTestDir(t, w.home+"/.cache/uv") }, []string{"layer .cache/uv"}},
+		{"a toolchain that comes", func() { makeTestDir(t, w.home+"/.ghcup/bin") }, []string{"built .ghcup", "layer .ghcup/bin"}},
 		{"a link", func() { remove("link"); _ = os.Symlink("note", w.home+"/link") }, []string{"linked link"}},
-		{"settings", func() { touch(t, w.home+"/.condarc", "more: https://me:pw@host/") }, []string{"replaced .condarc"}},
-		{"settings that say the same", func() { touch(t, w.home+"/.condarc", "more: https://you:pw@host/") }, nil},
+		{"settings", func() { writeText(t, w.home+"/.condarc", "more: https://me:pw@host/") }, []string{"replaced .condarc"}},
+		{"settings that say the same", func() { writeText(t, w.home+"/.condarc", "more: https://you:pw@host/") }, nil},
 		{"settings that go", func() { remove(".condarc") }, []string{"gone .condarc"}},
-		{"the workspace", func() { move("work", "w"); mkdir(t, w.work) }, []string{w.work + " was replaced outside: this session keeps writing to the old one until you reset it"}},
+		{"the workspace", func() { move("work", "w"); makeTestDir(t, w.work) }, []string{w.work + " was replaced outside: this session keeps writing to the old one until you reset it"}},
 	} {
 		c.do()
-		if got := w.changes(p); !slices.Equal(got, c.want) {
+		if got := w.describeChanges(p); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %q, want %q", c.what, got, c.want)
 		}
-		if got := w.changes(p); len(got) > 0 {
+		if got := w.describeChanges(p); len(got) > 0 {
 			t.Errorf("after %s: got %q again", c.what, got)
 		}
 	}
@@ -102,31 +102,31 @@ func TestChanged_NamesWhatIsAnother(t *testing.T) {
 // A login may be written to a file of a tool while the session runs, however many tools there are.
 func TestChanged_FollowsTheFilesOfManyTools(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHomeFixture(t)
 	for i := range 100 {
-		mkdir(t, fmt.Sprintf("%s/.pyenv/plugins/%d", w.home, i))
+		makeTestDir(t, fmt.Sprintf("%s/.pyenv/plugins/%d", w.home, i))
 	}
 	file := w.home + "/.conda/envs/e/conda-meta/state"
-	touch(t, file, "{}")
-	o := w.origin()
+	writeText(t, file, "{}")
+	o := w.planInput()
 	o.Settings = filepath.Join(w.state, "settings")
-	p := w.planOf(t, o)
-	touch(t, file, `{"env_vars":{"API_KEY":"secret"}}`)
-	if got, want := w.changes(p), []string{"replaced .conda/envs/e/conda-meta/state"}; !slices.Equal(got, want) {
+	p := w.newPlan(t, o)
+	writeText(t, file, `{"env_vars":{"API_KEY":"secret"}}`)
+	if got, want := w.describeChanges(p), []string{"replaced .conda/envs/e/conda-meta/state"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for p.watch.isStale() { // a file is looked at again for a moment after it has changed
-		w.changes(p)
+		w.describeChanges(p)
 	}
-	touch(t, w.home+"/.conda/envs/later/pip.conf", "index-url = https://me:secret@host/") // next to the first
-	if got, want := w.changes(p), []string{"replaced .conda/envs/later/pip.conf"}; !slices.Equal(got, want) {
+	writeText(t, w.home+"/.conda/envs/later/pip.conf", "index-url = https://me:secret@host/") // next to the first
+	if got, want := w.describeChanges(p), []string{"replaced .conda/envs/later/pip.conf"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for want, all := range []int{100, maxToolFiles / 3} { // each has at least three
 		for i := range all {
-			mkdir(t, fmt.Sprintf("%s/.virtualenvs/%d", w.home, i))
+			makeTestDir(t, fmt.Sprintf("%s/.virtualenvs/%d", w.home, i))
 		}
-		_, notices, err := NewPlan(workspace(), o)
+		_, notices, err := NewPlan(workspaceSandbox(), o)
 		if told := strings.Count(strings.Join(notices, "\n"), "files that may get a login"); err != nil || told != want {
 			t.Errorf("%d environments: got the notices %q, %v", all, notices, err)
 		}
@@ -136,14 +136,14 @@ func TestChanged_FollowsTheFilesOfManyTools(t *testing.T) {
 // A link that the session has made in the place of its settings is not followed.
 func TestSettings_FollowNoLink(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	touch(t, w.home+"/.condarc", "one")
+	w := newHomeFixture(t)
+	writeText(t, w.home+"/.condarc", "one")
 	victim := w.home + "/victim"
-	touch(t, victim, "untouched")
-	s := &settings{p: &planner{home: w.home}, dir: filepath.Join(w.state, "settings")}
+	writeText(t, victim, "untouched")
+	s := &settingsWriter{planner: &planner{home: w.home}, dir: filepath.Join(w.state, "settings")}
 	for _, text := range []string{"one", "two", "untouched"} {
-		touch(t, w.home+"/.condarc", text)
-		if err := s.write(); err != nil {
+		writeText(t, w.home+"/.condarc", text)
+		if err := s.writeFiles(); err != nil {
 			t.Fatal(err)
 		}
 		file := s.files[".condarc"]
@@ -166,41 +166,41 @@ func TestSettings_FollowNoLink(t *testing.T) {
 // program makes it later, or puts another in its place.
 func TestChanged_ADirectoryElsewhereIsNeverTheMachines(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHomeFixture(t)
 	data := real(t.TempDir())
-	o := w.origin()
+	o := w.planInput()
 	if err := os.RemoveAll(w.home + "/.cache"); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink(data+"/later/cache", w.home+"/.cache"); err != nil {
 		t.Fatal(err)
 	}
-	mkdir(t, data+"/state")
+	makeTestDir(t, data+"/state")
 	o.Directories = map[string]string{".config": data + "/conf", ".local/state": data + "/state"}
-	p, _, err := NewPlan(workspace(), o)
+	p, _, err := NewPlan(workspaceSandbox(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{data + "/conf", data + "/later/cache"} {
-		if !slices.Contains(p.Closed, Path(path)) {
-			t.Errorf("got %q, want opens in %s to be decided: it is not there yet", p.Closed, path)
+		if !slices.Contains(p.Unreadable, Path(path)) {
+			t.Errorf("got %q, want opens in %s to be decided: it is not there yet", p.Unreadable, path)
 		}
 	}
-	touch(t, data+"/conf/fontconfig/x", "")
-	touch(t, data+"/conf/unlisted/token", "")
+	writeText(t, data+"/conf/fontconfig/x", "")
+	writeText(t, data+"/conf/unlisted/token", "")
 	if err := os.Rename(data+"/state", data+"/old"); err != nil {
 		t.Fatal(err)
 	}
-	mkdir(t, data+"/state")
-	g, _ := p.Changed()
+	makeTestDir(t, data+"/state")
+	g, _ := p.TakeChanges()
 	if g == nil {
 		t.Fatal("nothing has changed, want places")
 	}
-	want := []Place{{Path: Path(data + "/conf"), Kind: hidden}, {Path: Path(data + "/state"), Kind: built}}
-	if !slices.Equal(g.Places, want) || len(g.Gone) > 0 {
-		t.Errorf("got %v, gone %q, want %v", g.Places, g.Gone, want)
+	want := []Mount{{Path: Path(data + "/conf"), Kind: maskedPath}, {Path: Path(data + "/state"), Kind: writableParent}}
+	if !slices.Equal(g.Mounts, want) || len(g.Removed) > 0 {
+		t.Errorf("got %v, gone %q, want %v", g.Mounts, g.Removed, want)
 	}
-	if g, notices := p.Changed(); g != nil || len(notices) > 0 {
+	if g, notices := p.TakeChanges(); g != nil || len(notices) > 0 {
 		t.Errorf("got %v, %q, want nothing a second time", g, notices)
 	}
 }
@@ -208,14 +208,14 @@ func TestChanged_ADirectoryElsewhereIsNeverTheMachines(t *testing.T) {
 // A directory of another machine that does not answer holds up neither a start nor a turn.
 func TestNewPlan_WaitsForNoFilesystem(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHomeFixture(t)
 	remote := w.home + "/remote"
-	mkdir(t, remote)
+	makeTestDir(t, remote)
 	dead, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 	if err != nil {
 		t.Skip("no filesystem that never answers can be made here")
 	}
-	var kinds []Kind
+	var kinds []MountKind
 	mounted, done := false, make(chan struct{})
 	go func() {
 		defer close(done)
@@ -225,16 +225,16 @@ func TestNewPlan_WaitsForNoFilesystem(t *testing.T) {
 			return
 		}
 		mounted = true
-		p, _, err := NewPlan(workspace(), w.origin())
+		p, _, err := NewPlan(workspaceSandbox(), w.planInput())
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		touch(t, w.home+"/new", "") // so that names are looked at
-		if g, notices := p.Changed(); g != nil || len(notices) > 0 {
+		writeText(t, w.home+"/new", "") // so that names are looked at
+		if g, notices := p.TakeChanges(); g != nil || len(notices) > 0 {
 			t.Errorf("got %v, %q, want no change", g, notices)
 		}
-		for _, place := range p.Places {
+		for _, place := range p.Mounts {
 			if inside(string(place.Path), remote) {
 				kinds = append(kinds, place.Kind)
 			}
@@ -250,7 +250,7 @@ func TestNewPlan_WaitsForNoFilesystem(t *testing.T) {
 	if !mounted {
 		t.Skip("no filesystem that never answers can be made here")
 	}
-	if !slices.Equal(kinds, []Kind{readable}) {
+	if !slices.Equal(kinds, []MountKind{grantableBind}) {
 		t.Errorf("got %q, want the directory to be shown", kinds)
 	}
 }
@@ -259,18 +259,18 @@ func TestSeconds_FindsADirectoryUnderOtherNames(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		what, list string
-		want       []second
+		want       []mountAlias
 	}{
 		{"one filesystem", "1 0 8:1 / / rw - ext4 /dev/a rw\n2 1 0:5 / /proc rw - proc proc rw\n", nil},
-		{"a bind mount of it", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /users/me /mnt/a\\040b rw - ext4 a rw\n", []second{{"/mnt/a b", "/mnt/a b"}}},
-		{"of one above it", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 / /mnt rw - ext4 a rw\n", []second{{"/mnt/users/me", "/mnt"}}},
+		{"a bind mount of it", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /users/me /mnt/a\\040b rw - ext4 a rw\n", []mountAlias{{"/mnt/a b", "/mnt/a b"}}},
+		{"of one above it", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 / /mnt rw - ext4 a rw\n", []mountAlias{{"/mnt/users/me", "/mnt"}}},
 		{"of one below it", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /users/me/data /data rw - ext4 a rw\n", nil},
-		{"the top of btrfs", "1 0 0:30 /@ / rw - btrfs a rw\n2 1 0:30 /@home /users rw - btrfs a rw\n3 1 0:30 / /mnt/top rw - btrfs a rw\n", []second{{"/mnt/top/@home/me", "/mnt/top"}}},
-		{"a disk with all of it", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:2 / /disk rw - ext4 b rw\n3 1 8:2 /users /users rw - ext4 b rw\n", []second{{"/disk/users/me", "/disk"}}},
+		{"the top of btrfs", "1 0 0:30 /@ / rw - btrfs a rw\n2 1 0:30 /@home /users rw - btrfs a rw\n3 1 0:30 / /mnt/top rw - btrfs a rw\n", []mountAlias{{"/mnt/top/@home/me", "/mnt/top"}}},
+		{"a disk with all of it", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:2 / /disk rw - ext4 b rw\n3 1 8:2 /users /users rw - ext4 b rw\n", []mountAlias{{"/disk/users/me", "/disk"}}},
 		{"mounted over itself", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /users/me /users/me rw - ext4 a rw\n", nil},
 		{"another of that name", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:2 / /users rw - ext4 b rw\n3 1 8:1 / /mnt rw - ext4 a rw\n", nil},
 	} {
-		if got := seconds(mounts(c.list), "/users/me"); !slices.Equal(got, c.want) {
+		if got := mountAliases(parseMountInfo(c.list), "/users/me"); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %v, want %v", c.what, got, c.want)
 		}
 	}
@@ -280,7 +280,7 @@ func TestSeconds_FindsADirectoryUnderOtherNames(t *testing.T) {
 func TestWindowsHomes_AreFoundOnEveryDrive(t *testing.T) {
 	t.Parallel()
 	drive := real(t.TempDir())
-	mkdir(t, drive+"/Users/me")
+	makeTestDir(t, drive+"/Users/me")
 	for _, c := range []struct {
 		what, mount string
 		want        bool
@@ -290,7 +290,7 @@ func TestWindowsHomes_AreFoundOnEveryDrive(t *testing.T) {
 		{"a directory of another machine", drive + ` rw - nfs h:/srv rw`, false},
 		{"without a source", drive + ` rw - tmpfs`, false},
 	} {
-		got := windowsHomes(mounts("2 1 0:50 / " + c.mount + "\n"))
+		got := windowsHomes(parseMountInfo("2 1 0:50 / " + c.mount + "\n"))
 		if slices.Contains(got, drive+"/Users/me") != c.want {
 			t.Errorf("%s: got %q", c.what, got)
 		}
@@ -311,7 +311,7 @@ func TestParts_FindsWhatIsInADirectoryUnderOtherNames(t *testing.T) {
 		{"all of it", root + "2 1 8:1 /users/me/.ssh /mnt/k rw - ext4 a rw\n", nil},
 		{"another disk", root + "2 1 8:2 /users/me/.ssh/old /mnt/k rw - ext4 b rw\n", nil},
 	} {
-		if got := parts(mounts(c.list), "/users/me/.ssh"); !maps.Equal(got, c.want) {
+		if got := mountsInside(parseMountInfo(c.list), "/users/me/.ssh"); !maps.Equal(got, c.want) {
 			t.Errorf("%s: got %v, want %v", c.what, got, c.want)
 		}
 	}
@@ -320,50 +320,50 @@ func TestParts_FindsWhatIsInADirectoryUnderOtherNames(t *testing.T) {
 // Each directory that a session writes has its own share of the repositories that a turn looks at.
 func TestNewPlan_LooksAtRepositoriesOfEachDirectory(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHomeFixture(t)
 	more := filepath.Dir(w.home) + "/more"
-	for i := range viewsOfDir + 4 {
-		touch(t, fmt.Sprintf("%s/r%d/.git/HEAD", w.work, i), "ref: refs/heads/main\n")
+	for i := range maxViewsPerDir + 4 {
+		writeText(t, fmt.Sprintf("%s/r%d/.git/HEAD", w.work, i), "ref: refs/heads/main\n")
 		for _, name := range []string{"objects", "refs"} {
-			mkdir(t, fmt.Sprintf("%s/r%d/.git/%s", w.work, i, name))
+			makeTestDir(t, fmt.Sprintf("%s/r%d/.git/%s", w.work, i, name))
 		}
 	}
 	for _, name := range []string{"objects", "refs"} {
-		mkdir(t, more+"/.git/"+name)
+		makeTestDir(t, more+"/.git/"+name)
 	}
-	touch(t, more+"/.git/HEAD", "ref: refs/heads/main\n")
+	writeText(t, more+"/.git/HEAD", "ref: refs/heads/main\n")
 	for _, dir := range []string{w.work + "/r0", more} {
-		touch(t, dir+"/.git/config", "[core]\n\trepositoryformatversion = 0\n")
+		writeText(t, dir+"/.git/config", "[core]\n\trepositoryformatversion = 0\n")
 	}
-	s := workspace()
+	s := workspaceSandbox()
 	s.Writable = []string{more}
-	p, _, err := NewPlan(s, w.origin())
+	p, _, err := NewPlan(s, w.planInput())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(p.watch.views) == 0 {
+	if len(p.watch.gitViews) == 0 {
 		t.Skip("git is not installed")
 	}
-	if !slices.ContainsFunc(p.watch.views, func(v *gitView) bool { return v.work == more }) {
-		t.Errorf("%s is not among the %d that are looked at", more, len(p.watch.views))
+	if !slices.ContainsFunc(p.watch.gitViews, func(v *gitView) bool { return v.work == more }) {
+		t.Errorf("%s is not among the %d that are looked at", more, len(p.watch.gitViews))
 	}
 }
 
 // A session sees what variables and files outside of its reach name.
 func TestNewPlan_ShowsWhatInterpretersName(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHomeFixture(t)
 	for _, name := range []string{".python/a", ".rlibs/site", ".rlibs/user/4.5", ".rlibs/profile", ".tools", ".config/x"} {
-		mkdir(t, w.home+"/"+name)
+		makeTestDir(t, w.home+"/"+name)
 	}
-	touch(t, w.home+"/.Renviron", "R_LIBS_USER='~/.rlibs/user/%v'\nR_HISTFILE=~/.hidden\n")
-	touch(t, w.home+"/.Rprofile", ".libPaths(c(\"~/.rlibs/profile\", .libPaths()))\n")
-	o := w.origin()
+	writeText(t, w.home+"/.Renviron", "R_LIBS_USER='~/.rlibs/user/%v'\nR_HISTFILE=~/.hidden\n")
+	writeText(t, w.home+"/.Rprofile", ".libPaths(c(\"~/.rlibs/profile\", .libPaths()))\n")
+	o := w.planInput()
 	o.Env = []string{"PYTHONPATH=" + w.home + "/.python/a:relative:" + w.home + "/.config:" + w.home, "R_LIBS_SITE=" + w.home + "/.rlibs/site"}
-	p := w.planOf(t, o)
+	p := w.newPlan(t, o)
 	var got []string
-	for _, place := range p.Places {
-		if rest, ok := strings.CutPrefix(string(place.Path), w.home+"/."); ok && place.Kind == readable {
+	for _, place := range p.Mounts {
+		if rest, ok := strings.CutPrefix(string(place.Path), w.home+"/."); ok && place.Kind == grantableBind {
 			got = append(got, rest)
 		}
 	}
@@ -375,9 +375,9 @@ func TestNewPlan_ShowsWhatInterpretersName(t *testing.T) {
 // Directories of programs and caches that variables put into the workspace lead a session nowhere else.
 func TestNewPlan_LinksInTheWorkspaceShowNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	mkdir(t, w.home+"/.secrets/bin")
-	o := w.origin()
+	w := newHomeFixture(t)
+	makeTestDir(t, w.home+"/.secrets/bin")
+	o := w.planInput()
 	o.Path = w.work + "/.venv/bin"
 	o.Directories = map[string]string{".cache": w.work + "/.cache", ".config": w.work + "/.config"}
 	for link, to := range map[string]string{".venv": ".secrets", ".cache": ".secrets", ".config": ".secrets"} {
@@ -385,13 +385,13 @@ func TestNewPlan_LinksInTheWorkspaceShowNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := workspace()
+	s := workspaceSandbox()
 	s.Layered = []string{w.work + "/.venv"}
 	p, _, err := NewPlan(s, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, place := range p.Places {
+	for _, place := range p.Mounts {
 		if inside(string(place.Path), w.home+"/.secrets") {
 			t.Errorf("%s is %s", place.Path, place.Kind)
 		}
@@ -403,22 +403,22 @@ func TestNewPlan_LinksInTheWorkspaceShowNothing(t *testing.T) {
 func BenchmarkChanged(b *testing.B) {
 	for _, c := range []struct {
 		what string
-		do   func(w world, i int)
+		do   func(w homeFixture, i int)
 	}{
 		{"one look", nil},
-		{"nothing", func(world, int) {}},
-		{"another name", func(w world, i int) {
+		{"nothing", func(homeFixture, int) {}},
+		{"another name", func(w homeFixture, i int) {
 			_ = os.WriteFile(w.home+"/.claude.json.tmp", nil, 0o600)
 			_ = os.Rename(w.home+"/.claude.json.tmp", w.home+"/.claude.json")
 		}},
-		{"a name that is shown", func(w world, i int) {
+		{"a name that is shown", func(w homeFixture, i int) {
 			_ = os.WriteFile(w.home+"/.n", nil, 0o600)
 			_ = os.Rename(w.home+"/.n", w.home+"/n000")
 		}},
 	} {
 		b.Run(c.what, func(b *testing.B) {
 			base := real(b.TempDir())
-			w := world{home: base + "/home", work: base + "/home/work", state: base + "/sessions/s", sessions: base + "/sessions", tmp: base + "/tmp"}
+			w := homeFixture{home: base + "/home", work: base + "/home/work", state: base + "/sessions/s", sessions: base + "/sessions", tmp: base + "/tmp"}
 			for _, dir := range []string{w.work, w.state, w.tmp} {
 				if err := os.MkdirAll(dir, 0o755); err != nil {
 					b.Fatal(err)
@@ -434,7 +434,7 @@ func BenchmarkChanged(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			p, _, err := NewPlan(&workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}, w.origin())
+			p, _, err := NewPlan(&workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}, w.planInput())
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -444,7 +444,7 @@ func BenchmarkChanged(b *testing.B) {
 					continue
 				}
 				c.do(w, i)
-				p.Changed()
+				p.TakeChanges()
 			}
 		})
 	}
@@ -454,15 +454,15 @@ func BenchmarkChanged(b *testing.B) {
 // start or later, wherever they are.
 func TestChanged_NamesWhatAUserHasShown(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHomeFixture(t)
 	for _, name := range []string{".first/x", ".notes", ".data/x", ".ipython/profile_default/startup/x", ".ipython/y", ".jupyter/a", ".gitconfig"} {
-		touch(t, w.home+"/"+name, "old")
+		writeText(t, w.home+"/"+name, "old")
 	}
-	touch(t, w.tmp+"/table", "old")
-	touch(t, w.tmp+"/first", "old")
-	s := workspace()
+	writeText(t, w.tmp+"/table", "old")
+	writeText(t, w.tmp+"/first", "old")
+	s := workspaceSandbox()
 	s.Readable = []string{w.home + "/.first", w.tmp + "/first"}
-	o := w.origin()
+	o := w.planInput()
 	o.Settings = filepath.Join(w.state, "settings")
 	p, _, err := NewPlan(s, o)
 	if err != nil {
@@ -473,9 +473,9 @@ func TestChanged_NamesWhatAUserHasShown(t *testing.T) {
 		if err != nil || g == nil {
 			t.Fatalf("%s: got %+v, %v", path, g, err)
 		}
-		p.Granted(g)
+		p.RecordGrant(g)
 	}
-	if got := w.changes(p); len(got) > 0 {
+	if got := w.describeChanges(p); len(got) > 0 {
 		t.Errorf("before anything has changed: got %q", got)
 	}
 	replace := func(path string) func() {
@@ -483,9 +483,9 @@ func TestChanged_NamesWhatAUserHasShown(t *testing.T) {
 			t.Helper()
 			next := path + ".next"
 			if isDir(path) {
-				mkdir(t, next)
+				makeTestDir(t, next)
 			} else {
-				touch(t, next, "new")
+				writeText(t, next, "new")
 			}
 			if err := os.Rename(path, path+".old"); err != nil {
 				t.Error(err)
@@ -500,7 +500,7 @@ func TestChanged_NamesWhatAUserHasShown(t *testing.T) {
 		do   func()
 		want []string
 	}{
-		{"a name of the lists", func() { mkdir(t, w.home+"/.cache/uv") }, []string{"layer .cache/uv"}},
+		{"a name of the lists", func() { makeTestDir(t, w.home+"/.cache/uv") }, []string{"layer .cache/uv"}},
 		{"a directory that was named", replace(w.home + "/.first"), []string{"readable .first"}},
 		{"a file that was named elsewhere", replace(w.tmp + "/first"), []string{"readable " + w.tmp + "/first"}},
 		{"a file", replace(w.home + "/.notes"), []string{"readable .notes"}},
@@ -510,19 +510,19 @@ func TestChanged_NamesWhatAUserHasShown(t *testing.T) {
 		{"a directory that was built for the session", replace(w.home + "/.jupyter"), []string{"readable .jupyter"}},
 		{"settings that a user has shown as they are", replace(w.home + "/.gitconfig"), []string{"readable .gitconfig"}},
 		{"a removal", func() { _ = os.Remove(w.home + "/.notes") }, []string{"gone .notes"}},
-		{"what comes again", func() { touch(t, w.home+"/.notes", "") }, []string{"readable .notes"}},
+		{"what comes again", func() { writeText(t, w.home+"/.notes", "") }, []string{"readable .notes"}},
 	} {
 		c.do()
-		if got := w.changes(p); !slices.Equal(got, c.want) {
+		if got := w.describeChanges(p); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %q, want %q", c.what, got, c.want)
 		}
-		if got := w.changes(p); len(got) > 0 {
+		if got := w.describeChanges(p); len(got) > 0 {
 			t.Errorf("after %s: got %q again", c.what, got)
 		}
 	}
 	_, shown := p.Home()
 	for _, name := range []string{".first", ".notes", ".data", ".ipython", ".jupyter", ".cache/uv"} {
-		if !slices.ContainsFunc(shown, func(place Place) bool { return string(place.Path) == w.home+"/"+name }) {
+		if !slices.ContainsFunc(shown, func(place Mount) bool { return string(place.Path) == w.home+"/"+name }) {
 			t.Errorf("%s is not listed", name)
 		}
 	}
@@ -532,19 +532,19 @@ func TestChanged_NamesWhatAUserHasShown(t *testing.T) {
 func TestRecords_AnEditIsSeenWhoseTimeWasSetBack(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "config")
-	touch(t, file, "one")
+	writeText(t, file, "one")
 	was := stampOf(file)
 	r := records{file: record{stamp: was}}
-	if r.changed(file) {
+	if r.hasChanged(file) {
 		t.Fatal("it has not changed")
 	}
 	for stampOf(file).changed == was.changed { // the clock of some filesystems is coarse
-		touch(t, file, "two")
+		writeText(t, file, "two")
 		if err := os.Chtimes(file, time.Time{}, time.Unix(0, was.modified)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if !r.changed(file) {
+	if !r.hasChanged(file) {
 		t.Error("the edit is not seen")
 	}
 }

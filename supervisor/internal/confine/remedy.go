@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// Remedy says what a person can do about a failed step.
-func Remedy(step string, err error) string {
+// Hint says what a person can do about a failed step.
+func Hint(step string, err error) string {
 	without := "; the sandbox full does without one"
 	if slices.Contains([]string{"landlock", "rule"}, step) {
 		return "this system does not hold a session by Landlock either" + without
@@ -19,17 +19,17 @@ func Remedy(step string, err error) string {
 		return "this system lacks what a sandbox needs: Linux 5.14 or newer, or a container that allows the calls of new mounts" + without
 	}
 	// No path forbids a call as such.
-	if !lacksSteps(step) && !errors.Is(err, syscall.EPERM) {
+	if !isSystemStep(step) && !errors.Is(err, syscall.EPERM) {
 		return "this session needs something that the sandbox cannot give here: name other directories" + without
 	}
-	return "programs may not confine themselves on this system: an administrator can " + permission(func(path string) string {
+	return "programs may not confine themselves on this system: an administrator can " + permissionHint(func(path string) string {
 		text, _ := os.ReadFile(path)
 		return strings.TrimSpace(string(text))
 	}) + without
 }
 
-// permission says which setting to change, as far as the system's files show it.
-func permission(read func(path string) string) string {
+// permissionHint says which setting to change, as far as the system's files show it.
+func permissionHint(read func(path string) string) string {
 	switch {
 	case read("/proc/sys/user/max_user_namespaces") == "0":
 		return "allow it with: sysctl user.max_user_namespaces=15000"

@@ -14,7 +14,7 @@ func TestRemedy_NamesWhatAnAdministratorChanges(t *testing.T) {
 		"/proc/sys/kernel/apparmor_restrict_unprivileged_userns":   {"1", "AppArmor"},
 		"/there/is/nothing/of/all/this/in/this/system/as/it/seems": {"", "container"},
 	} {
-		got := permission(func(p string) string {
+		got := permissionHint(func(p string) string {
 			if p == path {
 				return row[0]
 			}
@@ -24,7 +24,7 @@ func TestRemedy_NamesWhatAnAdministratorChanges(t *testing.T) {
 			t.Errorf("%s is %q: got %q, want it to name %s", path, row[0], got, row[1])
 		}
 	}
-	if got := Remedy("user namespace", syscall.EPERM); !strings.Contains(got, "an administrator can") || !strings.Contains(got, "the sandbox full") {
+	if got := Hint("user namespace", syscall.EPERM); !strings.Contains(got, "an administrator can") || !strings.Contains(got, "the sandbox full") {
 		t.Errorf("got %q", got)
 	}
 }

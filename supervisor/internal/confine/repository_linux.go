@@ -14,71 +14,71 @@ import (
 // Git runs hooks, and what its settings name, of each repository that it is asked about. A directory becomes a repository's by its last part, whoever made the others. Then what is in it is judged
 // as it would be if it were made now: no hooks, and no settings that name programs.
 
-// linkedTo is what the directory of a linked work tree says about where its repository is.
-const linkedTo = "../.."
+// commondirText is what the directory of a linked work tree says about where its repository is.
+const commondirText = "../.."
 
 // isWorkTree reports whether a directory has its place among the work trees of a repository.
 func isWorkTree(git string) bool { return path.Base(path.Dir(git)) == "worktrees" }
 
-// holdsWorkTree reports whether a directory may be that of a linked work tree, or have some: elsewhere they
+// hasWorkTree reports whether a directory may be that of a linked work tree, or have some: elsewhere they
 // would be another repository's.
-func holdsWorkTree(full string) bool {
-	mayBeLinked := func(dir string) bool { return linkedAt(dir) != missing }
-	if folded(path.Base(full)) != "worktrees" {
+func hasWorkTree(full string) bool {
+	mayBeLinked := func(dir string) bool { return linkedTreePresence(dir) != missing }
+	if foldPath(path.Base(full)) != "worktrees" {
 		return mayBeLinked(full)
 	}
 	entries, err := os.ReadDir(full)
-	return presenceBy(err) == unknown || slices.ContainsFunc(entries, func(e os.DirEntry) bool { return mayBeLinked(full + "/" + e.Name()) })
+	return presenceOfError(err) == unknown || slices.ContainsFunc(entries, func(e os.DirEntry) bool { return mayBeLinked(full + "/" + e.Name()) })
 }
 
-// admit judges what a call has made. It is asked also for names that are free: somebody else may have made a
+// checkCreated judges what a call has made. It is asked also for names that are free: somebody else may have made a
 // repository around one in this moment.
-func (b *Box) admit(s spot, moved bool) error {
-	return b.judged(s, func(s spot) error { return b.judgeMade(s, moved) })
+func (b *Sandbox) checkCreated(s nameInDir, moved bool) error {
+	return b.withStablePath(s, func(s nameInDir) error { return b.checkCreatedPath(s, moved) })
 }
 
-// judgeMade is admit for one path. It looks into the directory that is open: another may have its path for a
+// checkCreatedPath is admit for one path. It looks into the directory that is open: another may have its path for a
 // moment.
-func (b *Box) judgeMade(s spot, moved bool) error {
-	name, above := folded(s.name), ownFile(s.dir)
-	if !moved && !partsOfGit[name] {
-		b.noteMade(s.full)
+func (b *Sandbox) checkCreatedPath(s nameInDir, moved bool) error {
+	name, above := foldPath(s.name), selfFDPath(s.dir)
+	if !moved && !gitDirParts[name] {
+		b.recordCreated(s.fullPath)
 	}
-	if b.isHeld(s.full) || moved && b.isHooks(s.full) || b.isGitLink(s, s.full) {
-		return keptError{path: s.full}
+	if b.isRestricted(s.fullPath) || moved && b.isHooks(s.fullPath) || b.isGitLink(s, s.fullPath) {
+		return protectedNameError{path: s.fullPath}
 	}
 	switch {
-	case partsOfGit[name] && mayBeGitDir(above) && (name != "worktrees" || headAt(above) != present): // else it was one before
-		if err := b.judgeGit(s.dir, path.Dir(s.full)); err != nil {
+	case gitDirParts[name] && canBeGitDir(above) && (name != "worktrees" || headPresence(above) != present): // else it was one before
+		if err := b.checkGitDir(s.dir, path.Dir(s.fullPath)); err != nil {
 			return err
 		}
-		b.noteMade(s.full)
-	case moved && name == ".git" && s.kind() == unix.S_IFDIR:
+		b.recordCreated(s.fullPath)
+	case moved && name == ".git" && s.fileType() == unix.S_IFDIR:
 		git, err := unix.Openat(s.dir, s.name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return err
 		}
 		defer unix.Close(git)
-		return b.judgeGit(git, s.full)
+		return b.checkGitDir(git, s.fullPath)
 	}
 	return nil
 }
 
 // isGitLink reports whether a link gets the name .git. A person's git init completes the directory to which
 // one leads, and a session can fill that at any time.
-func (b *Box) isGitLink(s spot, full string) bool {
-	return folded(path.Base(full)) == ".git" && s.kind() == unix.S_IFLNK && b.isWork(full)
+func (b *Sandbox) isGitLink(s nameInDir, full string) bool {
+	return foldPath(path.Base(full)) == ".git" && s.fileType() == unix.S_IFLNK && b.isWritablePath(full)
 }
 
-// judgeGit returns why a directory must not be that of a repository. The settings get a copy in their place:
+// checkGitDir returns why a directory must not be that of a repository. The settings get a copy in their place:
 // a program may still have them open.
-func (b *Box) judgeGit(dir int, git string) error {
-	if !b.isWork(git) {
+func (b *Sandbox) checkGitDir(dir int, git string) error {
+	if !b.isWritablePath(git) {
 		return nil
 	}
 	for _, name := range append([]string{"hooks"}, oldRemotes...) {
-		if hook, found := hookIn(dir, name); found {
-			return keptError{path: path.Join(git, name, hook)}
+		if hook, found := findHook(dir, name); found {
+			return protectedNameError{path: path.Join(git, name, hook)}
 		}
 	}
 	for _, name := range []string{"config", "config.worktree", "commondir"} {
@@ -86,15 +86,15 @@ func (b *Box) judgeGit(dir int, git string) error {
 		if err == unix.ENOENT {
 			continue
 		}
-		k := keptError{path: git + "/" + name}
+		k := protectedNameError{path: git + "/" + name}
 		if err != nil {
 			return k
 		}
 		refused := false
 		if name == "commondir" {
-			refused = strings.TrimSpace(string(text)) != linkedTo || !isWorkTree(git)
+			refused = strings.TrimSpace(string(text)) != commondirText || !isWorkTree(git)
 		} else {
-			k.setting, refused = refusedIn(nil, text, b.ownerOf(git, name, true))
+			k.setting, refused = refusedSetting(nil, text, b.gitOwnerOf(git, name, true))
 		}
 		if refused {
 			return k
@@ -106,33 +106,33 @@ func (b *Box) judgeGit(dir int, git string) error {
 	return nil
 }
 
-// openLink opens the file in which git says where the repository of a linked work tree is. There is one right
+// openCommondir opens the file in which git says where the repository of a linked work tree is. There is one right
 // text, so that is written here, and the program gets a file without a name.
-func (b *Box) openLink(n *notification, s spot) (int, error) {
+func (b *Sandbox) openCommondir(n *seccompNotif, s nameInDir) (int, error) {
 	fd := -1
-	err := b.masked(n, func() (err error) {
+	err := b.withUmask(n, func() (err error) {
 		fd, err = unix.Openat(s.dir, s.name, unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_WRONLY|unix.O_CLOEXEC, 0o644)
 		return err
 	})
 	if err == nil {
-		_, err = unix.Write(fd, []byte(linkedTo+"\n"))
+		_, err = unix.Write(fd, []byte(commondirText+"\n"))
 		unix.Close(fd)
 	}
 	if err != nil && err != unix.EEXIST {
 		return -1, err
 	}
-	b.noteMade(s.full)
+	b.recordCreated(s.fullPath)
 	return unix.Openat(s.dir, ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
 }
 
-// isLinkOf reports whether a name is that file, of a work tree that the session added.
-func (b *Box) isLinkOf(s spot) bool {
-	return s.name == "commondir" && isWorkTree(path.Dir(s.full)) && b.freedomOf(s.full) == removal
+// isCommondir reports whether a name is that file, of a work tree that the session added.
+func (b *Sandbox) isCommondir(s nameInDir) bool {
+	return s.name == "commondir" && isWorkTree(path.Dir(s.fullPath)) && b.accessOf(s.fullPath) == accessRemove
 }
 
-// hookIn returns a file that git would run or read in a directory of a repository, or "" and true if that
+// findHook returns a file that git would run or read in a directory of a repository, or "" and true if that
 // leads somewhere else.
-func hookIn(dir int, below string) (name string, found bool) {
+func findHook(dir int, below string) (name string, found bool) {
 	fd, err := unix.Openat(dir, below, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return "", err != unix.ENOENT
@@ -152,38 +152,38 @@ func hookIn(dir int, below string) (name string, found bool) {
 	}
 }
 
-// ownerOf says whose the settings are that a repository, or a work tree of one, has by a name.
-func (b *Box) ownerOf(git, name string, own bool) gitOwner {
+// gitOwnerOf says whose the settings are that a repository, or a work tree of one, has by a name.
+func (b *Sandbox) gitOwnerOf(git, name string, own bool) gitOwner {
 	common := git
 	if isWorkTree(git) {
 		common = path.Dir(path.Dir(git))
 	}
-	added := name == "config.worktree" && b.freedomOf(common+"/config") == nothing
+	added := name == "config.worktree" && b.accessOf(common+"/config") == accessNone
 	return gitOwner{own, added, func(tree string) bool {
 		if !path.IsAbs(tree) {
 			tree = path.Join(git, tree)
 		}
-		b.keeping.RLock()
-		defer b.keeping.RUnlock()
-		isGits := strings.Contains(folded(tree+"/"), "/.git/")
-		return !isGits && b.workAround(tree) != "" && gitDirOf(tree+"/.git") == git // which names it in turn
+		b.protectMu.RLock()
+		defer b.protectMu.RUnlock()
+		isGits := strings.Contains(foldPath(tree+"/"), "/.git/")
+		return !isGits && b.workDirOf(tree) != "" && gitDirOf(tree+"/.git") == git // which names it in turn
 	}}
 }
 
 // replaceSettings puts new settings of a repository in the place of the old ones, as git does by a rename,
 // if they differ in what a session may set. It takes a copy: the program may still have its own file open.
 // done is false for all other renames.
-func (b *Box) replaceSettings(from spot, file string, flags uint) (done bool, err error) {
+func (b *Sandbox) replaceSettings(from nameInDir, file string, flags uint) (done bool, err error) {
 	dir, name := path.Split(file)
 	if !settingsNames[name] || flags != 0 {
 		return false, nil
 	}
-	to, err := b.spotOf(dir, name)
+	to, err := b.openNameInDir(dir, name)
 	if err != nil {
 		return false, err
 	}
 	defer to.close()
-	if !b.takesSettings(to) {
+	if !b.isSettingsTarget(to) {
 		return false, nil
 	}
 	if from.isSame(to) { // the kernel does nothing then
@@ -193,7 +193,7 @@ func (b *Box) replaceSettings(from spot, file string, flags uint) (done bool, er
 	if err != nil {
 		return false, err
 	}
-	if err := b.setSettings(to, now, mode); err != nil {
+	if err := b.checkAndPutSettings(to, now, mode); err != nil {
 		return false, err
 	}
 	return true, unix.Unlinkat(from.dir, from.name, 0)
@@ -202,42 +202,42 @@ func (b *Box) replaceSettings(from spot, file string, flags uint) (done bool, er
 // settingsNames are the names of the settings of a repository.
 var settingsNames = map[string]bool{"config": true, "config.worktree": true}
 
-// takesSettings reports whether new settings are judged that get a name.
-func (b *Box) takesSettings(to spot) bool {
+// isSettingsTarget reports whether new settings are judged that get a name.
+func (b *Sandbox) isSettingsTarget(to nameInDir) bool {
 	if !settingsNames[to.name] {
 		return false
 	}
-	switch b.freedomOf(to.full) {
-	case removal:
+	switch b.accessOf(to.fullPath) {
+	case accessRemove:
 		return true
-	case nothing:
-		return !b.reaches(to.full) && to.kind() != 0 && isGitDir(path.Dir(to.full))
+	case accessNone:
+		return !b.isGitTarget(to.fullPath) && to.fileType() != 0 && isGitDir(path.Dir(to.fullPath))
 	}
 	return false
 }
 
-// setSettings judges new settings, and puts a copy in the place of the old ones.
-func (b *Box) setSettings(to spot, now []byte, mode uint32) error {
+// checkAndPutSettings judges new settings, and puts a copy in the place of the old ones.
+func (b *Sandbox) checkAndPutSettings(to nameInDir, now []byte, mode uint32) error {
 	was, old, err := readSettings(to.dir, to.name)
 	switch {
 	case err == nil:
 		mode = old
 	case err != unix.ENOENT:
-		return keptError{path: to.full}
+		return protectedNameError{path: to.fullPath}
 	}
-	if setting, refused := refusedIn(was, now, b.ownerOf(path.Dir(to.full), to.name, b.freedomOf(to.full) != nothing)); refused {
-		return keptError{to.full, setting}
+	if setting, refused := refusedSetting(was, now, b.gitOwnerOf(path.Dir(to.fullPath), to.name, b.accessOf(to.fullPath) != accessNone)); refused {
+		return protectedNameError{to.fullPath, setting}
 	}
 	return putSettings(to.dir, to.name, now, mode)
 }
 
-// checkedSettings is how the name of settings begins that were checked, until they have their place. No program
+// checkedSettingsPrefix is how the name of settings begins that were checked, until they have their place. No program
 // of the session may write them.
-const checkedSettings = "config.checked-by-turnstone"
+const checkedSettingsPrefix = "config.checked-by-turnstone"
 
 // putSettings puts a new file in the place of a settings file.
 func putSettings(dir int, name string, text []byte, mode uint32) error {
-	checked := checkedSettings + "-" + rand.Text() // other sessions write there, too
+	checked := checkedSettingsPrefix + "-" + rand.Text() // other sessions write there, too
 	fd, err := unix.Openat(dir, checked, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return err
@@ -271,7 +271,7 @@ func readSettings(dir int, name string) (text []byte, mode uint32, err error) {
 // settingsIn reads an open settings file, and its mode.
 func settingsIn(fd int) (text []byte, mode uint32, err error) {
 	var st unix.Stat_t
-	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size > maxSettings {
+	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size > maxSettingsBytes {
 		return nil, 0, unix.EINVAL
 	}
 	text = make([]byte, st.Size)

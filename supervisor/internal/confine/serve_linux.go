@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func control(fd int, request uintptr, p unsafe.Pointer) error {
+func callIoctl(fd int, request uintptr, p unsafe.Pointer) error {
 	_, _, no := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(p))
 	runtime.KeepAlive(p)
 	if no != 0 {
@@ -30,52 +30,52 @@ func errnoOf(err error) unix.Errno {
 	return unix.EACCES
 }
 
-// connect does connect(2) for a thread of the session.
-func (b *Box) connect(n *notification) error {
+// emulateConnect does connect(2) for a thread of the session.
+func (b *Sandbox) emulateConnect(n *seccompNotif) error {
 	if int32(n.Data.Args[2]) < 0 || n.Data.Args[2] > unix.SizeofSockaddrAny+16 { // struct sockaddr_storage
 		return unix.EINVAL
 	}
 	address := make([]byte, int(n.Data.Args[2]))
-	if err := peek(int(n.PID), n.Data.Args[1], address); err != nil {
+	if err := peekMemory(int(n.PID), n.Data.Args[1], address); err != nil {
 		return unix.EFAULT
 	}
-	socket, err := b.take(int(n.PID), int(int32(n.Data.Args[0])))
+	socket, err := b.copyDescriptor(int(n.PID), int(int32(n.Data.Args[0])))
 	if err != nil {
 		return err
 	}
 	defer unix.Close(socket)
 	// The thread still existed after both were read, so its number did not belong to another
 	// thread.
-	if err := control(b.calls, isValid, unsafe.Pointer(&n.ID)); err != nil {
+	if err := callIoctl(b.notifyFD, ioctlNotifIDValid, unsafe.Pointer(&n.ID)); err != nil {
 		return err
 	}
 	domain, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_DOMAIN)
 	if err != nil {
 		return err
 	}
-	if b.plan.By != "" { // it shares the machine's network, so there is none that is its own
-		to, ok := b.leaves(socket, address)
+	if b.plan.Mechanism != "" { // it shares the machine's network, so there is none that is its own
+		to, ok := b.egressTarget(socket, address)
 		if !ok || domain != unix.AF_INET {
 			return unix.EACCES
 		}
-		return b.connectOut(n, socket, to)
+		return b.connectEgress(n, socket, to)
 	}
 	if domain != unix.AF_UNIX || len(address) < 2 || binary.NativeEndian.Uint16(address) != unix.AF_UNIX {
-		if to, ok := b.leaves(socket, address); ok {
-			return b.connectOut(n, socket, to)
+		if to, ok := b.egressTarget(socket, address); ok {
+			return b.connectEgress(n, socket, to)
 		}
 		return connectTo(socket, address)
 	}
 	switch {
 	case len(address) > 2 && address[2] != 0:
-		file, err := b.listener(int(n.PID), string(cutAtNul(address[2:])))
+		file, err := b.openListener(int(n.PID), string(cutAtNul(address[2:])))
 		if err != nil {
 			return err
 		}
 		defer unix.Close(file)
 		address = append(address[:2], "/proc/self/fd/"+strconv.Itoa(file)+"\x00"...)
 	case b.plan.Network: // where a name does not show who listens
-		if ours, err := b.ours(listener{abstract: string(address[2:])}); err != nil || !ours {
+		if ours, err := b.ownsListener(unixListener{abstract: string(address[2:])}); err != nil || !ours {
 			return unix.ECONNREFUSED
 		}
 	}
@@ -108,22 +108,22 @@ func connectTo(socket int, address []byte) error {
 	return nil
 }
 
-// listener opens the file of a socket whose server is in the session. A read-only mount does
+// openListener opens the file of a socket whose server is in the session. A read-only mount does
 // not prevent connects.
-func (b *Box) listener(pid int, path string) (int, error) {
+func (b *Sandbox) openListener(pid int, path string) (int, error) {
 	if !strings.HasPrefix(path, "/") {
 		var dir [unix.PathMax]byte
-		n, err := unix.Readlinkat(b.proc, strconv.Itoa(pid)+"/cwd", dir[:])
+		n, err := unix.Readlinkat(b.procFD, strconv.Itoa(pid)+"/cwd", dir[:])
 		if err != nil {
 			return -1, err
 		}
 		path = string(dir[:n]) + "/" + path
 	}
-	file, err := b.look(append([]byte(path), 0))
+	file, err := b.openPath(append([]byte(path), 0))
 	if err != nil {
 		return -1, err
 	}
-	inside, err := b.isInside(pid, file)
+	inside, err := b.isInsideSession(pid, file)
 	if err != nil || !inside {
 		unix.Close(file)
 		return -1, unix.EACCES
@@ -131,7 +131,7 @@ func (b *Box) listener(pid int, path string) (int, error) {
 	return file, nil
 }
 
-func (b *Box) isInside(pid, file int) (bool, error) {
+func (b *Sandbox) isInsideSession(pid, file int) (bool, error) {
 	var st unix.Statx_t
 	if err := unix.Statx(file, "", unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_MNT_ID, &st); err != nil {
 		return false, err
@@ -142,12 +142,12 @@ func (b *Box) isInside(pid, file int) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return b.ours(listener{device: device, file: uint32(st.Ino)})
+	return b.ownsListener(unixListener{device: device, file: uint32(st.Ino)})
 }
 
 // deviceOf returns the device of a mount, as a process sees it.
-func (b *Box) deviceOf(pid int, mount uint64) (uint32, error) {
-	fd, err := unix.Openat(b.proc, strconv.Itoa(pid)+"/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+func (b *Sandbox) deviceOf(pid int, mount uint64) (uint32, error) {
+	fd, err := unix.Openat(b.procFD, strconv.Itoa(pid)+"/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return 0, err
 	}
@@ -172,11 +172,11 @@ func (b *Box) deviceOf(pid int, mount uint64) (uint32, error) {
 	return 0, unix.ENOENT
 }
 
-// take returns a copy of a descriptor of a thread.
-func (b *Box) take(tid, fd int) (int, error) {
+// copyDescriptor returns a copy of a descriptor of a thread.
+func (b *Sandbox) copyDescriptor(tid, fd int) (int, error) {
 	p, err := unix.PidfdOpen(tid, unix.O_EXCL) // PIDFD_THREAD
 	if err == unix.EINVAL {                    // before Linux 6.9, for the first thread of a process, whose descriptors most threads share
-		leader, e := b.leader(tid)
+		leader, e := b.threadGroupID(tid)
 		if e != nil {
 			return -1, err
 		}
@@ -189,29 +189,29 @@ func (b *Box) take(tid, fd int) (int, error) {
 	return unix.PidfdGetfd(p, fd, 0)
 }
 
-// taken is take also for a program that may not be traced.
-func (b *Box) taken(tid, fd int) (copied int, err error) {
-	if copied, err = b.take(tid, fd); err == unix.EPERM {
+// copyDescriptorWithRights is take also for a program that may not be traced.
+func (b *Sandbox) copyDescriptorWithRights(tid, fd int) (copied int, err error) {
+	if copied, err = b.copyDescriptor(tid, fd); err == unix.EPERM {
 		err = withRights(func() (err error) {
-			copied, err = b.take(tid, fd)
+			copied, err = b.copyDescriptor(tid, fd)
 			return err
 		})
 	}
 	return copied, err
 }
 
-// leader returns the process of a thread.
-func (b *Box) leader(tid int) (int, error) {
-	value, err := b.status(tid, "Tgid:")
+// threadGroupID returns the process of a thread.
+func (b *Sandbox) threadGroupID(tid int) (int, error) {
+	value, err := b.threadStatus(tid, "Tgid:")
 	if err != nil {
 		return 0, err
 	}
 	return strconv.Atoi(value)
 }
 
-// status returns a value of what the kernel says about a thread.
-func (b *Box) status(tid int, name string) (string, error) {
-	text, err := readAt(b.proc, strconv.Itoa(tid)+"/status")
+// threadStatus returns a value of what the kernel says about a thread.
+func (b *Sandbox) threadStatus(tid int, name string) (string, error) {
+	text, err := readAt(b.procFD, strconv.Itoa(tid)+"/status")
 	if err != nil {
 		return "", err
 	}
@@ -246,8 +246,8 @@ func valueIn(text, name string) string {
 	return ""
 }
 
-// peek copies memory of a thread.
-func peek(pid int, at uint64, b []byte) error {
+// peekMemory copies memory of a thread.
+func peekMemory(pid int, at uint64, b []byte) error {
 	if len(b) == 0 {
 		return nil
 	}

@@ -73,7 +73,7 @@ func TestPlainProfile_EmptiesSecretsAlone(t *testing.T) {
 		"x <- 1\n" + strings.Repeat("(", 10000): "x <- 1\n",
 		"":                                      "",
 	} {
-		if got := string(plainProfile([]byte(text))); got != want {
+		if got := string(redactProfile([]byte(text))); got != want {
 			t.Errorf("%s: got %q, want %q", text, got, want)
 		}
 	}
@@ -86,38 +86,38 @@ func TestPlainSettings_HaveNoLoginInAnyForm(t *testing.T) {
 		plain      func([]byte) []byte
 		text, want string
 	}{
-		"pip, a proxy without a scheme":  {plainIndexes, "[global]\nproxy = me:s3@proxy:8080\ntimeout = 5\n", "[global]\nproxy = proxy:8080\ntimeout = 5\n"},
-		"pip, an apostrophe":             {plainIndexes, "index-url = https://me:pa'ss@h/simple\n", "index-url = https://h/simple\n"},
-		"pip, a quote":                   {plainIndexes, "index-url = https://me:pa\"ss@h/simple\n", "index-url = https://h/simple\n"},
-		"pip, a space":                   {plainIndexes, "index-url = https://me:pa ss@h/simple\n", "index-url = https://h/simple\n"},
-		"pip, two addresses":             {plainIndexes, "extra-index-url = https://h:80 https://me:x@i/\n\thttps://j@k/\n", "extra-index-url = https://h:80 https://i/\n\thttps://k/\n"},
-		"pip, a token in the path":       {plainIndexes, "index-url = https://dl.example.org/Gk3d1fHxYPV2nLzZ/org/repo/python/simple/\n", "index-url = https://dl.example.org//org/repo/python/simple/\n"},
-		"pip, a token at the end":        {plainIndexes, "find-links = https://h/ghp_0123456789abcdefghijABCDEFGHIJ\n", "find-links = https://h/\n"},
-		"pip, a token in a query":        {plainIndexes, "a = 1\nindex-url = https://h/simple?private_token=s3\nb = 2\n", "a = 1\nb = 2\n"},
-		"pip, a value in the next line":  {plainIndexes, "password =\n  s3\n\ncert = /x\n", "\ncert = /x\n"},
-		"pip, nothing secret":            {plainIndexes, "[global]\nindex-url = https://us-central1-python.pkg.dev/my-project-123456-a1/repo-a/simple\ntrusted-host = h:8080\n# me@h\n", "[global]\nindex-url = https://us-central1-python.pkg.dev/my-project-123456-a1/repo-a/simple\ntrusted-host = h:8080\n# me@h\n"},
-		"pip, a project's identifier":    {plainIndexes, "index-url = https://pkgs.example.org/org/3f2504e0-4f89-11d3-9a0c-0305e82c3301/_packaging/f/pypi/simple/\n", "index-url = https://pkgs.example.org/org/3f2504e0-4f89-11d3-9a0c-0305e82c3301/_packaging/f/pypi/simple/\n"},
-		"conda, a token without a slash": {plainIndexes, "channel_alias: https://h/t/TOKEN\nchannels:\n  - t/me-1/x\n  - defaults\n", "channel_alias: https://h/t/\nchannels:\n  - t//x\n  - defaults\n"},
-		"conda, proxies":                 {plainIndexes, "proxy_servers:\n  http: me:s3@p:80\n  https: 'me:s3@p:80'\n", "proxy_servers:\n  http: p:80\n  https: 'p:80'\n"},
-		"conda, a token of another form": {plainIndexes, "channels:\n  - https://h/0123456789abcdef0123456789abcdef/x\n", "channels:\n  - https://h//x\n"},
-		"conda, a secret in a list":      {plainIndexes, "my_token:\n  - s3\n  - s4\nchannels: [a]\n", "channels: [a]\n"},
-		"uv, a proxy":                    {plainIndexes, "http-proxy = \"me:s3@p\"\n[[index]]\nname = \"x\"\nurl = \"https://me:pa'ss@h/simple\"\n", "http-proxy = \"p\"\n[[index]]\nname = \"x\"\nurl = \"https://h/simple\"\n"},
-		"uv, lists":                      {plainIndexes, "extra-index-url = [\"https://h\",\"https://me:x@i/\"]\n", "extra-index-url = [\"https://h\",\"https://i/\"]\n"},
-		"uv, a secret over lines":        {plainIndexes, "api-key = \"\"\"\ns3\n\"\"\"\noffline = true\n", "offline = true\n"},
+		"pip, a proxy without a scheme":  {redactIndexes, "[global]\nproxy = me:s3@proxy:8080\ntimeout = 5\n", "[global]\nproxy = proxy:8080\ntimeout = 5\n"},
+		"pip, an apostrophe":             {redactIndexes, "index-url = https://me:pa'ss@h/simple\n", "index-url = https://h/simple\n"},
+		"pip, a quote":                   {redactIndexes, "index-url = https://me:pa\"ss@h/simple\n", "index-url = https://h/simple\n"},
+		"pip, a space":                   {redactIndexes, "index-url = https://me:pa ss@h/simple\n", "index-url = https://h/simple\n"},
+		"pip, two addresses":             {redactIndexes, "extra-index-url = https://h:80 https://me:x@i/\n\thttps://j@k/\n", "extra-index-url = https://h:80 https://i/\n\thttps://k/\n"},
+		"pip, a token in the path":       {redactIndexes, "index-url = https://dl.example.org/Gk3d1fHxYPV2nLzZ/org/repo/python/simple/\n", "index-url = https://dl.example.org//org/repo/python/simple/\n"},
+		"pip, a token at the end":        {redactIndexes, "find-links = https://h/ghp_0123456789abcdefghijABCDEFGHIJ\n", "find-links = https://h/\n"},
+		"pip, a token in a query":        {redactIndexes, "a = 1\nindex-url = https://h/simple?private_token=s3\nb = 2\n", "a = 1\nb = 2\n"},
+		"pip, a value in the next line":  {redactIndexes, "password =\n  s3\n\ncert = /x\n", "\ncert = /x\n"},
+		"pip, nothing secret":            {redactIndexes, "[global]\nindex-url = https://us-central1-python.pkg.dev/my-project-123456-a1/repo-a/simple\ntrusted-host = h:8080\n# me@h\n", "[global]\nindex-url = https://us-central1-python.pkg.dev/my-project-123456-a1/repo-a/simple\ntrusted-host = h:8080\n# me@h\n"},
+		"pip, a project's identifier":    {redactIndexes, "index-url = https://pkgs.example.org/org/3f2504e0-4f89-11d3-9a0c-0305e82c3301/_packaging/f/pypi/simple/\n", "index-url = https://pkgs.example.org/org/3f2504e0-4f89-11d3-9a0c-0305e82c3301/_packaging/f/pypi/simple/\n"},
+		"conda, a token without a slash": {redactIndexes, "channel_alias: https://h/t/TOKEN\nchannels:\n  - t/me-1/x\n  - defaults\n", "channel_alias: https://h/t/\nchannels:\n  - t//x\n  - defaults\n"},
+		"conda, proxies":                 {redactIndexes, "proxy_servers:\n  http: me:s3@p:80\n  https: 'me:s3@p:80'\n", "proxy_servers:\n  http: p:80\n  https: 'p:80'\n"},
+		"conda, a token of another form": {redactIndexes, "channels:\n  - https://h/0123456789abcdef0123456789abcdef/x\n", "channels:\n  - https://h//x\n"},
+		"conda, a secret in a list":      {redactIndexes, "my_token:\n  - s3\n  - s4\nchannels: [a]\n", "channels: [a]\n"},
+		"uv, a proxy":                    {redactIndexes, "http-proxy = \"me:s3@p\"\n[[index]]\nname = \"x\"\nurl = \"https://me:pa'ss@h/simple\"\n", "http-proxy = \"p\"\n[[index]]\nname = \"x\"\nurl = \"https://h/simple\"\n"},
+		"uv, lists":                      {redactIndexes, "extra-index-url = [\"https://h\",\"https://me:x@i/\"]\n", "extra-index-url = [\"https://h\",\"https://i/\"]\n"},
+		"uv, a secret over lines":        {redactIndexes, "api-key = \"\"\"\ns3\n\"\"\"\noffline = true\n", "offline = true\n"},
 		"JSON in one line":               {withoutLogins, `{"a":"see https://h.org","b":"x@1","c":"https://me:x@h/'"}`, `{"a":"see https://h.org","b":"x@1","c":"https://h/'"}`},
 		"JSON with aliases":              {withoutLogins, `"string-width-cjs": "npm:string-width@^4.2.0"`, `"string-width-cjs": "npm:string-width@^4.2.0"`},
-		"git, a header":                  {plainRepository, "[http \"https://h/\"]\n\textraheader = AUTHORIZATION: basic s3\n[x]\n\textraHeader = any: s3\n\ty = 1\n", "[http \"https://h/\"]\n[x]\n\ty = 1\n"},
-		"git, a password":                {plainRepository, "[remote \"o\"]\n\turl = git@h:o/r.git\n\tproxy = me:s3@p\n[sendemail]\n\tsmtpPass = a \\\nb\n\tx = 1\n", "[remote \"o\"]\n\turl = git@h:o/r.git\n\tproxy = p\n[sendemail]\n\tx = 1\n"},
-		"npm, a proxy":                   {plainRegistries, "proxy=me:s3@p:80\n//h/:_password=x\nfund=false\n", "proxy=p:80\nfund=false\n"},
-		"R, names with spaces":           {plainVariables, "DB_PASS = s3\n API_AUTH = s3\nR_LIBS = ~/R\n", "R_LIBS = ~/R\n"},
-		"R, a value in quotes":           {plainVariables, "A = \"Bearer abc\"\nB=${C-2kD8fYx91LmQ0aZr7TtBv4Wn6Ue3}\nR_LIBS_USER=${R_LIBS_USER:-'%p/x'}\n", "R_LIBS_USER=${R_LIBS_USER:-'%p/x'}\n"},
-		"R, a proxy":                     {plainVariables, "http_proxy=me:s3@p:80\n", "http_proxy=p:80\n"},
-		"R, an apostrophe":               {plainVariables, "DB_PASS=it's\nX=1\n", "X=1\n"},
-		"R, a key over lines":            {plainVariables, "A_KEY=\"-----BEGIN PRIVATE KEY-----\nMIIE\nabc==\n-----END PRIVATE KEY-----\"\n\n# x\nX=1\n", "\n# x\nX=1\n"},
-		"a script, a second variable":    {plainScript, "export A=1 B_TOKEN=s3\ncd x; C_PASSWORD=y run\nexport PLAIN=1\n", "export PLAIN=1\n"},
-		"a script, a key over lines":     {plainScript, "export A_KEY=\"a\n b'\\\"\n\"\nexport B_KEY='x\ny'\nexport C_KEY=a\\\nb\nexport PLAIN=1\n", "export PLAIN=1\n"},
-		"a script, a prompt":             {plainScript, "PS1=\"${debian_chroot:+($debian_chroot)}\\u@\\h:\\w$ \"\n", "PS1=\"${debian_chroot:+($debian_chroot)}\\u@\\h:\\w$ \"\n"},
-		"variables of conda, a proxy":    {plainState, `{"env_vars":{"http_proxy":"me:s3@p","X":"1"}}`, `{"env_vars":{"X":"1"}}`},
+		"git, a header":                  {redactRepository, "[http \"https://h/\"]\n\textraheader = AUTHORIZATION: basic s3\n[x]\n\textraHeader = any: s3\n\ty = 1\n", "[http \"https://h/\"]\n[x]\n\ty = 1\n"},
+		"git, a password":                {redactRepository, "[remote \"o\"]\n\turl = git@h:o/r.git\n\tproxy = me:s3@p\n[sendemail]\n\tsmtpPass = a \\\nb\n\tx = 1\n", "[remote \"o\"]\n\turl = git@h:o/r.git\n\tproxy = p\n[sendemail]\n\tx = 1\n"},
+		"npm, a proxy":                   {redactRegistries, "proxy=me:s3@p:80\n//h/:_password=x\nfund=false\n", "proxy=p:80\nfund=false\n"},
+		"R, names with spaces":           {redactVariables, "DB_PASS = s3\n API_AUTH = s3\nR_LIBS = ~/R\n", "R_LIBS = ~/R\n"},
+		"R, a value in quotes":           {redactVariables, "A = \"Bearer abc\"\nB=${C-2kD8fYx91LmQ0aZr7TtBv4Wn6Ue3}\nR_LIBS_USER=${R_LIBS_USER:-'%p/x'}\n", "R_LIBS_USER=${R_LIBS_USER:-'%p/x'}\n"},
+		"R, a proxy":                     {redactVariables, "http_proxy=me:s3@p:80\n", "http_proxy=p:80\n"},
+		"R, an apostrophe":               {redactVariables, "DB_PASS=it's\nX=1\n", "X=1\n"},
+		"R, a key over lines":            {redactVariables, "A_KEY=\"-----BEGIN PRIVATE KEY-----\nMIIE\nabc==\n-----END PRIVATE KEY-----\"\n\n# x\nX=1\n", "\n# x\nX=1\n"},
+		"a script, a second variable":    {redactScript, "export A=1 B_TOKEN=s3\ncd x; C_PASSWORD=y run\nexport PLAIN=1\n", "export PLAIN=1\n"},
+		"a script, a key over lines":     {redactScript, "export A_KEY=\"a\n b'\\\"\n\"\nexport B_KEY='x\ny'\nexport C_KEY=a\\\nb\nexport PLAIN=1\n", "export PLAIN=1\n"},
+		"a script, a prompt":             {redactScript, "PS1=\"${debian_chroot:+($debian_chroot)}\\u@\\h:\\w$ \"\n", "PS1=\"${debian_chroot:+($debian_chroot)}\\u@\\h:\\w$ \"\n"},
+		"variables of conda, a proxy":    {redactCondaState, `{"env_vars":{"http_proxy":"me:s3@p","X":"1"}}`, `{"env_vars":{"X":"1"}}`},
 	} {
 		if got := string(c.plain([]byte(c.text))); got != c.want {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
@@ -130,7 +130,7 @@ func TestNewPlan_LoginsInToolsAndCachesAreLeftOut(t *testing.T) {
 	t.Parallel()
 	const secret = "s3cretpassword"
 	url, npm := "url = https://me:"+secret+"@example.org/x\n", "fund=false\n//registry.example.org/:_authToken="+secret+"\nregistry=https://me:"+secret+"@example.org/\n"
-	w := newWorld(t)
+	w := newHomeFixture(t)
 	files := map[string]string{
 		".cache/pre-commit/repo1/.git/config": url, ".asdf/plugins/nodejs/.git/config": url, ".pyenv/plugins/x/.git/config": url, ".opam/repo/repos-config": url, ".cargo/git/db/x/FETCH_HEAD": url, "go/pkg/mod/cache/vcs/1.info": url,
 		".conda/pkgs/urls.txt": "https://example.org/t/" + secret + "/main/x.conda\n", "miniconda3/pkgs/urls.txt": url, ".conda/envs/e/pip.conf": url, ".virtualenvs/v/pip.conf": url, ".pyenv/versions/3/pip.conf": url,
@@ -162,27 +162,27 @@ func TestNewPlan_LoginsInToolsAndCachesAreLeftOut(t *testing.T) {
 	}
 	for _, all := range []map[string]string{files, plain} {
 		for name, text := range all {
-			touch(t, filepath.Join(w.home, name), text)
+			writeText(t, filepath.Join(w.home, name), text)
 		}
 	}
-	o := w.origin()
+	o := w.planInput()
 	o.Settings = filepath.Join(w.sessions, "settings")
-	p, _, err := NewPlan(workspace(), o)
+	p, _, err := NewPlan(workspaceSandbox(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := func(name string) (string, bool) {
-		path, nearest := filepath.Join(w.home, name), Place{}
-		for _, place := range p.Places { // parents come first
+		path, nearest := filepath.Join(w.home, name), Mount{}
+		for _, place := range p.Mounts { // parents come first
 			if inside(path, string(place.Path)) {
 				nearest = place
 			}
 		}
 		switch {
-		case nearest.Kind.isEmpty():
+		case nearest.Kind.isEmptyDir():
 			return "", false
-		case nearest.Kind == replaced:
-			path = string(nearest.From)
+		case nearest.Kind == replacedFile:
+			path = string(nearest.Source)
 		}
 		read, err := os.ReadFile(path)
 		return string(read), err == nil

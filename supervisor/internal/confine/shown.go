@@ -11,42 +11,42 @@ import (
 
 // A user may show a session more of the home directory, except closed places.
 
-// A closedPlace is one that no session sees.
-type closedPlace struct {
-	name   string // as it is listed, cleaned
-	at     string // without links; "" if it is not there
-	placed bool   // the planner has set its place already
-	alone  bool   // a mount hides it, and opens to read are not decided for it
-	named  bool   // by the sandbox, and not by default
+// A hiddenPath is one that no session sees.
+type hiddenPath struct {
+	name         string // as it is listed, cleaned
+	realPath     string // without links; "" if it is not there
+	isPlanned    bool   // the planner has set its place already
+	isMaskedOnly bool   // a mount hides it, and opens to read are not decided for it
+	isUserNamed  bool   // by the sandbox, and not by default
 }
 
-// close notes the places that no session sees.
-func (p *planner) close(s *workers.Sandbox, o Origin) {
-	add := func(kind closedPlace, paths []string) {
+// addHiddenPaths notes the places that no session sees.
+func (p *planner) addHiddenPaths(s *workers.Sandbox, o PlanInput) {
+	add := func(kind hiddenPath, paths []string) {
 		for _, h := range paths {
 			c := kind
 			c.name = filepath.Clean(h)
-			if exists(h) {
-				c.at = real(h)
+			if isPresent(h) {
+				c.realPath = real(h)
 			}
-			p.closed = append(p.closed, c)
+			p.hiddenPaths = append(p.hiddenPaths, c)
 		}
 	}
-	add(closedPlace{named: true}, s.Hidden)
-	add(closedPlace{}, p.defaultHidden())
-	add(closedPlace{alone: true}, hiddenOfSystem)
-	if other := o.otherHome(); other != "" {
-		add(closedPlace{alone: true}, workers.DefaultHidden(other))
+	add(hiddenPath{isUserNamed: true}, s.Hidden)
+	add(hiddenPath{}, p.defaultHidden())
+	add(hiddenPath{isMaskedOnly: true}, hiddenSystemDirs)
+	if other := o.otherHomeDir(); other != "" {
+		add(hiddenPath{isMaskedOnly: true}, workers.DefaultHidden(other))
 	}
 	if at := real(o.Sessions); at != "" {
-		p.closed = append(p.closed, closedPlace{name: at, at: at, placed: true})
+		p.hiddenPaths = append(p.hiddenPaths, hiddenPath{name: at, realPath: at, isPlanned: true})
 	}
 }
 
-// mayShow returns why no session sees a path without links; nil for one that a user may show it.
-func mayShow(closed []closedPlace, path string) error {
+// checkShow returns why no session sees a path without links; nil for one that a user may show it.
+func checkShow(closed []hiddenPath, path string) error {
 	for _, c := range closed {
-		for _, at := range []string{c.name, c.at} {
+		for _, at := range []string{c.name, c.realPath} {
 			switch {
 			case at == "":
 			case inside(path, at):
@@ -59,41 +59,41 @@ func mayShow(closed []closedPlace, path string) error {
 	return nil
 }
 
-// MayShow returns why no user is asked to show a session a path, which is absolute and without symbolic
+// CheckShow returns why no user is asked to show a session a path, which is absolute and without symbolic
 // links. It is nil for one that a user may show.
-func MayShow(s *workers.Sandbox, o Origin, path string) error {
-	p := &planner{home: real(o.home()), directories: o.Directories, temporary: []string{"/tmp", "/var/tmp"}}
-	p.close(s, o)
-	if why := p.tooWide(path); why != "" {
+func CheckShow(s *workers.Sandbox, o PlanInput, path string) error {
+	p := &planner{home: real(o.homeDir()), directories: o.Directories, tempDirs: []string{"/tmp", "/var/tmp"}}
+	p.addHiddenPaths(s, o)
+	if why := p.tooWideReason(path); why != "" {
 		return fmt.Errorf("the sandbox cannot show %s: it %s; name something in it", path, why)
 	}
-	above := filesAbove(path)
-	for _, c := range p.closed { // it may have another name
-		if isOneOf(above, c.name) {
+	above := parentInfos(path)
+	for _, c := range p.hiddenPaths { // it may have another name
+		if isAnyOf(above, c.name) {
 			return fmt.Errorf("the sandbox never shows %s: it is hidden from sessions", path)
 		}
 	}
-	return mayShow(p.closed, path)
+	return checkShow(p.hiddenPaths, path)
 }
 
-// showable resolves a file or directory that a user wants a session to see.
-func (p *planner) showable(path string) (string, error) {
-	found, err := plain("show %s", path)
+// resolveShowable resolves a file or directory that a user wants a session to see.
+func (p *planner) resolveShowable(path string) (string, error) {
+	found, err := resolvePlain("show %s", path)
 	if err != nil {
 		return "", err
 	}
-	if why := p.tooWide(found); why != "" {
+	if why := p.tooWideReason(found); why != "" {
 		return "", fmt.Errorf("the sandbox cannot show %s: it %s; name something in it", path, why)
 	}
-	return found, mayShow(p.closed, found)
+	return found, checkShow(p.hiddenPaths, found)
 }
 
-// reveal adds the paths that the user shows the session.
-func (p *planner) reveal(paths []string, o Origin, work []string) error {
-	h := &homeBuilder{planner: p, work: work, state: real(o.State), dirs: map[string]string{}}
+// revealPaths adds the paths that the user shows the session.
+func (p *planner) revealPaths(paths []string, o PlanInput, work []string) error {
+	h := &homeBuilder{planner: p, work: work, state: real(o.State), resolvedDirs: map[string]string{}}
 	for _, path := range paths {
-		p.looked = append(p.looked, filepath.Clean(path))
-		found, err := p.showable(path)
+		p.checkedPaths = append(p.checkedPaths, filepath.Clean(path))
+		found, err := p.resolveShowable(path)
 		if err == nil && hasLinkIn(path, work) {
 			err = linkError("show %s", path, found)
 		}
@@ -103,74 +103,74 @@ func (p *planner) reveal(paths []string, o Origin, work []string) error {
 		if err != nil {
 			continue // it has gone, or is something else now
 		}
-		p.because(Named, func() {
-			h.resolve(path)
-			if p.seesNothingAt(found) && !isIn(found, work) {
-				p.set(found, readable)
+		p.withReason(ReasonNamed, func() {
+			h.resolvePath(path)
+			if p.isInvisible(found) && !isInAny(found, work) {
+				p.set(found, grantableBind)
 			}
 		})
 	}
 	return nil
 }
 
-// seesNothingAt reports whether the session does not see the machine's file at a path.
-func (p *planner) seesNothingAt(path string) bool {
-	k := p.kinds[path].Kind
-	return k == built || k == "" && p.isEmptyAt(path)
+// isInvisible reports whether the session does not see the machine's file at a path.
+func (p *planner) isInvisible(path string) bool {
+	k := p.mounts[path].Kind
+	return k == writableParent || k == "" && p.isEmptyAt(path)
 }
 
-// noteUnshown notes the names that exist and are not shown, so that an error can be explained by one.
-func (p *planner) noteUnshown() {
+// recordUnshown notes the names that exist and are not shown, so that an error can be explained by one.
+func (p *planner) recordUnshown() {
 	shown := map[string]bool{} // places, and the directories above them
-	for path := range p.kinds {
+	for path := range p.mounts {
 		for ; !shown[path] && path != "/" && path != "."; path = filepath.Dir(path) {
 			shown[path] = true
 		}
 	}
-	for path, place := range p.kinds {
-		if place.Kind == built || place.Kind == covered && (path == p.home || p.known[path]) {
-			p.noteIn(path, shown)
+	for path, place := range p.mounts {
+		if place.Kind == writableParent || place.Kind == readOnlyParent && (path == p.home || p.knownDocuments[path]) {
+			p.recordUnshownIn(path, shown)
 		}
 	}
 }
 
-// noteIn notes the names in a directory that are not shown. Where a user cannot show one as a whole, it notes
+// recordUnshownIn notes the names in a directory that are not shown. Where a user cannot show one as a whole, it notes
 // the names in that.
-func (p *planner) noteIn(dir string, shown map[string]bool) {
+func (p *planner) recordUnshownIn(dir string, shown map[string]bool) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		switch {
-		case shown[path] && p.kinds[path].Kind == "" && p.isClosed(path): // the workspace is in it
-			p.noteIn(path, shown)
-		case shown[path] || len(p.unshown) >= maxUnshown:
-		case e.IsDir() && p.holdsClosed(path):
-			p.noteIn(path, shown)
+		case shown[path] && p.mounts[path].Kind == "" && p.isHidden(path): // the workspace is in it
+			p.recordUnshownIn(path, shown)
+		case shown[path] || len(p.unshownPaths) >= maxUnshown:
+		case e.IsDir() && p.hasHiddenBelow(path):
+			p.recordUnshownIn(path, shown)
 		default:
-			p.unshown = append(p.unshown, path)
+			p.unshownPaths = append(p.unshownPaths, path)
 		}
 	}
 }
 
-func (p *planner) isClosed(path string) bool {
-	return slices.ContainsFunc(p.closed, func(c closedPlace) bool { return c.at != "" && inside(path, c.at) })
+func (p *planner) isHidden(path string) bool {
+	return slices.ContainsFunc(p.hiddenPaths, func(c hiddenPath) bool { return c.realPath != "" && inside(path, c.realPath) })
 }
 
-func (p *planner) holdsClosed(path string) bool {
-	return slices.ContainsFunc(p.closed, func(c closedPlace) bool {
-		return c.name != path && inside(c.name, path) || c.at != path && inside(c.at, path)
+func (p *planner) hasHiddenBelow(path string) bool {
+	return slices.ContainsFunc(p.hiddenPaths, func(c hiddenPath) bool {
+		return c.name != path && inside(c.name, path) || c.realPath != path && inside(c.realPath, path)
 	})
 }
 
-// Hidden returns the files and directories that no user can allow the session to open, sorted.
-func (p *Plan) Hidden() (all []string) {
-	for _, path := range p.unshown {
-		if mayShow(p.closed, path) != nil {
+// HiddenPaths returns the files and directories that no user can allow the session to open, sorted.
+func (p *Plan) HiddenPaths() (all []string) {
+	for _, path := range p.unshownPaths {
+		if checkShow(p.hiddenPaths, path) != nil {
 			all = append(all, path)
 		}
 	}
-	for _, place := range p.Places {
-		if place.Kind == hidden {
+	for _, place := range p.Mounts {
+		if place.Kind == maskedPath {
 			all = append(all, string(place.Path))
 		}
 	}
@@ -178,10 +178,10 @@ func (p *Plan) Hidden() (all []string) {
 	return slices.Compact(all)
 }
 
-// Unshown returns those that its home directory lacks and that a user can show, sorted.
-func (p *Plan) Unshown() (all []string) {
-	for _, path := range p.unshown {
-		if mayShow(p.closed, path) == nil {
+// UnshownPaths returns those that its home directory lacks and that a user can show, sorted.
+func (p *Plan) UnshownPaths() (all []string) {
+	for _, path := range p.unshownPaths {
+		if checkShow(p.hiddenPaths, path) == nil {
 			all = append(all, path)
 		}
 	}
@@ -191,18 +191,18 @@ func (p *Plan) Unshown() (all []string) {
 
 // Home returns the home directory that is built for the session, and the places that it sees in it; ""
 // if there is none.
-func (p *Plan) Home() (home string, shown []Place) {
-	for _, place := range p.current() {
+func (p *Plan) Home() (home string, shown []Mount) {
+	for _, place := range p.currentMounts() {
 		path := string(place.Path)
 		switch {
-		case path == p.home && place.Kind == covered:
+		case path == p.home && place.Kind == readOnlyParent:
 			home = path
-		case home != "" && place.Why != "" && inside(path, home):
+		case home != "" && place.Reason != "" && inside(path, home):
 			shown = append(shown, place)
 		}
 	}
 	return home, shown
 }
 
-// MayShow returns why no user can show the session a path; nil if one can. It looks at names only.
-func (p *Plan) MayShow(path string) error { return mayShow(p.closed, path) }
+// CheckShow returns why no user can show the session a path; nil if one can. It looks at names only.
+func (p *Plan) CheckShow(path string) error { return checkShow(p.hiddenPaths, path) }

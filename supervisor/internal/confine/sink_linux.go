@@ -14,33 +14,33 @@ import (
 // sees it. The event of a close is there when the program's call returns, so a later call of the session
 // that the stage makes finds the new settings. Only a read at once may still find the old ones.
 
-// mostSinks bounds the files that are being written.
-const mostSinks = 64
+// maxDrafts bounds the files that are being written.
+const maxDrafts = 64
 
-// sinks are the files that are being written.
-type sinks struct {
+// settingsDrafts are the files that are being written.
+type settingsDrafts struct {
 	count atomic.Int32 // of open
 	mu    sync.Mutex
-	open  map[int32]*sink // by watch
-	file  *os.File        // an inotify instance, while there is one in open
-	fd    int             // of file
+	open  map[int32]*settingsDraft // by watch
+	file  *os.File                 // an inotify instance, while there is one in open
+	fd    int                      // of file
 }
 
-// A sink is a file that a program writes in the place of settings.
-type sink struct {
-	fd int  // to read it
-	to spot // the settings; its path may be another one by now
-	by string
+// A settingsDraft is a file that a program writes in the place of settings.
+type settingsDraft struct {
+	fd      int       // to read it
+	target  nameInDir // the settings; its path may be another one by now
+	program string
 }
 
-// takesInPlace reports whether an open gets a sink. In a repository of somebody else's it does only if all of
+// needsDraft reports whether an open gets a sink. In a repository of somebody else's it does only if all of
 // the text is to be new.
-func (b *Box) takesInPlace(s spot, flags int) bool {
-	return flags&writes != 0 && b.takesSettings(s) && (flags&unix.O_TRUNC != 0 || b.freedomOf(s.full) == removal)
+func (b *Sandbox) needsDraft(s nameInDir, flags int) bool {
+	return flags&writeFlags != 0 && b.isSettingsTarget(s) && (flags&unix.O_TRUNC != 0 || b.accessOf(s.fullPath) == accessRemove)
 }
 
-// openSink opens a file in the place of settings, with their text unless that is to be cut.
-func (b *Box) openSink(n *notification, s spot, flags int, mode uint32) (fd int, err error) {
+// openDraft opens a file in the place of settings, with their text unless that is to be cut.
+func (b *Sandbox) openDraft(n *seccompNotif, s nameInDir, flags int, mode uint32) (fd int, err error) {
 	text, old, err := readSettings(s.dir, s.name)
 	switch {
 	case err == nil && flags&unix.O_CREAT != 0 && flags&unix.O_EXCL != 0:
@@ -55,7 +55,7 @@ func (b *Box) openSink(n *notification, s spot, flags int, mode uint32) (fd int,
 		access = unix.O_RDWR
 	}
 	isNew := err != nil
-	err = b.masked(n, func() (err error) {
+	err = b.withUmask(n, func() (err error) {
 		if isNew { // the name is there from now on
 			made, err := unix.Openat(s.dir, s.name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, mode&0o777)
 			if err != nil {
@@ -67,7 +67,7 @@ func (b *Box) openSink(n *notification, s spot, flags int, mode uint32) (fd int,
 		return err
 	})
 	if err == unix.EOPNOTSUPP || err == unix.EISDIR { // the filesystem has no such files
-		err = keptError{path: s.full}
+		err = protectedNameError{path: s.fullPath}
 	}
 	if err != nil {
 		return -1, err
@@ -78,7 +78,7 @@ func (b *Box) openSink(n *notification, s spot, flags int, mode uint32) (fd int,
 		}
 	}
 	if err == nil {
-		err = b.watchSink(fd, s, b.program(int(n.PID)))
+		err = b.watchDraft(fd, s, b.programName(int(n.PID)))
 	}
 	if err != nil {
 		unix.Close(fd)
@@ -87,48 +87,48 @@ func (b *Box) openSink(n *notification, s spot, flags int, mode uint32) (fd int,
 	return fd, nil
 }
 
-// watchSink waits for the close of a file.
-func (b *Box) watchSink(fd int, s spot, by string) error {
-	b.sinks.mu.Lock()
-	defer b.sinks.mu.Unlock()
-	if len(b.sinks.open) >= mostSinks {
-		return keptError{path: s.full}
+// watchDraft waits for the close of a file.
+func (b *Sandbox) watchDraft(fd int, s nameInDir, by string) error {
+	b.drafts.mu.Lock()
+	defer b.drafts.mu.Unlock()
+	if len(b.drafts.open) >= maxDrafts {
+		return protectedNameError{path: s.fullPath}
 	}
-	k := &sink{fd: -1, to: spot{dir: -1, name: s.name, full: s.full}, by: by}
+	k := &settingsDraft{fd: -1, target: nameInDir{dir: -1, name: s.name, fullPath: s.fullPath}, program: by}
 	var err error
-	if k.fd, err = unix.Open(ownFile(fd), unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
-		k.to.dir, err = unix.FcntlInt(uintptr(s.dir), unix.F_DUPFD_CLOEXEC, 0)
+	if k.fd, err = unix.Open(selfFDPath(fd), unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
+		k.target.dir, err = unix.FcntlInt(uintptr(s.dir), unix.F_DUPFD_CLOEXEC, 0)
 	}
-	if err == nil && b.sinks.file == nil {
-		err = b.startWatching()
+	if err == nil && b.drafts.file == nil {
+		err = b.startDraftWatch()
 	}
 	var watch int
 	if err == nil {
-		watch, err = unix.InotifyAddWatch(b.sinks.fd, ownFile(fd), unix.IN_CLOSE_WRITE)
+		watch, err = unix.InotifyAddWatch(b.drafts.fd, selfFDPath(fd), unix.IN_CLOSE_WRITE)
 	}
 	if err != nil {
 		k.close()
-		b.endWatching()
+		b.stopDraftWatch()
 		return err
 	}
-	if b.sinks.open == nil {
-		b.sinks.open = map[int32]*sink{}
+	if b.drafts.open == nil {
+		b.drafts.open = map[int32]*settingsDraft{}
 	}
-	b.sinks.open[int32(watch)] = k
-	b.sinks.count.Store(int32(len(b.sinks.open)))
+	b.drafts.open[int32(watch)] = k
+	b.drafts.count.Store(int32(len(b.drafts.open)))
 	return nil
 }
 
-func (k *sink) close() {
+func (k *settingsDraft) close() {
 	if k.fd >= 0 {
 		unix.Close(k.fd)
 	}
-	if k.to.dir >= 0 {
-		k.to.close()
+	if k.target.dir >= 0 {
+		k.target.close()
 	}
 }
 
-func (b *Box) startWatching() error {
+func (b *Sandbox) startDraftWatch() error {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		return err
@@ -138,66 +138,66 @@ func (b *Box) startWatching() error {
 	if err != nil {
 		return err
 	}
-	b.sinks.file, b.sinks.fd = file, fd
-	b.apart(func(err error) {
+	b.drafts.file, b.drafts.fd = file, fd
+	b.runUnprivileged(func(err error) {
 		if err != nil {
 			return // the next call that changes files takes what was written
 		}
 		_ = conn.Read(func(uintptr) bool {
-			b.takeWritten()
-			b.sinks.mu.Lock()
-			defer b.sinks.mu.Unlock()
-			return b.sinks.file != file
+			b.applyDrafts()
+			b.drafts.mu.Lock()
+			defer b.drafts.mu.Unlock()
+			return b.drafts.file != file
 		})
 	})
 	return nil
 }
 
-// endWatching gives the inotify instance back when nothing is written any more.
-func (b *Box) endWatching() {
-	b.sinks.count.Store(int32(len(b.sinks.open)))
-	if len(b.sinks.open) == 0 && b.sinks.file != nil {
-		go b.sinks.file.Close() // which waits for the goroutine that watches
-		b.sinks.file = nil
+// stopDraftWatch gives the inotify instance back when nothing is written any more.
+func (b *Sandbox) stopDraftWatch() {
+	b.drafts.count.Store(int32(len(b.drafts.open)))
+	if len(b.drafts.open) == 0 && b.drafts.file != nil {
+		go b.drafts.file.Close() // which waits for the goroutine that watches
+		b.drafts.file = nil
 	}
 }
 
-// takeWritten judges the settings that programs have written.
-func (b *Box) takeWritten() {
-	if b.sinks.count.Load() == 0 {
+// applyDrafts judges the settings that programs have written.
+func (b *Sandbox) applyDrafts() {
+	if b.drafts.count.Load() == 0 {
 		return
 	}
-	b.sinks.mu.Lock()
-	defer b.sinks.mu.Unlock()
-	if b.sinks.file == nil {
+	b.drafts.mu.Lock()
+	defer b.drafts.mu.Unlock()
+	if b.drafts.file == nil {
 		return
 	}
-	var events [mostSinks * unix.SizeofInotifyEvent]byte // none has a name
-	n, _ := unix.Read(b.sinks.fd, events[:])
+	var events [maxDrafts * unix.SizeofInotifyEvent]byte // none has a name
+	n, _ := unix.Read(b.drafts.fd, events[:])
 	for watch := range inotifyEvents(events[:max(n, 0)]) {
-		k := b.sinks.open[watch]
+		k := b.drafts.open[watch]
 		if k == nil {
 			continue
 		}
-		delete(b.sinks.open, watch)
-		if kept, isKept := b.takeFrom(k).(keptError); isKept {
-			b.denied(kept.denial(&fileCall{op: "write"}, k.by))
+		delete(b.drafts.open, watch)
+		if kept, isKept := b.applyDraft(k).(protectedNameError); isKept {
+			b.reportDenial(kept.newDenial(&fileCall{op: "write"}, k.program))
 		}
 		k.close()
 	}
-	b.endWatching()
+	b.stopDraftWatch()
 }
 
-// takeFrom judges the settings in a sink, and puts a copy in their place.
-func (b *Box) takeFrom(k *sink) error {
-	above, err := b.realPath(k.to.dir)
+// applyDraft judges the settings in a sink, and puts a copy in their place.
+func (b *Sandbox) applyDraft(k *settingsDraft) error {
+	above, err := b.realPath(k.target.dir)
 	if err != nil {
 		return err
 	}
-	k.to.full = strings.TrimRight(above, "/") + "/" + k.to.name
+	k.target.fullPath = strings.TrimRight(above, "/") + "/" + k.target.name
 	text, mode, err := settingsIn(k.fd)
-	if err != nil || b.freedomOf(k.to.full) == nothing && !b.takesSettings(k.to) {
-		return keptError{path: k.to.full}
+	if err != nil || b.accessOf(k.target.fullPath) == accessNone && !b.isSettingsTarget(k.target) {
+		return protectedNameError{path: k.target.fullPath}
 	}
-	return b.setSettings(k.to, text, mode)
+	return b.checkAndPutSettings(k.target, text, mode)
 }

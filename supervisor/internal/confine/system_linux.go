@@ -11,21 +11,21 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// Ways are the mechanisms that are tried for a user who accepts this one, in order.
-func Ways(accepted workers.SandboxMechanism) []workers.SandboxMechanism {
+// Mechanisms are the mechanisms that are tried for a user who accepts this one, in order.
+func Mechanisms(accepted workers.SandboxMechanism) []workers.SandboxMechanism {
 	if accepted == workers.Landlock {
 		return []workers.SandboxMechanism{"", workers.Landlock}
 	}
 	return []workers.SandboxMechanism{""}
 }
 
-// Supported says why no worker can be confined in this way here. nil does not promise success.
-func Supported(workers.SandboxMechanism) error {
+// CheckSupported says why no worker can be confined in this way here. nil does not promise success.
+func CheckSupported(workers.SandboxMechanism) error {
 	return supportedFilter()
 }
 
 // Trial is a program that does nothing, to be confined.
-const Trial = "/bin/true"
+const TrialProgram = "/bin/true"
 
 // stampOf returns what tells whether a file has changed; nothing for one that is not there.
 func stampOf(name string) stamp {
@@ -41,12 +41,14 @@ func sameFilesystem(a, b string) bool {
 	return unix.Stat(a, &x) == nil && unix.Stat(b, &y) == nil && x.Dev == y.Dev
 }
 
-// identity returns what tells a file from all others, also from one that gets its number later; "" if
+// fileIdentity returns what tells a file from all others, also from one that gets its number later; "" if
 // nothing is there.
-func identity(name string) string { return identityAt(unix.AT_FDCWD, name, 0, name) }
+func fileIdentity(name string) string { return identityAt(unix.AT_FDCWD, name, 0, name) }
 
-// identityOf is identity for an open file, which has this name.
-func identityOf(fd int, name string) string { return identityAt(fd, "", unix.AT_EMPTY_PATH, name) }
+// openFileIdentity is identity for an open file, which has this name.
+func openFileIdentity(fd int, name string) string {
+	return identityAt(fd, "", unix.AT_EMPTY_PATH, name)
+}
 
 func identityAt(dir int, path string, flags int, name string) string {
 	var st unix.Statx_t
@@ -60,19 +62,19 @@ func identityAt(dir int, path string, flags int, name string) string {
 	return id + "/" + strconv.FormatInt(st.Btime.Sec, 36) + "." + strconv.Itoa(int(st.Btime.Nsec))
 }
 
-// calmIdentity is identity, but of a mount point it asks only what the kernel knows: a filesystem of another
+// localIdentity is identity, but of a mount point it asks only what the kernel knows: a filesystem of another
 // machine may not answer.
-func calmIdentity(name string) string {
+func localIdentity(name string) string {
 	var st unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &st)
 	if err != nil || st.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0 {
-		return identity(name)
+		return fileIdentity(name)
 	}
 	return fmt.Sprintf("%d:%d/%d", st.Dev_major, st.Dev_minor, st.Ino)
 }
 
-// typeOf is Lstat for the type of a file, of which the kernel knows what it is without asking its filesystem.
-func typeOf(path string) (fs.FileMode, error) {
+// lstatType is Lstat for the type of a file, of which the kernel knows what it is without asking its filesystem.
+func lstatType(path string) (fs.FileMode, error) {
 	var st unix.Statx_t
 	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW|unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &st); err != nil {
 		return 0, err
@@ -91,8 +93,8 @@ func typeOf(path string) (fs.FileMode, error) {
 // isWritable reports whether the user may make names in a directory.
 func isWritable(dir string) bool { return unix.Access(dir, unix.W_OK) == nil }
 
-// openUnlinked opens a file to read, if there is no symbolic link in its path.
-func openUnlinked(path string) (*os.File, error) {
+// openNoLinks opens a file to read, if there is no symbolic link in its path.
+func openNoLinks(path string) (*os.File, error) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
 	if err != nil {
 		return nil, err

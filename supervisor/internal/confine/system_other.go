@@ -11,7 +11,7 @@ import (
 )
 
 // Trial is a program that does nothing, to be confined.
-const Trial = ""
+const TrialProgram = ""
 
 // stampOf returns what tells whether a file has changed; nothing for one that is not there.
 func stampOf(name string) stamp {
@@ -24,24 +24,26 @@ func stampOf(name string) stamp {
 
 func sameFilesystem(a, b string) bool { return false }
 
-// Ways are the mechanisms that are tried for a user who accepts this one, in order.
-func Ways(workers.SandboxMechanism) []workers.SandboxMechanism { return []workers.SandboxMechanism{""} }
+// Mechanisms are the mechanisms that are tried for a user who accepts this one, in order.
+func Mechanisms(workers.SandboxMechanism) []workers.SandboxMechanism {
+	return []workers.SandboxMechanism{""}
+}
 
-// Supported says why no worker can be confined in this way here.
-func Supported(workers.SandboxMechanism) error {
+// CheckSupported says why no worker can be confined in this way here.
+func CheckSupported(workers.SandboxMechanism) error {
 	return errors.New("sandboxing is not supported on this system: use the sandbox level full (--sandbox full)")
 }
 
-// MayConnect says why no stage may connect in its worker's place here.
-func MayConnect() error { return errors.ErrUnsupported }
+// CheckConnect says why no stage may connect in its worker's place here.
+func CheckConnect() error { return errors.ErrUnsupported }
 
-// identity is for systems on which a session makes repositories of its own.
-func identity(string) string { return "" }
+// fileIdentity is for systems on which a session makes repositories of its own.
+func fileIdentity(string) string { return "" }
 
-func calmIdentity(name string) string { return identity(name) }
+func localIdentity(name string) string { return fileIdentity(name) }
 
-// typeOf is Lstat for the type of a file.
-func typeOf(path string) (fs.FileMode, error) {
+// lstatType is Lstat for the type of a file.
+func lstatType(path string) (fs.FileMode, error) {
 	st, err := os.Lstat(path)
 	if err != nil {
 		return 0, err
@@ -52,8 +54,8 @@ func typeOf(path string) (fs.FileMode, error) {
 // isWritable reports whether the user may make names in a directory.
 func isWritable(string) bool { return true }
 
-// openUnlinked opens a file to read, where there are no sessions that could put a link in its path.
-func openUnlinked(path string) (*os.File, error) { return os.OpenFile(path, readAtOnce, 0) }
+// openNoLinks opens a file to read, where there are no sessions that could put a link in its path.
+func openNoLinks(path string) (*os.File, error) { return os.OpenFile(path, nonblockingRead, 0) }
 
 // isOwned reports whether a directory is the user's.
 func isOwned(string) bool { return true }

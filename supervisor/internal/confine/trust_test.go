@@ -10,7 +10,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-func link(t *testing.T, to, name string) {
+func makeSymlink(t *testing.T, to, name string) {
 	t.Helper()
 	if err := os.Symlink(to, name); err != nil {
 		t.Fatal(err)
@@ -21,12 +21,12 @@ func link(t *testing.T, to, name string) {
 func TestWayTo_NamesAllLinksAndWhereTheyLead(t *testing.T) {
 	t.Parallel()
 	dir := real(t.TempDir())
-	mkdir(t, dir+"/a/deep")
-	touch(t, dir+"/a/file", "")
-	link(t, "a/deep", dir+"/deep")
-	link(t, "deep/../file", dir+"/dots")
-	link(t, dir+"/dots", dir+"/twice")
-	link(t, "circle", dir+"/circle")
+	makeTestDir(t, dir+"/a/deep")
+	writeText(t, dir+"/a/file", "")
+	makeSymlink(t, "a/deep", dir+"/deep")
+	makeSymlink(t, "deep/../file", dir+"/dots")
+	makeSymlink(t, dir+"/dots", dir+"/twice")
+	makeSymlink(t, "circle", dir+"/circle")
 	for path, want := range map[string][]string{
 		"a/file": {"a/file"}, "a/none/x": {"a/none/x"}, "deep": {"deep", "a/deep"}, "deep/none": {"deep", "a/deep/none"},
 		"dots": {"dots", "deep", "a/file"}, "twice": {"twice", "dots", "deep", "a/file"},
@@ -34,11 +34,11 @@ func TestWayTo_NamesAllLinksAndWhereTheyLead(t *testing.T) {
 		for i := range want {
 			want[i] = dir + "/" + want[i]
 		}
-		if got := wayTo(dir + "/" + path); !slices.Equal(got, want) {
+		if got := linkChain(dir + "/" + path); !slices.Equal(got, want) {
 			t.Errorf("%s: got %q, want %q", path, got, want)
 		}
 	}
-	if got := wayTo(dir + "/circle/x"); got[len(got)-1] != "" {
+	if got := linkChain(dir + "/circle/x"); got[len(got)-1] != "" {
 		t.Errorf("a circle leads to %q", got[len(got)-1])
 	}
 }
@@ -47,29 +47,29 @@ func TestWayTo_NamesAllLinksAndWhereTheyLead(t *testing.T) {
 // level.
 func TestOwnText_IsNotThatOfASession(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	mkdir(t, w.home+"/dotfiles")
-	mkdir(t, w.home+"/named")
+	w := newHomeFixture(t)
+	makeTestDir(t, w.home+"/dotfiles")
+	makeTestDir(t, w.home+"/named")
 	for _, name := range []string{".npmrc", "dotfiles/pip.conf", "work/pip.conf", "named/pip.conf"} {
-		touch(t, w.home+"/"+name, "text")
+		writeText(t, w.home+"/"+name, "text")
 	}
 	for name, to := range map[string]string{".linked": "dotfiles/pip.conf", ".into": "work/pip.conf", ".through": "work/link", "work/link": "../.npmrc", ".over": "dotfiles/again", "dotfiles/again": "../work/link", ".named": "named/pip.conf"} {
-		link(t, to, w.home+"/"+name)
+		makeSymlink(t, to, w.home+"/"+name)
 	}
 	for _, s := range []*workers.Sandbox{{Level: workers.Workspace}, {Level: workers.ReadOnly}, {Level: workers.Workspace, Workspace: w.work}} {
 		s.Writable = []string{w.home + "/named"}
-		o := Origin{Home: w.home, Dir: w.work}
+		o := PlanInput{Home: w.home, Dir: w.work}
 		for name, want := range map[string]string{".npmrc": "text", ".linked": "text", ".into": "", ".through": "", ".over": "", "work/pip.conf": "", "work/link": "", ".named": "", "none": ""} {
-			if got := string(OwnText(s, o, w.home+"/"+name)); got != want {
+			if got := string(ReadUserSettings(s, o, w.home+"/"+name)); got != want {
 				t.Errorf("%s: got %q, want %q", name, got, want)
 			}
 		}
 		o.Dir, s.Workspace = w.home, "" // which is not written
-		if got := string(OwnText(s, o, w.home+"/.npmrc")); got != "text" {
+		if got := string(ReadUserSettings(s, o, w.home+"/.npmrc")); got != "text" {
 			t.Errorf("of a session in the home directory: got %q", got)
 		}
 	}
-	if got := OwnText(workspace(), Origin{Home: w.home, Dir: w.work}, ""); got != nil {
+	if got := ReadUserSettings(workspaceSandbox(), PlanInput{Home: w.home, Dir: w.work}, ""); got != nil {
 		t.Errorf("without a name: got %q", got)
 	}
 }
@@ -78,14 +78,14 @@ func TestOwnText_IsNotThatOfASession(t *testing.T) {
 func TestIsBelowOwn_WhateverTheModeOfTheDirectory(t *testing.T) {
 	t.Parallel()
 	dir := real(t.TempDir()) + "/shut"
-	mkdir(t, dir)
+	makeTestDir(t, dir)
 	if err := os.Chmod(dir, 0o555); err != nil {
 		t.Fatal(err)
 	}
-	if !isBelowOwn(dir + "/link") {
+	if !isBelowUserDir(dir + "/link") {
 		t.Error("a directory of the user's that is not writable counts as another user's")
 	}
-	if os.Geteuid() != 0 && isBelowOwn("/usr/bin/link") {
+	if os.Geteuid() != 0 && isBelowUserDir("/usr/bin/link") {
 		t.Error("a directory of the machine's counts as the user's")
 	}
 }

@@ -5,15 +5,15 @@ import (
 	"net/netip"
 )
 
-// A special range of addresses leads to machines that trust whoever can reach them.
-type special struct {
-	prefix netip.Prefix
-	what   string
+// A reservedRange range of addresses leads to machines that trust whoever can reach them.
+type reservedRange struct {
+	prefix      netip.Prefix
+	description string
 }
 
 // specials are refused, unless a person names the very address. The kinds that net/netip knows
 // are not in it.
-var specials = []special{
+var reservedRanges = []reservedRange{
 	{netip.MustParsePrefix("0.0.0.0/8"), "of this machine"},
 	{netip.MustParsePrefix("100.64.0.0/10"), "of a provider's own network"},
 	{netip.MustParsePrefix("168.63.129.16/32"), "of a cloud's metadata"},
@@ -23,14 +23,14 @@ var specials = []special{
 }
 
 var (
-	global6 = netip.MustParsePrefix("2000::/3")
-	nat64   = netip.MustParsePrefix("64:ff9b::/96")
-	teredo  = netip.MustParsePrefix("2001::/32")
-	sixTo4  = netip.MustParsePrefix("2002::/16")
+	globalIPv6 = netip.MustParsePrefix("2000::/3")
+	nat64      = netip.MustParsePrefix("64:ff9b::/96")
+	teredo     = netip.MustParsePrefix("2001::/32")
+	sixTo4     = netip.MustParsePrefix("2002::/16")
 )
 
-// kindOf says what is special about an address, "" of one that is anybody's.
-func kindOf(a netip.Addr) string {
+// addressKind says what is special about an address, "" of one that is anybody's.
+func addressKind(a netip.Addr) string {
 	a = a.Unmap()
 	switch {
 	case a.IsLoopback(), a.IsUnspecified():
@@ -43,21 +43,21 @@ func kindOf(a netip.Addr) string {
 		return "of many machines"
 	case nat64.Contains(a):
 		b := a.As16()
-		return kindOf(netip.AddrFrom4([4]byte(b[12:])))
-	case a.Is6() && (!global6.Contains(a) || teredo.Contains(a) || sixTo4.Contains(a)):
+		return addressKind(netip.AddrFrom4([4]byte(b[12:])))
+	case a.Is6() && (!globalIPv6.Contains(a) || teredo.Contains(a) || sixTo4.Contains(a)):
 		return "of a special network"
 	}
-	for _, s := range specials {
+	for _, s := range reservedRanges {
 		if s.prefix.Contains(a) {
-			return s.what
+			return s.description
 		}
 	}
 	return ""
 }
 
-// isOurs reports whether an address belongs to this machine, where it reaches what listens for
+// isOwnAddress reports whether an address belongs to this machine, where it reaches what listens for
 // everybody.
-func isOurs(a netip.Addr) bool {
+func isOwnAddress(a netip.Addr) bool {
 	own, err := net.InterfaceAddrs()
 	if err != nil {
 		return true

@@ -10,25 +10,25 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// maxQuestion bounds a question in bytes; those of UDP are not longer.
-const maxQuestion = 4096
+// maxQuestionBytes bounds a question in bytes; those of UDP are not longer.
+const maxQuestionBytes = 4096
 
 // serveNames answers the session's questions until the socket is closed.
 func (p *Policy) serveNames(socket net.PacketConn) {
-	buf := make([]byte, maxQuestion)
+	buf := make([]byte, maxQuestionBytes)
 	for {
 		n, from, err := socket.ReadFrom(buf)
 		if err != nil {
 			return
 		}
-		if answer := p.answer(buf[:n]); answer != nil {
+		if answer := p.answerQuestion(buf[:n]); answer != nil {
 			_, _ = socket.WriteTo(answer, from) // the session asks again, or has ended
 		}
 	}
 }
 
-// answer returns the answer to one message, nil if it deserves none.
-func (p *Policy) answer(message []byte) []byte {
+// answerQuestion returns the answer to one message, nil if it deserves none.
+func (p *Policy) answerQuestion(message []byte) []byte {
 	var parser dnsmessage.Parser
 	h, err := parser.Start(message)
 	if err != nil || h.Response { // no answers to answers, which could go on for ever
@@ -44,7 +44,7 @@ func (p *Policy) answer(message []byte) []byte {
 	}
 	var body dnsmessage.ResourceBody
 	if reply.RCode == dnsmessage.RCodeSuccess {
-		body, reply.RCode = p.resolve(questions[0])
+		body, reply.RCode = p.resolveQuestion(questions[0])
 	}
 	m := dnsmessage.Message{Header: reply, Questions: questions}
 	if body != nil {
@@ -58,8 +58,8 @@ func (p *Policy) answer(message []byte) []byte {
 	return packed
 }
 
-// resolve answers one question; the body is nil when there is no such record.
-func (p *Policy) resolve(q dnsmessage.Question) (dnsmessage.ResourceBody, dnsmessage.RCode) {
+// resolveQuestion answers one question; the body is nil when there is no such record.
+func (p *Policy) resolveQuestion(q dnsmessage.Question) (dnsmessage.ResourceBody, dnsmessage.RCode) {
 	name := strings.ToLower(strings.TrimSuffix(q.Name.String(), "."))
 	switch {
 	case q.Class != dnsmessage.ClassINET:
@@ -68,16 +68,16 @@ func (p *Policy) resolve(q dnsmessage.Question) (dnsmessage.ResourceBody, dnsmes
 		return p.resolveAddress(name)
 	case !isName(name):
 		return nil, dnsmessage.RCodeNameError
-	case isLocal(name, p.own) && q.Type == dnsmessage.TypeA:
+	case isLocal(name, p.machineName) && q.Type == dnsmessage.TypeA:
 		return &dnsmessage.AResource{A: [4]byte{127, 0, 0, 1}}, dnsmessage.RCodeSuccess
-	case isLocal(name, p.own) && q.Type == dnsmessage.TypeAAAA && name != p.own:
+	case isLocal(name, p.machineName) && q.Type == dnsmessage.TypeAAAA && name != p.machineName:
 		return &dnsmessage.AAAAResource{AAAA: netip.IPv6Loopback().As16()}, dnsmessage.RCodeSuccess
-	case isLocal(name, p.own), q.Type != dnsmessage.TypeA:
+	case isLocal(name, p.machineName), q.Type != dnsmessage.TypeA:
 		return nil, dnsmessage.RCodeSuccess
 	}
-	a, ok := p.names.address(name)
+	a, ok := p.names.addressFor(name)
 	if !ok {
-		p.tellOnce("names", "this session has asked for "+strconv.Itoa(maxNames)+" names of hosts; further ones do not resolve: use another session for them")
+		p.notifyOnce("names", "this session has asked for "+strconv.Itoa(maxNames)+" names of hosts; further ones do not resolve: use another session for them")
 		return nil, dnsmessage.RCodeServerFailure
 	}
 	return &dnsmessage.AResource{A: a.As4()}, dnsmessage.RCodeSuccess
@@ -92,7 +92,7 @@ func (p *Policy) resolveAddress(name string) (dnsmessage.ResourceBody, dnsmessag
 	if !ok || err != nil {
 		return nil, dnsmessage.RCodeNameError
 	}
-	host := p.names.name(a)
+	host := p.names.nameOf(a)
 	if host == "" {
 		return nil, dnsmessage.RCodeNameError
 	}

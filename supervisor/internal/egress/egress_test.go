@@ -22,7 +22,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-func policy(t *testing.T, hosts ...string) *Policy {
+func newTestPolicy(t *testing.T, hosts ...string) *Policy {
 	t.Helper()
 	p, err := New(Options{Machine: "Box", Hosts: hosts})
 	if err != nil {
@@ -31,8 +31,8 @@ func policy(t *testing.T, hosts ...string) *Policy {
 	return p
 }
 
-// question packs a question about a name.
-func question(t testing.TB, name string, kind dnsmessage.Type) []byte {
+// newQuestion packs a question about a name.
+func newQuestion(t testing.TB, name string, kind dnsmessage.Type) []byte {
 	t.Helper()
 	n, err := dnsmessage.NewName(name)
 	if err != nil {
@@ -46,10 +46,10 @@ func question(t testing.TB, name string, kind dnsmessage.Type) []byte {
 	return b
 }
 
-func ask(t testing.TB, p *Policy, name string, kind dnsmessage.Type) (dnsmessage.RCode, string) {
+func askName(t testing.TB, p *Policy, name string, kind dnsmessage.Type) (dnsmessage.RCode, string) {
 	t.Helper()
 	var m dnsmessage.Message
-	if err := m.Unpack(p.answer(question(t, name, kind))); err != nil {
+	if err := m.Unpack(p.answerQuestion(newQuestion(t, name, kind))); err != nil {
 		t.Fatal(err)
 	}
 	if m.ID != 7 || !m.Response || len(m.Questions) != 1 {
@@ -71,7 +71,7 @@ func ask(t testing.TB, p *Policy, name string, kind dnsmessage.Type) (dnsmessage
 
 func TestAnswer_EachNameHasAnAddressOfItsOwn(t *testing.T) {
 	t.Parallel()
-	p := policy(t)
+	p := newTestPolicy(t)
 	long := strings.Repeat(strings.Repeat("a", 63)+".", 3) + strings.Repeat("b", 61) + "."
 	for _, row := range []struct {
 		name string
@@ -96,7 +96,7 @@ func TestAnswer_EachNameHasAnAddressOfItsOwn(t *testing.T) {
 		{".", dnsmessage.TypeA, dnsmessage.RCodeNameError, ""},
 		{long, dnsmessage.TypeA, 0, "198.18.0.4"},
 	} {
-		if code, got := ask(t, p, row.name, row.kind); code != row.code || got != row.want {
+		if code, got := askName(t, p, row.name, row.kind); code != row.code || got != row.want {
 			t.Errorf("%.20s %v: got %v %q, want %v %q", row.name, row.kind, code, got, row.code, row.want)
 		}
 	}
@@ -104,19 +104,19 @@ func TestAnswer_EachNameHasAnAddressOfItsOwn(t *testing.T) {
 
 func TestAnswer_StrangeMessagesHarmNobody(t *testing.T) {
 	t.Parallel()
-	p := policy(t)
-	answer := question(t, "example.org.", dnsmessage.TypeA)
+	p := newTestPolicy(t)
+	answer := newQuestion(t, "example.org.", dnsmessage.TypeA)
 	answer[2] |= 0x80
-	if got := p.answer(answer); got != nil {
+	if got := p.answerQuestion(answer); got != nil {
 		t.Errorf("an answer was answered: %x", got)
 	}
-	two := question(t, "example.org.", dnsmessage.TypeA)
+	two := newQuestion(t, "example.org.", dnsmessage.TypeA)
 	two[5] = 2
 	var m dnsmessage.Message
-	if err := m.Unpack(p.answer(two)); err != nil || m.RCode != dnsmessage.RCodeFormatError {
+	if err := m.Unpack(p.answerQuestion(two)); err != nil || m.RCode != dnsmessage.RCodeFormatError {
 		t.Errorf("got %v, %v", m.RCode, err)
 	}
-	if got := p.answer([]byte{1, 2, 3}); got != nil {
+	if got := p.answerQuestion([]byte{1, 2, 3}); got != nil {
 		t.Errorf("got %x", got)
 	}
 }
@@ -124,26 +124,26 @@ func TestAnswer_StrangeMessagesHarmNobody(t *testing.T) {
 func TestNames_AreBoundedAndNoAddressIsUsedTwice(t *testing.T) {
 	t.Parallel()
 	var told []string
-	p := policy(t)
-	p.o.Tell = func(s string) { told = append(told, s) }
+	p := newTestPolicy(t)
+	p.options.Notify = func(s string) { told = append(told, s) }
 	seen := map[netip.Addr]string{}
 	for i := range maxNames {
 		name := fmt.Sprintf("h%d.example.org", i)
-		a, ok := p.names.address(name)
-		if !ok || seen[a] != "" || !netip.MustParsePrefix("198.18.0.0/15").Contains(a) || p.names.name(a) != name {
+		a, ok := p.names.addressFor(name)
+		if !ok || seen[a] != "" || !netip.MustParsePrefix("198.18.0.0/15").Contains(a) || p.names.nameOf(a) != name {
 			t.Fatalf("%s: got %v %v, which is of %q", name, a, ok, seen[a])
 		}
 		seen[a] = name
 	}
 	for range 2 {
-		if code, got := ask(t, p, "one.more.", dnsmessage.TypeA); code != dnsmessage.RCodeServerFailure || got != "" {
+		if code, got := askName(t, p, "one.more.", dnsmessage.TypeA); code != dnsmessage.RCodeServerFailure || got != "" {
 			t.Errorf("got %v %q", code, got)
 		}
 	}
 	if len(told) != 1 || !strings.Contains(told[0], "16384") {
 		t.Errorf("told %q, want one sentence", told)
 	}
-	if _, got := ask(t, p, "h5.example.org.", dnsmessage.TypeA); got != "198.18.0.7" {
+	if _, got := askName(t, p, "h5.example.org.", dnsmessage.TypeA); got != "198.18.0.7" {
 		t.Errorf("a name that was known got %q", got)
 	}
 }
@@ -156,12 +156,12 @@ func TestKindOf_ListsAddressesThatNobodyElseHas(t *testing.T) {
 		"::", "::1", "fe80::1", "fec0::1", "fc00::1", "fd00:ec2::254", "ff02::1", "::ffff:10.0.0.1", "::ffff:127.0.0.1", "64:ff9b::a00:1", "64:ff9b::7f00:1", "64:ff9b:1::1",
 		"2002:7f00:1::", "2001:0:1::1", "::7f00:1", "100::1", "4000::1",
 	} {
-		if kindOf(netip.MustParseAddr(a)) == "" {
+		if addressKind(netip.MustParseAddr(a)) == "" {
 			t.Errorf("%s is like any other", a)
 		}
 	}
 	for _, a := range []string{"1.1.1.1", "172.32.0.1", "100.128.0.1", "203.0.113.7", "2606:4700::1111", "64:ff9b::101:101", "::ffff:1.1.1.1"} {
-		if kind := kindOf(netip.MustParseAddr(a)); kind != "" {
+		if kind := addressKind(netip.MustParseAddr(a)); kind != "" {
 			t.Errorf("%s is an address %s", a, kind)
 		}
 	}
@@ -176,23 +176,23 @@ func TestDial_ChecksTheAddressThatItReaches(t *testing.T) {
 	}
 	defer l.Close()
 	at := netip.MustParseAddrPort(l.Addr().String())
-	to := place{name: "localhost", port: at.Port()}
-	p := policy(t, "localhost")
-	_, err = p.dial(context.Background(), to)
-	var refused *refusal
+	to := destination{name: "localhost", port: at.Port()}
+	p := newTestPolicy(t, "localhost")
+	_, err = p.dialDestination(context.Background(), to)
+	var refused *blockedAddressError
 	if !errors.As(err, &refused) || errnoOf(err) != syscall.EACCES {
 		t.Errorf("got %v, want a refusal", err)
 	}
-	if err := p.Allow(fmt.Sprintf("127.0.0.1:%d", at.Port()+1)); err != nil {
+	if err := p.AllowHost(fmt.Sprintf("127.0.0.1:%d", at.Port()+1)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = p.dial(context.Background(), to); !errors.As(err, &refused) {
+	if _, err = p.dialDestination(context.Background(), to); !errors.As(err, &refused) {
 		t.Errorf("with another port of the address allowed, got %v", err)
 	}
-	if err := p.Allow("127.0.0.1"); err != nil {
+	if err := p.AllowHost("127.0.0.1"); err != nil {
 		t.Fatal(err)
 	}
-	c, err := p.dial(context.Background(), to)
+	c, err := p.dialDestination(context.Background(), to)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestDial_ChecksTheAddressThatItReaches(t *testing.T) {
 
 func TestPolicy_ANameIsNotItsAddress(t *testing.T) {
 	t.Parallel()
-	p := policy(t, "example.org:443", "*.cdn.net", "192.0.2.7:80")
+	p := newTestPolicy(t, "example.org:443", "*.cdn.net", "192.0.2.7:80")
 	for _, row := range []struct {
 		name string
 		port uint16
@@ -211,13 +211,13 @@ func TestPolicy_ANameIsNotItsAddress(t *testing.T) {
 		{"a.cdn.net", 1, true}, {"a.b.cdn.net", 2, true}, {"cdn.net", 443, false}, {"acdn.net", 443, false},
 		{"192.0.2.7", 80, true}, {"192.0.2.7", 81, false}, {"192.0.2.8", 80, false}, {"::ffff:192.0.2.7", 80, true},
 	} {
-		l := place{name: row.name, port: row.port}
+		l := destination{name: row.name, port: row.port}
 		if a, err := netip.ParseAddr(row.name); err == nil {
-			l = p.placeAt(netip.AddrPortFrom(a, row.port))
-		} else if a, ok := p.names.address(row.name); ok {
-			l = p.placeAt(netip.AddrPortFrom(a, row.port))
+			l = p.destinationAt(netip.AddrPortFrom(a, row.port))
+		} else if a, ok := p.names.addressFor(row.name); ok {
+			l = p.destinationAt(netip.AddrPortFrom(a, row.port))
 		}
-		if got := p.mayAsk(l); got != row.want {
+		if got := p.mayConnect(l); got != row.want {
 			t.Errorf("%s: got %v, want %v", l, got, row.want)
 		}
 	}
@@ -225,13 +225,13 @@ func TestPolicy_ANameIsNotItsAddress(t *testing.T) {
 
 func TestReached_IsBounded(t *testing.T) {
 	t.Parallel()
-	p := policy(t)
-	for i := range maxListed + 50 {
-		p.note(place{name: fmt.Sprintf("h%d", i), port: 1}, func(r *Reached) { r.Connections++ })
+	p := newTestPolicy(t)
+	for i := range maxDestinations + 50 {
+		p.recordUse(destination{name: fmt.Sprintf("h%d", i), port: 1}, func(r *DestinationUse) { r.Connections++ })
 	}
-	list := p.Reached()
-	i := slices.IndexFunc(list, func(r Reached) bool { return r.Address == "others" })
-	if len(list) != maxListed+1 || i < 0 || list[i].Connections != 50 {
+	list := p.Destinations()
+	i := slices.IndexFunc(list, func(r DestinationUse) bool { return r.Address == "others" })
+	if len(list) != maxDestinations+1 || i < 0 || list[i].Connections != 50 {
 		t.Errorf("got %d places", len(list))
 	}
 }
@@ -241,8 +241,8 @@ func TestExpand_FindsTheRegistriesOfTheUser(t *testing.T) {
 	root, home := t.TempDir(), t.TempDir()
 	public := []string{"pypi.org:443", "files.pythonhosted.org:443", "registry.npmjs.org:443", "cloud.r-project.org:443", "cran.r-project.org:443", "cran.rstudio.com:443"}
 	read := func(path string) []byte { text, _ := os.ReadFile(path); return text }
-	system := System{Root: root, Env: []string{"HOME=" + home}, Read: read}
-	if got := Expand([]string{"a.org", workers.PackageHosts}, system); !slices.Equal(got, append([]string{"a.org"}, public...)) {
+	system := ConfigSource{Root: root, Env: []string{"HOME=" + home}, ReadFile: read}
+	if got := ExpandHosts([]string{"a.org", workers.PackageHosts}, system); !slices.Equal(got, append([]string{"a.org"}, public...)) {
 		t.Errorf("without configuration: got %q", got)
 	}
 	for path, text := range map[string]string{
@@ -261,7 +261,7 @@ func TestExpand_FindsTheRegistriesOfTheUser(t *testing.T) {
 		}
 	}
 	system.Env = append(system.Env, "PIP_CONFIG_FILE="+home+"/elsewhere.conf", "UV_DEFAULT_INDEX=mine=https://uv.example/simple", "NPM_CONFIG_USERCONFIG=project/.npmrc")
-	got := Expand([]string{workers.PackageHosts}, system)
+	got := ExpandHosts([]string{workers.PackageHosts}, system)
 	slices.Sort(got)
 	want := []string{"[2001:db8::1]:443", "cran.corp.example:443", "npm.corp.example:443", "one.example:443", "pypi.corp.example:8443", "test-files.pythonhosted.org:443", "test.pypi.org:443", "us.example:80", "uv.example:443"}
 	if !slices.Equal(got, want) {
@@ -270,15 +270,15 @@ func TestExpand_FindsTheRegistriesOfTheUser(t *testing.T) {
 }
 
 func FuzzAnswer(f *testing.F) {
-	f.Add(question(f, "example.org.", dnsmessage.TypeA))
-	f.Add(question(f, "2.0.18.198.in-addr.arpa.", dnsmessage.TypePTR))
-	f.Add(question(f, "a.localhost.", dnsmessage.TypeAAAA))
+	f.Add(newQuestion(f, "example.org.", dnsmessage.TypeA))
+	f.Add(newQuestion(f, "2.0.18.198.in-addr.arpa.", dnsmessage.TypePTR))
+	f.Add(newQuestion(f, "a.localhost.", dnsmessage.TypeAAAA))
 	f.Fuzz(func(t *testing.T, message []byte) {
 		p, err := New(Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer := p.answer(message)
+		answer := p.answerQuestion(message)
 		if answer == nil {
 			return
 		}
@@ -286,7 +286,7 @@ func FuzzAnswer(f *testing.F) {
 		if err := m.Unpack(answer); err != nil || !m.Response || len(m.Answers) > 1 {
 			t.Fatalf("got %x (%v), which is no answer", answer, err)
 		}
-		if p.answer(answer) != nil {
+		if p.answerQuestion(answer) != nil {
 			t.Fatal("an answer was answered")
 		}
 	})
@@ -296,13 +296,13 @@ func FuzzNames(f *testing.F) {
 	f.Add("example.org", "198.18.0.2")
 	f.Add("xn--a", "::ffff:198.18.0.3")
 	f.Fuzz(func(t *testing.T, name, address string) {
-		var n names
-		a, ok := n.address(name)
-		if !ok || n.name(a) != name {
-			t.Fatalf("%q: got %v, which is of %q", name, a, n.name(a))
+		var n nameTable
+		a, ok := n.addressFor(name)
+		if !ok || n.nameOf(a) != name {
+			t.Fatalf("%q: got %v, which is of %q", name, a, n.nameOf(a))
 		}
-		if other, err := netip.ParseAddr(address); err == nil && other.Unmap() != a && n.name(other) != "" {
-			t.Fatalf("%v stands for %q", other, n.name(other))
+		if other, err := netip.ParseAddr(address); err == nil && other.Unmap() != a && n.nameOf(other) != "" {
+			t.Fatalf("%v stands for %q", other, n.nameOf(other))
 		}
 	})
 }

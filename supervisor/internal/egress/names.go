@@ -19,37 +19,37 @@ const (
 	maxNames = 16_384
 )
 
-// names is the table of a session: which address stands for which name.
-type names struct {
-	mu    sync.Mutex
-	index map[string]int
-	list  []string
+// nameTable is the table of a session: which address stands for which name.
+type nameTable struct {
+	mu        sync.Mutex
+	positions map[string]int
+	list      []string
 }
 
-// address returns the address that stands for a name, in lower case and without the last dot.
+// addressFor returns the address that stands for a name, in lower case and without the last dot.
 // It reports whether there is one left.
-func (n *names) address(name string) (netip.Addr, bool) {
+func (n *nameTable) addressFor(name string) (netip.Addr, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	i, ok := n.index[name]
+	i, ok := n.positions[name]
 	if !ok {
 		if len(n.list) >= maxNames {
 			return netip.Addr{}, false
 		}
-		if n.index == nil {
-			n.index = make(map[string]int)
+		if n.positions == nil {
+			n.positions = make(map[string]int)
 		}
 		i = len(n.list)
 		n.list = append(n.list, name)
-		n.index[name] = i
+		n.positions[name] = i
 	}
 	var b [4]byte
 	binary.BigEndian.PutUint32(b[:], firstAddress+uint32(i))
 	return netip.AddrFrom4(b), true
 }
 
-// name returns the name that an address stands for, or "".
-func (n *names) name(a netip.Addr) string {
+// nameOf returns the name that an address stands for, or "".
+func (n *nameTable) nameOf(a netip.Addr) string {
 	if a = a.Unmap(); !a.Is4() {
 		return ""
 	}

@@ -17,22 +17,22 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// dialLimit bounds the time to connect outside.
-const dialLimit = 15 * time.Second
+// dialTimeout bounds the time to connect outside.
+const dialTimeout = 15 * time.Second
 
-// maxListed bounds the hosts that a session lists.
-const maxListed = 1000
+// maxDestinations bounds the hosts that a session lists.
+const maxDestinations = 1000
 
 // A Policy says what one session may reach, and knows what it has reached.
 type Policy struct {
-	own   string // the name of this machine, in lower case
-	names names
-	o     Options
+	machineName string // the name of this machine, in lower case
+	names       nameTable
+	options     Options
 
-	mu      sync.Mutex
-	hosts   []workers.HostPattern
-	reached map[string]*Reached
-	told    map[string]bool
+	mu           sync.Mutex
+	hosts        []workers.HostPattern
+	destinations map[string]*DestinationUse
+	notified     map[string]bool
 }
 
 // Options are what a policy needs of its session.
@@ -43,25 +43,25 @@ type Options struct {
 	// Refused is called for each place that the policy refuses, and reports whether somebody has
 	// allowed it meanwhile. It may wait until the context ends; nil refuses at once. The text
 	// says why.
-	Refused func(ctx context.Context, place, why string) bool
+	OnRefused func(ctx context.Context, place, why string) bool
 
 	// Tell gets sentences for the user of the session, each once.
-	Tell func(string)
+	Notify func(string)
 }
 
 // New returns the policy of a session.
 func New(o Options) (*Policy, error) {
-	p := &Policy{own: strings.ToLower(o.Machine), o: o, reached: map[string]*Reached{}, told: map[string]bool{}}
+	p := &Policy{machineName: strings.ToLower(o.Machine), options: o, destinations: map[string]*DestinationUse{}, notified: map[string]bool{}}
 	for _, h := range o.Hosts {
-		if err := p.Allow(h); err != nil {
+		if err := p.AllowHost(h); err != nil {
 			return nil, err
 		}
 	}
 	return p, nil
 }
 
-// Allow adds a pattern. Connections from now on may use it.
-func (p *Policy) Allow(pattern string) error {
+// AllowHost adds a pattern. Connections from now on may use it.
+func (p *Policy) AllowHost(pattern string) error {
 	h, err := workers.ParseHostPattern(pattern)
 	if err != nil {
 		return err
@@ -74,19 +74,19 @@ func (p *Policy) Allow(pattern string) error {
 	return nil
 }
 
-// A place is a port of a host, as the session means it: by name, or by address when it has
+// A destination is a port of a host, as the session means it: by name, or by address when it has
 // none.
-type place struct {
+type destination struct {
 	name string
 	addr netip.Addr // when there is no name
 	port uint16
 }
 
-func (p *Policy) placeAt(to netip.AddrPort) place {
-	return place{name: p.names.name(to.Addr()), addr: to.Addr().Unmap(), port: to.Port()}
+func (p *Policy) destinationAt(to netip.AddrPort) destination {
+	return destination{name: p.names.nameOf(to.Addr()), addr: to.Addr().Unmap(), port: to.Port()}
 }
 
-func (l place) String() string {
+func (l destination) String() string {
 	name := l.name
 	if name == "" {
 		name = l.addr.String()
@@ -94,8 +94,8 @@ func (l place) String() string {
 	return net.JoinHostPort(name, strconv.Itoa(int(l.port)))
 }
 
-// mayAsk reports whether a session may connect to a place.
-func (p *Policy) mayAsk(l place) bool {
+// mayConnect reports whether a session may connect to a place.
+func (p *Policy) mayConnect(l destination) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.ContainsFunc(p.hosts, func(h workers.HostPattern) bool {
@@ -106,45 +106,45 @@ func (p *Policy) mayAsk(l place) bool {
 	})
 }
 
-// A refusal is an address to which a name leads, and which the session may not reach.
-type refusal struct {
+// A blockedAddressError is an address to which a name leads, and which the session may not reach.
+type blockedAddressError struct {
 	addr netip.Addr
 	kind string
 }
 
-func (r *refusal) Error() string {
+func (r *blockedAddressError) Error() string {
 	return fmt.Sprintf("it leads to %s, an address %s; who means that one names it, too", r.addr, r.kind)
 }
 
-// mayDial checks the address that a dial is about to reach. A name may lead anywhere, and
+// checkDialAddress checks the address that a dial is about to reach. A name may lead anywhere, and
 // somewhere else in the next moment.
-func (p *Policy) mayDial(to netip.AddrPort) error {
+func (p *Policy) checkDialAddress(to netip.AddrPort) error {
 	p.mu.Lock()
 	named := slices.ContainsFunc(p.hosts, func(h workers.HostPattern) bool { return h.MatchesAddr(to) })
 	p.mu.Unlock()
 	if named {
 		return nil
 	}
-	kind := kindOf(to.Addr())
-	if kind == "" && isOurs(to.Addr()) {
+	kind := addressKind(to.Addr())
+	if kind == "" && isOwnAddress(to.Addr()) {
 		kind = "of this machine"
 	}
 	if kind != "" {
-		return &refusal{to.Addr(), kind}
+		return &blockedAddressError{to.Addr(), kind}
 	}
 	return nil
 }
 
-// dial connects to a place, outside.
-func (p *Policy) dial(ctx context.Context, l place) (*net.TCPConn, error) {
+// dialDestination connects to a place, outside.
+func (p *Policy) dialDestination(ctx context.Context, l destination) (*net.TCPConn, error) {
 	d := net.Dialer{
-		Timeout: dialLimit,
+		Timeout: dialTimeout,
 		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 			to, err := netip.ParseAddrPort(address)
 			if err != nil {
 				return err
 			}
-			return p.mayDial(to)
+			return p.checkDialAddress(to)
 		},
 	}
 	at := l.String()
@@ -160,7 +160,7 @@ func (p *Policy) dial(ctx context.Context, l place) (*net.TCPConn, error) {
 
 // errnoOf returns what connect(2) would say of an error of dial.
 func errnoOf(err error) syscall.Errno {
-	var refused *refusal
+	var refused *blockedAddressError
 	var no syscall.Errno
 	var timeout net.Error
 	switch {
@@ -176,8 +176,8 @@ func errnoOf(err error) syscall.Errno {
 	return syscall.EHOSTUNREACH // no such name
 }
 
-// Reached is what a session has had to do with one place.
-type Reached struct {
+// DestinationUse is what a session has had to do with one place.
+type DestinationUse struct {
 	Address        string // "example.org:443"
 	Connections    int
 	Sent, Received int64 // bytes, by the session
@@ -185,44 +185,44 @@ type Reached struct {
 	Last           time.Time
 }
 
-// Reached lists the places, those of the last moment first.
-func (p *Policy) Reached() []Reached {
+// Destinations lists the places, those of the last moment first.
+func (p *Policy) Destinations() []DestinationUse {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	list := make([]Reached, 0, len(p.reached))
-	for _, r := range p.reached {
+	list := make([]DestinationUse, 0, len(p.destinations))
+	for _, r := range p.destinations {
 		list = append(list, *r)
 	}
-	slices.SortFunc(list, func(a, b Reached) int {
+	slices.SortFunc(list, func(a, b DestinationUse) int {
 		return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Address, b.Address))
 	})
 	return list
 }
 
-// note changes what is known of a place.
-func (p *Policy) note(l place, change func(*Reached)) {
+// recordUse changes what is known of a place.
+func (p *Policy) recordUse(l destination, change func(*DestinationUse)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at := l.String()
-	if p.reached[at] == nil && len(p.reached) >= maxListed {
+	if p.destinations[at] == nil && len(p.destinations) >= maxDestinations {
 		at = "others"
 	}
-	r := p.reached[at]
+	r := p.destinations[at]
 	if r == nil {
-		r = &Reached{Address: at}
-		p.reached[at] = r
+		r = &DestinationUse{Address: at}
+		p.destinations[at] = r
 	}
 	r.Last = time.Now()
 	change(r)
 }
 
-// tellOnce tells the user of the session something, unless it was told before.
-func (p *Policy) tellOnce(key, text string) {
+// notifyOnce tells the user of the session something, unless it was told before.
+func (p *Policy) notifyOnce(key, text string) {
 	p.mu.Lock()
-	again := p.told[key]
-	p.told[key] = true
+	again := p.notified[key]
+	p.notified[key] = true
 	p.mu.Unlock()
-	if !again && p.o.Tell != nil {
-		p.o.Tell(text)
+	if !again && p.options.Notify != nil {
+		p.options.Notify(text)
 	}
 }

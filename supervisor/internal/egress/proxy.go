@@ -19,56 +19,56 @@ import (
 )
 
 const (
-	// headLimit bounds how long a connection to the proxy may take to say where it wants to go.
-	headLimit = 10 * time.Second
+	// headTimeout bounds how long a connection to the proxy may take to say where it wants to go.
+	headTimeout = 10 * time.Second
 
-	// idleLimit bounds how long one that has had an answer may be silent.
-	idleLimit = time.Minute
+	// idleTimeout bounds how long one that has had an answer may be silent.
+	idleTimeout = time.Minute
 
-	// maxHead bounds the bytes of a request's head; net/http reads up to 4096 more.
-	maxHead = 16 << 10
+	// maxHeadBytes bounds the bytes of a request's head; net/http reads up to 4096 more.
+	maxHeadBytes = 16 << 10
 )
 
 // A proxy serves the connections of a session that has no namespaces, in which names could lead
 // here by themselves. One address serves HTTP, of which net/http reads every byte, and SOCKS5.
 type proxy struct {
-	s         *server
-	headLimit time.Duration
-	begin     sync.Once // of the HTTP server
-	arrived   chan *visitor
+	server      *server
+	headTimeout time.Duration
+	startHTTP   sync.Once // of the HTTP server
+	accepted    chan *proxyConn
 }
 
 func newProxy(s *server, headLimit time.Duration) proxy {
-	return proxy{s: s, headLimit: headLimit, arrived: make(chan *visitor)}
+	return proxy{server: s, headTimeout: headLimit, accepted: make(chan *proxyConn)}
 }
 
-// A visitor is one connection of the session to the proxy.
-type visitor struct {
-	net.Conn // its methods, without those of TCP that read past first
-	socket   *net.TCPConn
-	first    *bufio.Reader
-	closing  sync.Once
-	closed   chan struct{}
+// A proxyConn is one connection of the session to the proxy.
+type proxyConn struct {
+	net.Conn  // its methods, without those of TCP that read past first
+	socket    *net.TCPConn
+	reader    *bufio.Reader
+	closeOnce sync.Once
+	closed    chan struct{}
 }
 
-func newVisitor(socket *net.TCPConn) *visitor {
-	return &visitor{Conn: socket, socket: socket, first: bufio.NewReader(socket), closed: make(chan struct{})}
+func newProxyConn(socket *net.TCPConn) *proxyConn {
+	return &proxyConn{Conn: socket, socket: socket, reader: bufio.NewReader(socket), closed: make(chan struct{})}
 }
 
-func (v *visitor) Read(b []byte) (int, error) { return v.first.Read(b) }
+func (v *proxyConn) Read(b []byte) (int, error) { return v.reader.Read(b) }
 
-func (v *visitor) Close() error {
-	v.closing.Do(func() { close(v.closed) })
+func (v *proxyConn) Close() error {
+	v.closeOnce.Do(func() { close(v.closed) })
 	return v.socket.Close()
 }
 
-// whileThere returns a context that ends when a visitor hangs up. Nothing reads from it until stop.
-func (v *visitor) whileThere(ctx context.Context) (_ context.Context, stop func()) {
+// hangupContext returns a context that ends when a visitor hangs up. Nothing reads from it until stop.
+func (v *proxyConn) hangupContext(ctx context.Context) (_ context.Context, stop func()) {
 	ctx, end := context.WithCancel(ctx)
 	looked := make(chan struct{})
 	go func() {
 		defer close(looked)
-		if _, err := v.first.Peek(1); err != nil {
+		if _, err := v.reader.Peek(1); err != nil {
 			end()
 		}
 	}()
@@ -80,21 +80,21 @@ func (v *visitor) whileThere(ctx context.Context) (_ context.Context, stop func(
 	}
 }
 
-// serve serves a visitor until its connection is closed.
-func (p *proxy) serve(v *visitor) {
-	defer context.AfterFunc(p.s.ctx, func() { _ = v.Close() })()
-	_ = v.SetReadDeadline(time.Now().Add(p.headLimit))
-	switch first, err := v.first.Peek(1); {
+// serveConn serves a visitor until its connection is closed.
+func (p *proxy) serveConn(v *proxyConn) {
+	defer context.AfterFunc(p.server.ctx, func() { _ = v.Close() })()
+	_ = v.SetReadDeadline(time.Now().Add(p.headTimeout))
+	switch first, err := v.reader.Peek(1); {
 	case err != nil:
 		_ = v.Close()
 	case first[0] == socksVersion:
 		p.serveSOCKS(v)
 		_ = v.Close()
 	default:
-		p.begin.Do(func() { p.s.wg.Go(p.serveHTTP) })
+		p.startHTTP.Do(func() { p.server.wg.Go(p.serveHTTP) })
 		select {
-		case p.arrived <- v:
-		case <-p.s.ctx.Done():
+		case p.accepted <- v:
+		case <-p.server.ctx.Done():
 			_ = v.Close()
 		}
 	}
@@ -107,7 +107,7 @@ func (p *proxy) serveHTTP() {
 	forward := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.RawQuery = r.In.URL.RawQuery },
 		Transport: &http.Transport{
-			DialContext:        p.dial,
+			DialContext:        p.dialRequest,
 			DisableKeepAlives:  true, // each visitor has one connection outside
 			DisableCompression: true,
 		},
@@ -119,7 +119,7 @@ func (p *proxy) serveHTTP() {
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			switch {
 			case r.Method == http.MethodConnect:
-				p.tunnel(w, r)
+				p.serveConnect(w, r)
 			case r.URL.Scheme == "http" && r.URL.Host != "":
 				// Else net/http reads the rest of a request before its answer begins, beside the
 				// Transport, which then gives up a connection whose request it finds closed.
@@ -129,10 +129,10 @@ func (p *proxy) serveHTTP() {
 				http.Error(w, "this is the proxy of a sandbox, for CONNECT, http:// and SOCKS5", http.StatusBadRequest)
 			}
 		}),
-		BaseContext:       func(net.Listener) context.Context { return p.s.ctx },
-		ReadHeaderTimeout: p.headLimit,
-		IdleTimeout:       idleLimit,
-		MaxHeaderBytes:    maxHead,
+		BaseContext:       func(net.Listener) context.Context { return p.server.ctx },
+		ReadHeaderTimeout: p.headTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeadBytes,
 		ErrorLog:          silent,
 	}
 	_ = server.Serve(p) // returns when Accept does
@@ -141,9 +141,9 @@ func (p *proxy) serveHTTP() {
 // Accept, Close and Addr make a proxy the listener of its HTTP server.
 func (p *proxy) Accept() (net.Conn, error) {
 	select {
-	case v := <-p.arrived:
+	case v := <-p.accepted:
 		return v, nil
-	case <-p.s.ctx.Done():
+	case <-p.server.ctx.Done():
 		return nil, net.ErrClosed
 	}
 }
@@ -151,14 +151,14 @@ func (p *proxy) Accept() (net.Conn, error) {
 func (p *proxy) Close() error   { return nil }
 func (p *proxy) Addr() net.Addr { return &net.TCPAddr{} }
 
-// tunnel serves CONNECT.
-func (p *proxy) tunnel(w http.ResponseWriter, r *http.Request) {
-	l, err := placeIn(r.Host)
+// serveConnect serves CONNECT.
+func (p *proxy) serveConnect(w http.ResponseWriter, r *http.Request) {
+	l, err := parseDestination(r.Host)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	outside, err := p.s.reach(r.Context(), l)
+	outside, err := p.server.connectTo(r.Context(), l)
 	if err != nil {
 		refuseHTTP(w, r.Host, err)
 		return
@@ -172,58 +172,58 @@ func (p *proxy) tunnel(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.WriteString(c, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
 		return
 	}
-	p.carry(l, c.(*visitor), outside, buffered.Reader)
+	p.forwardConn(l, c.(*proxyConn), outside, buffered.Reader)
 }
 
-// carry sends on what was read too early, and then carries bytes until the connection is over.
-func (p *proxy) carry(l place, v *visitor, outside *net.TCPConn, read ...*bufio.Reader) {
+// forwardConn sends on what was read too early, and then carries bytes until the connection is over.
+func (p *proxy) forwardConn(l destination, v *proxyConn, outside *net.TCPConn, read ...*bufio.Reader) {
 	_ = v.SetDeadline(time.Time{})
-	for _, r := range append(read, v.first) {
+	for _, r := range append(read, v.reader) {
 		n, err := io.CopyN(outside, r, int64(r.Buffered()))
-		p.s.p.note(l, func(r *Reached) { r.Sent += n })
+		p.server.policy.recordUse(l, func(r *DestinationUse) { r.Sent += n })
 		if err != nil {
 			return
 		}
 	}
-	p.s.join(l, v.socket, outside)
+	p.server.copyBoth(l, v.socket, outside)
 }
 
 // requestKey is the key of the context of a request.
 type requestKey struct{}
 
-// dial connects for a request that names its place itself. A Transport goes on dialling for one that
+// dialRequest connects for a request that names its place itself. A Transport goes on dialling for one that
 // is over, and a person would be asked for it.
-func (p *proxy) dial(ctx context.Context, _, address string) (net.Conn, error) {
+func (p *proxy) dialRequest(ctx context.Context, _, address string) (net.Conn, error) {
 	if request, ok := ctx.Value(requestKey{}).(context.Context); ok {
 		ctx = request
 	}
-	l, err := placeIn(address)
+	l, err := parseDestination(address)
 	if err != nil {
 		return nil, err
 	}
-	c, err := p.s.reach(ctx, l)
+	c, err := p.server.connectTo(ctx, l)
 	if err != nil {
 		return nil, err
 	}
-	return &counted{c, p.s.p, l}, nil
+	return &countingConn{c, p.server.policy, l}, nil
 }
 
-// A counted connection notes its bytes.
-type counted struct {
+// A countingConn connection notes its bytes.
+type countingConn struct {
 	net.Conn
-	p *Policy
-	l place
+	policy      *Policy
+	destination destination
 }
 
-func (c *counted) Read(b []byte) (int, error) {
+func (c *countingConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	c.p.note(c.l, func(r *Reached) { r.Received += int64(n) })
+	c.policy.recordUse(c.destination, func(r *DestinationUse) { r.Received += int64(n) })
 	return n, err
 }
 
-func (c *counted) Write(b []byte) (int, error) {
+func (c *countingConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
-	c.p.note(c.l, func(r *Reached) { r.Sent += int64(n) })
+	c.policy.recordUse(c.destination, func(r *DestinationUse) { r.Sent += int64(n) })
 	return n, err
 }
 
@@ -239,40 +239,40 @@ func refuseHTTP(w http.ResponseWriter, place string, err error) {
 	http.Error(w, place+": "+err.Error(), status)
 }
 
-// placeIn reads a host with its port, as requests have it.
-func placeIn(text string) (place, error) {
+// parseDestination reads a host with its port, as requests have it.
+func parseDestination(text string) (destination, error) {
 	host, digits, err := net.SplitHostPort(text)
 	if err != nil {
-		return place{}, err
+		return destination{}, err
 	}
 	port, err := strconv.ParseUint(digits, 10, 16)
 	if err != nil || port == 0 {
-		return place{}, fmt.Errorf("%q is no port", digits)
+		return destination{}, fmt.Errorf("%q is no port", digits)
 	}
-	return placeOf(host, uint16(port))
+	return newDestination(host, uint16(port))
 }
 
-// placeOf makes a place of a name or address that the session sends.
-func placeOf(host string, port uint16) (place, error) {
+// newDestination makes a place of a name or address that the session sends.
+func newDestination(host string, port uint16) (destination, error) {
 	if a, err := netip.ParseAddr(host); err == nil && a.Zone() == "" {
-		return place{addr: a.Unmap(), port: port}, nil
+		return destination{addr: a.Unmap(), port: port}, nil
 	}
 	name := strings.ToLower(strings.TrimSuffix(host, "."))
 	if !isName(name) || port == 0 {
-		return place{}, fmt.Errorf("%q is no host", host)
+		return destination{}, fmt.Errorf("%q is no host", host)
 	}
-	return place{name: name, port: port}, nil
+	return destination{name: name, port: port}, nil
 }
 
 // The numbers of SOCKS5: https://www.rfc-editor.org/rfc/rfc1928
 const (
-	socksVersion = 5
-	withoutLogin = 0
-	noMethod     = 0xff
-	socksConnect = 1
-	socksIPv4    = 1
-	socksName    = 3
-	socksIPv6    = 4
+	socksVersion  = 5
+	socksNoLogin  = 0
+	socksNoMethod = 0xff
+	socksConnect  = 1
+	socksIPv4     = 1
+	socksName     = 3
+	socksIPv6     = 4
 )
 
 // An answer of SOCKS5 to a request.
@@ -294,8 +294,8 @@ func (a socksAnswer) Error() string { return "SOCKS: answer " + strconv.Itoa(int
 var errSOCKS = errors.New("this is no SOCKS5 without a login")
 
 // serveSOCKS serves one who speaks SOCKS5. Of that only CONNECT leads out by TCP.
-func (p *proxy) serveSOCKS(v *visitor) {
-	l, err := readSOCKS(v.first, v)
+func (p *proxy) serveSOCKS(v *proxyConn) {
+	l, err := readSOCKS(v.reader, v)
 	var answer socksAnswer
 	if err != nil {
 		if errors.As(err, &answer) {
@@ -304,21 +304,21 @@ func (p *proxy) serveSOCKS(v *visitor) {
 		return
 	}
 	_ = v.SetDeadline(time.Time{}) // a person may be asked
-	ctx, stop := v.whileThere(p.s.ctx)
-	outside, err := p.s.reach(ctx, l)
+	ctx, stop := v.hangupContext(p.server.ctx)
+	outside, err := p.server.connectTo(ctx, l)
 	stop()
 	if err != nil {
-		_ = socksAnswerTo(err).write(v)
+		_ = socksAnswerFor(err).write(v)
 		return
 	}
 	defer outside.Close()
 	if socksDone.write(v) == nil {
-		p.carry(l, v, outside)
+		p.forwardConn(l, v, outside)
 	}
 }
 
 // readSOCKS reads a greeting, which it answers, and a request. Each has at most some 260 bytes.
-func readSOCKS(r io.Reader, w io.Writer) (place, error) {
+func readSOCKS(r io.Reader, w io.Writer) (destination, error) {
 	buf := make([]byte, 256)
 	read := func(n byte) ([]byte, error) {
 		_, err := io.ReadFull(r, buf[:n])
@@ -326,40 +326,40 @@ func readSOCKS(r io.Reader, w io.Writer) (place, error) {
 	}
 	b, err := read(2) // version, number of methods
 	if err != nil {
-		return place{}, err
+		return destination{}, err
 	}
 	version := b[0]
 	methods, err := read(b[1])
 	if err != nil {
-		return place{}, err
+		return destination{}, err
 	}
-	if version != socksVersion || !strings.Contains(string(methods), string([]byte{withoutLogin})) {
-		_, _ = w.Write([]byte{socksVersion, noMethod})
-		return place{}, errSOCKS
+	if version != socksVersion || !strings.Contains(string(methods), string([]byte{socksNoLogin})) {
+		_, _ = w.Write([]byte{socksVersion, socksNoMethod})
+		return destination{}, errSOCKS
 	}
-	if _, err := w.Write([]byte{socksVersion, withoutLogin}); err != nil {
-		return place{}, err
+	if _, err := w.Write([]byte{socksVersion, socksNoLogin}); err != nil {
+		return destination{}, err
 	}
 	if b, err = read(4); err != nil { // version, command, 0, kind of address
-		return place{}, err
+		return destination{}, err
 	}
 	version, command, kind := b[0], b[1], b[3]
 	size := map[byte]byte{socksIPv4: net.IPv4len, socksIPv6: net.IPv6len}[kind]
 	switch {
 	case version != socksVersion:
-		return place{}, errSOCKS
+		return destination{}, errSOCKS
 	case command != socksConnect:
-		return place{}, socksNoCommand
+		return destination{}, socksNoCommand
 	case kind == socksName:
 		if b, err = read(1); err != nil {
-			return place{}, err
+			return destination{}, err
 		}
 		size = b[0]
 	case size == 0:
-		return place{}, socksNoAddresses
+		return destination{}, socksNoAddresses
 	}
 	if b, err = read(size); err != nil {
-		return place{}, err
+		return destination{}, err
 	}
 	host := string(b)
 	if kind != socksName {
@@ -367,11 +367,11 @@ func readSOCKS(r io.Reader, w io.Writer) (place, error) {
 		host = a.String()
 	}
 	if b, err = read(2); err != nil {
-		return place{}, err
+		return destination{}, err
 	}
-	l, err := placeOf(host, uint16(b[0])<<8|uint16(b[1]))
+	l, err := newDestination(host, uint16(b[0])<<8|uint16(b[1]))
 	if err != nil {
-		return place{}, socksNoHost
+		return destination{}, socksNoHost
 	}
 	return l, nil
 }
@@ -382,7 +382,7 @@ func (a socksAnswer) write(w io.Writer) error {
 	return err
 }
 
-func socksAnswerTo(err error) socksAnswer {
+func socksAnswerFor(err error) socksAnswer {
 	switch errnoOf(err) {
 	case syscall.EACCES:
 		return socksRefused

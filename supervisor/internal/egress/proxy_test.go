@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// connected returns both ends of a connection.
-func connected(t testing.TB) (client, end *net.TCPConn) {
+// newConnPair returns both ends of a connection.
+func newConnPair(t testing.TB) (client, end *net.TCPConn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -37,11 +37,11 @@ func connected(t testing.TB) (client, end *net.TCPConn) {
 	return c.(*net.TCPConn), e.(*net.TCPConn)
 }
 
-// proxyOf serves the sessions of a policy until the test ends.
-func proxyOf(t testing.TB, p *Policy, headLimit time.Duration) *proxy {
+// newTestProxy serves the sessions of a policy until the test ends.
+func newTestProxy(t testing.TB, p *Policy, headLimit time.Duration) *proxy {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	s := &server{p: p, ctx: ctx, open: make(map[uint64]*connection)}
+	s := &server{policy: p, ctx: ctx, connections: make(map[uint64]*connection)}
 	s.proxy = newProxy(s, headLimit)
 	t.Cleanup(func() { stop(); s.wg.Wait() })
 	return &s.proxy
@@ -56,13 +56,13 @@ func TestProxy_WaitsForNobody(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := proxyOf(t, policy(t, "example.org"), 50*time.Millisecond)
-			client, end := connected(t)
+			p := newTestProxy(t, newTestPolicy(t, "example.org"), 50*time.Millisecond)
+			client, end := newConnPair(t)
 			if _, err := io.WriteString(client, text); err != nil {
 				t.Fatal(err)
 			}
-			p.serve(newVisitor(end)) // returns when it is closed
-			if got := p.s.p.Reached(); len(got) > 0 {
+			p.serveConn(newProxyConn(end)) // returns when it is closed
+			if got := p.server.policy.Destinations(); len(got) > 0 {
 				t.Errorf("it reached %+v", got)
 			}
 		})
@@ -73,15 +73,15 @@ func TestProxy_WaitsForNobody(t *testing.T) {
 func TestProxy_EndsWithItsStage(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
-	s := &server{p: policy(t), ctx: ctx, open: make(map[uint64]*connection)}
+	s := &server{policy: newTestPolicy(t), ctx: ctx, connections: make(map[uint64]*connection)}
 	s.proxy = newProxy(s, time.Hour)
 	asked := make(chan bool)
-	s.p.o.Refused = func(ctx context.Context, _, _ string) bool { asked <- true; <-ctx.Done(); return false }
+	s.policy.options.OnRefused = func(ctx context.Context, _, _ string) bool { asked <- true; <-ctx.Done(); return false }
 	var serving sync.WaitGroup
 	for _, text := range []string{"", "CONNECT example.org:443 HTTP/1.1\r\n\r\n", "\x05\x01\x00\x05\x01\x00\x01\x01\x02\x03\x04\x00\x50"} {
-		client, end := connected(t)
+		client, end := newConnPair(t)
 		_, _ = io.WriteString(client, text)
-		serving.Go(func() { s.proxy.serve(newVisitor(end)) })
+		serving.Go(func() { s.proxy.serveConn(newProxyConn(end)) })
 	}
 	<-asked
 	<-asked
@@ -90,17 +90,17 @@ func TestProxy_EndsWithItsStage(t *testing.T) {
 	s.wg.Wait()
 }
 
-// through returns a client of the proxy, and the address of a host behind it.
-func through(t *testing.T, host http.HandlerFunc) (*http.Client, string) {
+// newProxyClient returns a client of the proxy, and the address of a host behind it.
+func newProxyClient(t *testing.T, host http.HandlerFunc) (*http.Client, string) {
 	t.Helper()
 	server := httptest.NewServer(host)
 	t.Cleanup(server.Close)
-	p := proxyOf(t, policy(t, "127.0.0.1"), time.Hour)
+	p := newTestProxy(t, newTestPolicy(t, "127.0.0.1"), time.Hour)
 	transport := &http.Transport{
 		Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: "proxy"}),
 		DialContext: func(context.Context, string, string) (net.Conn, error) {
-			client, end := connected(t)
-			go p.serve(newVisitor(end))
+			client, end := newConnPair(t)
+			go p.serveConn(newProxyConn(end))
 			return client, nil
 		},
 	}
@@ -111,7 +111,7 @@ func through(t *testing.T, host http.HandlerFunc) (*http.Client, string) {
 // The host's answer may come while the proxy looks whether there is more of the request.
 func TestProxy_AnAnswerBehindTheLastByteOfItsRequestComesWhole(t *testing.T) {
 	t.Parallel()
-	client, address := through(t, func(w http.ResponseWriter, r *http.Request) {
+	client, address := newProxyClient(t, func(w http.ResponseWriter, r *http.Request) {
 		all, _ := io.ReadAll(r.Body)
 		_, _ = w.Write(all)
 	})
@@ -139,7 +139,7 @@ func TestProxy_AnAnswerBehindTheLastByteOfItsRequestComesWhole(t *testing.T) {
 
 func TestProxy_AnAnswerMayBeginBeforeItsRequestEnds(t *testing.T) {
 	t.Parallel()
-	client, address := through(t, func(w http.ResponseWriter, r *http.Request) {
+	client, address := newProxyClient(t, func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w)
 		_ = c.EnableFullDuplex()
 		_, _ = io.CopyN(w, r.Body, 5)
@@ -171,12 +171,12 @@ func TestProxy_AQuestionEndsWithItsConnection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := proxyOf(t, policy(t), time.Hour)
+			p := newTestProxy(t, newTestPolicy(t), time.Hour)
 			asked, over := make(chan bool), make(chan bool)
-			p.s.p.o.Refused = func(ctx context.Context, _, _ string) bool { asked <- true; <-ctx.Done(); close(over); return false }
-			client, end := connected(t)
+			p.server.policy.options.OnRefused = func(ctx context.Context, _, _ string) bool { asked <- true; <-ctx.Done(); close(over); return false }
+			client, end := newConnPair(t)
 			_, _ = io.WriteString(client, text)
-			go p.serve(newVisitor(end))
+			go p.serveConn(newProxyConn(end))
 			<-asked
 			_ = client.Close()
 			select {
@@ -242,10 +242,10 @@ func FuzzProxy(f *testing.F) {
 	f.Add([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
 	f.Add([]byte("\x05\x01\x00\x05\x01\x00\x03\x0bexample.org\x01\xbb"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		p := proxyOf(t, policy(t), time.Minute)
-		client, end := connected(t)
+		p := newTestProxy(t, newTestPolicy(t), time.Minute)
+		client, end := newConnPair(t)
 		served := make(chan struct{})
-		go func() { defer close(served); p.serve(newVisitor(end)) }()
+		go func() { defer close(served); p.serveConn(newProxyConn(end)) }()
 		go func() { _, _ = client.Write(text); _ = client.CloseWrite() }()
 		first := bufio.NewReader(client)
 		switch version, err := first.Peek(1); {
@@ -262,7 +262,7 @@ func FuzzProxy(f *testing.F) {
 		}
 		_ = client.Close()
 		<-served
-		for _, reached := range p.s.p.Reached() {
+		for _, reached := range p.server.policy.Destinations() {
 			if reached.Connections > 0 {
 				t.Errorf("%q reached %+v", text, reached)
 			}

@@ -12,7 +12,7 @@ import (
 // BenchmarkStart is from nothing to "started" (what a caller waits for), and
 // to the end of everything.
 func BenchmarkStart(b *testing.B) {
-	c := &host.Command{Path: program(b, "sleep"), Args: []string{"1000"}, Env: os.Environ()}
+	c := &host.Command{Path: findProgram(b, "sleep"), Args: []string{"1000"}, Env: os.Environ()}
 	for b.Loop() {
 		p, err := host.Start(c)
 		if err != nil {
@@ -25,7 +25,7 @@ func BenchmarkStart(b *testing.B) {
 }
 
 func BenchmarkClose(b *testing.B) {
-	c := &host.Command{Path: program(b, "sleep"), Args: []string{"1000"}, Env: os.Environ()}
+	c := &host.Command{Path: findProgram(b, "sleep"), Args: []string{"1000"}, Env: os.Environ()}
 	for b.Loop() {
 		b.StopTimer()
 		p, err := host.Start(c)
@@ -47,9 +47,9 @@ func BenchmarkReaders(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			w := startProgram(b, "python3", "-c", script)
 			if strings.Contains(script, "ready") {
-				w.line(b, "ready")
+				w.waitLine(b, "ready")
 			} else {
-				awaitReader(b, w)
+				waitReader(b, w)
 			}
 			for b.Loop() {
 				w.Readers()
@@ -89,7 +89,7 @@ func BenchmarkSignal(b *testing.B) {
 func TestStage_IdleThenItIsSmall(t *testing.T) {
 	t.Parallel()
 	w := startProgram(t, "sleep", "1000")
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", stageOf(t, w)))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", monitorPID(t, w)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,4 +105,4 @@ func TestStage_IdleThenItIsSmall(t *testing.T) {
 	}
 }
 
-func stageOf(t *testing.T, w worker) int { return parentOf(t, w.PID()) }
+func monitorPID(t *testing.T, w testWorker) int { return parentPID(t, w.PID()) }

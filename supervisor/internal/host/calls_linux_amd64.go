@@ -3,7 +3,7 @@ package host
 import "golang.org/x/sys/unix"
 
 // calls has the numbers of the calls that wait for input.
-var calls = map[int]callKind{
+var inputCalls = map[int]callKind{
 	unix.SYS_READ:         callRead,
 	unix.SYS_READV:        callRead,
 	unix.SYS_POLL:         callPoll,

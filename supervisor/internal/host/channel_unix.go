@@ -11,11 +11,11 @@ import (
 
 // Channel is the supervisor's end of the worker's private channel.
 type Channel struct {
-	in, out *os.File // from the worker, to the worker; both nonblocking
-	raw     syscall.RawConn
-	wide    bool // out holds more than a usual pipe; for Write
-	closing sync.Once
-	closed  error
+	in, out   *os.File // from the worker, to the worker; both nonblocking
+	raw       syscall.RawConn
+	isGrown   bool // out holds more than a usual pipe; for Write
+	closeOnce sync.Once
+	closeErr  error
 }
 
 // newChannel owns both files from now on.
@@ -29,21 +29,21 @@ func newChannel(in, out *os.File) (*Channel, error) {
 
 func (c *Channel) Read(b []byte) (int, error) { return c.in.Read(b) }
 
-// usualPipe is what a pipe holds on Linux, in bytes.
-const usualPipe = 64 << 10
+// defaultPipeBytes is what a pipe holds on Linux, in bytes.
+const defaultPipeBytes = 64 << 10
 
 // Write waits for the worker to read. A pipe that is too small for what waits is made larger once:
 // each time that it is full costs a change between two processes.
 func (c *Channel) Write(b []byte) (int, error) {
-	if len(b) > usualPipe && !c.wide {
-		c.wide = true
-		_ = c.raw.Control(func(fd uintptr) { widen(int(fd), 4*usualPipe) })
+	if len(b) > defaultPipeBytes && !c.isGrown {
+		c.isGrown = true
+		_ = c.raw.Control(func(fd uintptr) { growPipe(int(fd), 4*defaultPipeBytes) })
 	}
 	return c.out.Write(b)
 }
 
 // Close closes both directions and ends a Read or Write in progress.
 func (c *Channel) Close() error {
-	c.closing.Do(func() { c.closed = errors.Join(c.out.Close(), c.in.Close()) })
-	return c.closed
+	c.closeOnce.Do(func() { c.closeErr = errors.Join(c.out.Close(), c.in.Close()) })
+	return c.closeErr
 }

@@ -8,32 +8,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A child is a process that this one has started. Unlike an os.Process it keeps no descriptor
+// A childProcess is a process that this one has started. Unlike an os.Process it keeps no descriptor
 // of it: its pid is not another's before wait has reaped it.
-type child struct{ *childState }
+type childProcess struct{ *childProcessState }
 
-type childState struct {
+type childProcessState struct {
 	id     int
 	mu     sync.Mutex
 	reaped bool // guarded by mu
 }
 
-func startChild(path string, args []string, attr *os.ProcAttr) (child, error) {
+func startChild(path string, args []string, attr *os.ProcAttr) (childProcess, error) {
 	files := make([]uintptr, len(attr.Files))
 	for i, f := range attr.Files {
 		files[i] = f.Fd()
 	}
 	pid, err := syscall.ForkExec(path, args, &syscall.ProcAttr{Dir: attr.Dir, Env: attr.Env, Files: files, Sys: attr.Sys})
 	if err != nil {
-		return child{}, err
+		return childProcess{}, err
 	}
-	return child{&childState{id: pid}}, nil
+	return childProcess{&childProcessState{id: pid}}, nil
 }
 
-func (c *childState) pid() int { return c.id }
+func (c *childProcessState) pid() int { return c.id }
 
 // kill does nothing to a child that was reaped.
-func (c *childState) kill() {
+func (c *childProcessState) kill() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.reaped {
@@ -42,10 +42,10 @@ func (c *childState) kill() {
 }
 
 // wait waits for the end of the child and reaps it. Meanwhile kill works.
-func (c *childState) wait() {
-	_ = again(func() error { return unix.Waitid(unix.P_PID, c.id, nil, unix.WEXITED|unix.WNOWAIT, nil) })
+func (c *childProcessState) wait() {
+	_ = retryEINTR(func() error { return unix.Waitid(unix.P_PID, c.id, nil, unix.WEXITED|unix.WNOWAIT, nil) })
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_ = again(func() error { _, err := unix.Wait4(c.id, nil, 0, nil); return err })
+	_ = retryEINTR(func() error { _, err := unix.Wait4(c.id, nil, 0, nil); return err })
 	c.reaped = true
 }

@@ -22,69 +22,69 @@ const maxThreads = 16
 // stays bound to its process or thread, even when the number is used again. They are
 // bare descriptors because each is read before every turn, in one system call.
 type childWatch struct {
-	mu     sync.Mutex // held while files are read, so that none is closed meanwhile
-	over   bool       // nothing is opened any more; guarded by mu, like all that follows
-	opened bool
-	known  bool // all files are open
+	mu         sync.Mutex // held while files are read, so that none is closed meanwhile
+	closed     bool       // nothing is opened any more; guarded by mu, like all that follows
+	opened     bool
+	isComplete bool // all files are open
 
 	tasks   int // a directory with a link for each thread of the worker
-	threads []thread
+	threads []threadFiles
 
 	// The children of the stage. siblings lists those of the thread that started the
 	// worker: the worker alone. orphans lists those of its main thread, to which the
 	// kernel gives orphans; it is -1 if both are the same thread.
 	siblings, orphans int
-	same              bool
+	sameThread        bool
 }
 
-// A thread of the worker, as files.
-type thread struct {
-	children int
-	call     int // its current system call; -1 for the main thread, which waits for frames
+// A threadFiles of the worker, as files.
+type threadFiles struct {
+	childrenFD int
+	syscallFD  int // its current system call; -1 for the main thread, which waits for frames
 }
 
 func (c *childWatch) openLocked(pid int) {
 	c.opened = true
 	c.tasks, c.siblings, c.orphans = -1, -1, -1
-	stage := parentOf(pid)
-	for _, tid := range threads(stage) {
+	stage := parentPID(pid)
+	for _, tid := range threadIDs(stage) {
 		name := childrenFile(stage, tid)
 		if b, err := os.ReadFile(name); err == nil && slices.Contains(strings.Fields(string(b)), strconv.Itoa(pid)) {
 			c.siblings = openProc(name)
-			c.same = tid == strconv.Itoa(stage)
+			c.sameThread = tid == strconv.Itoa(stage)
 		}
 	}
-	if !c.same {
+	if !c.sameThread {
 		c.orphans = openProc(childrenFile(stage, strconv.Itoa(stage)))
 	}
 	c.tasks = openProc(fmt.Sprintf("/proc/%d/task", pid))
-	c.known = c.tasks >= 0 && c.siblings >= 0 && (c.same || c.orphans >= 0)
+	c.isComplete = c.tasks >= 0 && c.siblings >= 0 && (c.sameThread || c.orphans >= 0)
 }
 
 // openThreadsLocked opens the files of all threads that exist now.
 func (c *childWatch) openThreadsLocked(pid int) (ok bool) {
 	c.closeThreadsLocked()
-	tids := threads(pid)
+	tids := threadIDs(pid)
 	if len(tids) > maxThreads {
 		return false
 	}
 	ok = true
 	for _, tid := range tids {
-		t := thread{children: openProc(childrenFile(pid, tid)), call: -1}
+		t := threadFiles{childrenFD: openProc(childrenFile(pid, tid)), syscallFD: -1}
 		isMain := tid == strconv.Itoa(pid)
 		if !isMain {
-			t.call = openProc(fmt.Sprintf("/proc/%d/task/%s/syscall", pid, tid))
+			t.syscallFD = openProc(fmt.Sprintf("/proc/%d/task/%s/syscall", pid, tid))
 		}
 		c.threads = append(c.threads, t)
-		ok = ok && t.children >= 0 && (isMain || t.call >= 0)
+		ok = ok && t.childrenFD >= 0 && (isMain || t.syscallFD >= 0)
 	}
 	return ok
 }
 
 func (c *childWatch) closeThreadsLocked() {
 	for _, t := range c.threads {
-		closeProc(t.children)
-		closeProc(t.call)
+		closeProc(t.childrenFD)
+		closeProc(t.syscallFD)
 	}
 	c.threads = nil
 }
@@ -108,16 +108,16 @@ func childrenFile(pid int, tid string) string {
 	return fmt.Sprintf("/proc/%d/task/%s/children", pid, tid)
 }
 
-// children counts the processes in a "children" file; 2 means two or more. A thread
+// countChildren counts the processes in a "children" file; 2 means two or more. A thread
 // that has ended has none.
-func children(fd int) int {
+func countChildren(fd int) int {
 	var b [24]byte
 	n, _ := unix.Pread(fd, b[:], 0)
 	return min(2, bytes.Count(b[:max(n, 0)], []byte{' '})) // one behind each number
 }
 
-// parentOf returns 0 for an unknown process.
-func parentOf(pid int) int {
+// parentPID returns 0 for an unknown process.
+func parentPID(pid int) int {
 	_, rest, _ := strings.Cut(readProc(pid, "stat"), ") ") // the name in parentheses may hold anything
 	if fields := strings.Fields(rest); len(fields) > 1 {
 		parent, _ := strconv.Atoi(fields[1])
@@ -126,18 +126,18 @@ func parentOf(pid int) int {
 	return 0
 }
 
-func (c *childWatch) noOtherReader(pid int, terminal tty) bool {
-	watches.used(c)
+func (c *childWatch) hasNoOtherReader(pid int, terminal tty) bool {
+	openWatches.markUsed(c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.over {
-		watches.forget(c)
+	if c.closed {
+		openWatches.removeWatch(c)
 		return false
 	}
 	if !c.opened {
 		c.openLocked(pid)
 	}
-	if !c.known || children(c.siblings) != 1 || !c.same && children(c.orphans) > 0 {
+	if !c.isComplete || countChildren(c.siblings) != 1 || !c.sameThread && countChildren(c.orphans) > 0 {
 		return false
 	}
 	var st unix.Stat_t
@@ -149,7 +149,7 @@ func (c *childWatch) noOtherReader(pid int, terminal tty) bool {
 		return false
 	}
 	for _, t := range c.threads {
-		quiet, alive := t.look(pid, terminal)
+		quiet, alive := t.checkQuiet(pid, terminal)
 		if !alive {
 			c.closeThreadsLocked() // a new thread may have replaced it
 		}
@@ -160,37 +160,37 @@ func (c *childWatch) noOtherReader(pid int, terminal tty) bool {
 	return true
 }
 
-// look reports whether the thread is quiet, which means that it certainly has no
+// checkQuiet reports whether the thread is quiet, which means that it certainly has no
 // children and does not wait for the terminal. A thread that has ended is neither quiet
 // nor alive.
-func (t thread) look(pid int, terminal tty) (quiet, alive bool) {
-	if children(t.children) > 0 {
+func (t threadFiles) checkQuiet(pid int, terminal tty) (quiet, alive bool) {
+	if countChildren(t.childrenFD) > 0 {
 		return false, true
 	}
-	if t.call < 0 {
+	if t.syscallFD < 0 {
 		return true, true
 	}
 	var b [192]byte // a number and eight addresses
-	n, err := unix.Pread(t.call, b[:], 0)
+	n, err := unix.Pread(t.syscallFD, b[:], 0)
 	p, ok := terminal.(*ptyMaster)
 	if err != nil || !ok {
 		return false, false
 	}
-	call, blocked := parseCall(string(b[:n]))
+	call, blocked := parseBlockedCall(string(b[:n]))
 	return !blocked || !p.waitsForInput(pid, call), true
 }
 
 // close closes the files for good.
 func (c *childWatch) close() {
-	watches.forget(c)
-	c.rest()
+	openWatches.removeWatch(c)
+	c.closeFiles()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.over = true
+	c.closed = true
 }
 
-// rest closes the files until they are needed again.
-func (c *childWatch) rest() {
+// closeFiles closes the files until they are needed again.
+func (c *childWatch) closeFiles() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.opened {
@@ -199,31 +199,31 @@ func (c *childWatch) rest() {
 		closeProc(c.siblings)
 		closeProc(c.orphans)
 	}
-	c.opened, c.known, c.same = false, false, false
+	c.opened, c.isComplete, c.sameThread = false, false, false
 }
 
-// maxWatches bounds the childWatches with open files, three descriptors each in the usual
+// maxOpenWatches bounds the childWatches with open files, three descriptors each in the usual
 // case: of those that were asked last. To open them takes some tens of microseconds.
-const maxWatches = 64
+const maxOpenWatches = 64
 
 // watches are the childWatches with open files. The bound is one of the process, and so is this.
-var watches watchList
+var openWatches openWatchList
 
-// A watchList has what was used last at its end.
-type watchList struct {
+// A openWatchList has what was used last at its end.
+type openWatchList struct {
 	mu   sync.Mutex
 	list []*childWatch // guarded by mu
 }
 
-// used makes c the last, and closes the files of the first if there are too many.
-func (l *watchList) used(c *childWatch) {
+// markUsed makes c the last, and closes the files of the first if there are too many.
+func (l *openWatchList) markUsed(c *childWatch) {
 	var first *childWatch
 	l.mu.Lock()
 	switch i := slices.Index(l.list, c); {
 	case i >= 0:
 		copy(l.list[i:], l.list[i+1:])
 		l.list[len(l.list)-1] = c
-	case len(l.list) < maxWatches:
+	case len(l.list) < maxOpenWatches:
 		l.list = append(l.list, c)
 	default:
 		first = l.list[0]
@@ -232,11 +232,11 @@ func (l *watchList) used(c *childWatch) {
 	}
 	l.mu.Unlock()
 	if first != nil {
-		first.rest()
+		first.closeFiles()
 	}
 }
 
-func (l *watchList) forget(c *childWatch) {
+func (l *openWatchList) removeWatch(c *childWatch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if i := slices.Index(l.list, c); i >= 0 {

@@ -14,7 +14,7 @@ func TestChildWatch_OnlyThoseAskedLastKeepTheirFilesOpen(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = worker.Process.Kill(); _ = worker.Wait() })
 	const extra = 5
-	all := make([]childWatch, maxWatches+extra)
+	all := make([]childWatch, maxOpenWatches+extra)
 	open := func() (n int) {
 		for i := range all {
 			all[i].mu.Lock()
@@ -26,18 +26,18 @@ func TestChildWatch_OnlyThoseAskedLastKeepTheirFilesOpen(t *testing.T) {
 		return n
 	}
 	for i := range all {
-		all[i].noOtherReader(worker.Process.Pid, nil)
+		all[i].hasNoOtherReader(worker.Process.Pid, nil)
 		if !all[i].opened {
 			t.Fatalf("watch %d has no open files after it was asked", i)
 		}
 	}
-	if n := open(); n > maxWatches { // others of this process may have taken their part
-		t.Errorf("%d have open files, want at most %d", n, maxWatches)
+	if n := open(); n > maxOpenWatches { // others of this process may have taken their part
+		t.Errorf("%d have open files, want at most %d", n, maxOpenWatches)
 	}
 	if all[0].opened {
 		t.Error("the first still has its files open")
 	}
-	if all[0].noOtherReader(worker.Process.Pid, nil); !all[0].opened {
+	if all[0].hasNoOtherReader(worker.Process.Pid, nil); !all[0].opened {
 		t.Error("the first did not open its files again")
 	}
 	for i := range all {
@@ -46,7 +46,7 @@ func TestChildWatch_OnlyThoseAskedLastKeepTheirFilesOpen(t *testing.T) {
 	if n := open(); n > 0 {
 		t.Errorf("%d have open files after their end", n)
 	}
-	if all[0].noOtherReader(worker.Process.Pid, nil); all[0].opened {
+	if all[0].hasNoOtherReader(worker.Process.Pid, nil); all[0].opened {
 		t.Error("one that was closed has opened its files again")
 	}
 }

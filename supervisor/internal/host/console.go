@@ -11,7 +11,7 @@ import (
 // up to the first text, and later only writes that have no text. Next to text they may be a
 // program's own.
 type noiseFilter struct {
-	begun bool
+	started bool
 
 	// prelude matches the beginning of the first output of a pseudo console: it clears the screen, sets
 	// the title to the name of its program, and asks for reports of keys and focus. Some ask which
@@ -25,13 +25,13 @@ type noiseFilter struct {
 // answers has what a pseudo console asks a terminal when it begins, with the answers of a simple one.
 // Some versions let no program write before they are answered, or before 3 s are over (pull
 // requests 18681 and 20536 in microsoft/terminal).
-var answers = []struct{ question, answer string }{
+var consoleQueries = []struct{ question, answer string }{
 	{"\x1b[c", "\x1b[?61;22c"}, {"\x1b[0c", "\x1b[?61;22c"},
 	{"\x1b[6n", "\x1b[1;1R"},
 }
 
-// text returns b without what the pseudo console writes by itself, and the answer to what it asks.
-func (q *noiseFilter) text(b []byte) (text, answer []byte) {
+// stripNoise returns b without what the pseudo console writes by itself, and the answer to what it asks.
+func (q *noiseFilter) stripNoise(b []byte) (text, answer []byte) {
 	if q.toggles == nil {
 		q.prelude = regexp.MustCompile(`^(\x1b\[(\?(9001|1004|25)[hl]|2J|m|H|0?c|6n)|\x1b\]0;[^\x07\x1b]*(\x07|\x1b\\))*`)
 		q.toggles = regexp.MustCompile(`^(\x1b\[\?(9001|1004|25)[hl])*$`)
@@ -39,15 +39,15 @@ func (q *noiseFilter) text(b []byte) (text, answer []byte) {
 	if q.toggles.Match(b) {
 		return nil, nil
 	}
-	if !q.begun {
+	if !q.started {
 		prelude := q.prelude.Find(b)
-		for _, a := range answers {
+		for _, a := range consoleQueries {
 			if bytes.Contains(prelude, []byte(a.question)) {
 				answer = append(answer, a.answer...)
 			}
 		}
 		b = b[len(prelude):]
-		q.begun = len(b) > 0
+		q.started = len(b) > 0
 	}
 	return b, answer
 }
@@ -61,7 +61,7 @@ const wideColumns = 1000
 // wide their text should be, if that is less. Entries of the command count more. A bar of tqdm would
 // fill the console: it does not heed COLUMNS on Windows.
 func consoleSize(c *Command) (Size, []string) {
-	if c.Size != (Size{}) || c.Person {
+	if c.Size != (Size{}) || c.Interactive {
 		return c.Size.orDefault(), nil
 	}
 	s := c.Size.orDefault()
@@ -69,8 +69,8 @@ func consoleSize(c *Command) (Size, []string) {
 	return Size{Rows: s.Rows, Cols: wideColumns}, told
 }
 
-// typed returns text as a person would type it: Enter is a carriage return.
-func typed(b []byte) []byte {
+// toKeystrokes returns text as a person would type it: Enter is a carriage return.
+func toKeystrokes(b []byte) []byte {
 	return bytes.ReplaceAll(bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n")), []byte("\n"), []byte("\r"))
 }
 
@@ -78,25 +78,27 @@ func typed(b []byte) []byte {
 // text that was written before the title was set. So the stage sets a title to mark a
 // place in the output.
 
-// titlePrefix begins the titles that one worker's stage sets.
-func titlePrefix(tag string) string { return "turnstone " + tag + " " }
+// markerTitlePrefix begins the titles that one worker's stage sets.
+func markerTitlePrefix(tag string) string { return "turnstone " + tag + " " }
 
-// maxMark bounds, in bytes, the number in such a title with the terminator.
-const maxMark = 24
+// maxMarkerBytes bounds, in bytes, the number in such a title with the terminator.
+const maxMarkerBytes = 24
 
-// marks removes the marks from the output of a pseudo console.
-type marks struct {
-	prefix []byte
-	held   []byte // may be the beginning of a mark
-	last   uint64 // the highest mark so far
+// markerFilter removes the marks from the output of a pseudo console.
+type markerFilter struct {
+	prefix     []byte
+	pending    []byte // may be the beginning of a mark
+	lastMarker uint64 // the highest mark so far
 }
 
-func newMarks(tag string) *marks { return &marks{prefix: []byte("\x1b]0;" + titlePrefix(tag))} }
+func newMarkerFilter(tag string) *markerFilter {
+	return &markerFilter{prefix: []byte("\x1b]0;" + markerTitlePrefix(tag))}
+}
 
-// cut returns the text without marks. It holds back an end that may begin a mark.
-func (m *marks) cut(b []byte) []byte {
-	rest := append(m.held, b...)
-	m.held = nil
+// stripMarkers returns the text without marks. It holds back an end that may begin a mark.
+func (m *markerFilter) stripMarkers(b []byte) []byte {
+	rest := append(m.pending, b...)
+	m.pending = nil
 	var text []byte
 	for {
 		i := bytes.Index(rest, m.prefix)
@@ -107,15 +109,15 @@ func (m *marks) cut(b []byte) []byte {
 					keep = n
 				}
 			}
-			m.held = bytes.Clone(rest[len(rest)-keep:])
+			m.pending = bytes.Clone(rest[len(rest)-keep:])
 			return append(text, rest[:len(rest)-keep]...)
 		}
 		text = append(text, rest[:i]...)
 		body := rest[i+len(m.prefix):]
-		end := bytes.IndexAny(body[:min(len(body), maxMark)], "\a\x1b")
+		end := bytes.IndexAny(body[:min(len(body), maxMarkerBytes)], "\a\x1b")
 		switch {
-		case end < 0 && len(body) < maxMark, end == len(body)-1 && body[end] == '\x1b':
-			m.held = bytes.Clone(rest[i:])
+		case end < 0 && len(body) < maxMarkerBytes, end == len(body)-1 && body[end] == '\x1b':
+			m.pending = bytes.Clone(rest[i:])
 			return text
 		case end < 0: // not a mark
 			text = append(text, m.prefix...)
@@ -123,7 +125,7 @@ func (m *marks) cut(b []byte) []byte {
 			continue
 		}
 		if n, err := strconv.ParseUint(string(body[:end]), 10, 64); err == nil {
-			m.last = max(m.last, n)
+			m.lastMarker = max(m.lastMarker, n)
 		}
 		rest = bytes.TrimPrefix(body[end+1:], []byte("\\"))
 		if body[end] == '\a' {

@@ -17,20 +17,20 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// consoleHeld bounds, in bytes, the output of a pseudo console that is read ahead. When
+// maxConsoleText bounds, in bytes, the output of a pseudo console that is read ahead. When
 // it is reached, reading stops and the writers block.
-const consoleHeld = 1 << 20
+const maxConsoleText = 1 << 20
 
-// drainLimit bounds the time that a pseudo console may take to end.
-const drainLimit = time.Second
+// drainTimeout bounds the time that a pseudo console may take to end.
+const drainTimeout = time.Second
 
-// endMark is the mark after everything that a worker has written.
-const endMark = math.MaxUint64
+// endMarker is the mark after everything that a worker has written.
+const endMarker = math.MaxUint64
 
-// markLimit bounds the wait for a mark, which an idle machine shows within
+// markerTimeout bounds the wait for a mark, which an idle machine shows within
 // milliseconds. After a console has missed it once, nothing waits for a mark of that
 // console until it shows one.
-const markLimit = time.Second
+const markerTimeout = time.Second
 
 // A console is the supervisor's side of a pseudo console. Its pipes have only blocking
 // reads, so a goroutine reads ahead, from the start to the end. So does one for the pipe
@@ -40,35 +40,35 @@ const markLimit = time.Second
 // soon gives the number of a closed handle to something else, such as the pipe of
 // another session. So the pipes are read and written through our own copies.
 type console struct {
-	pty    *conpty.ConPty
-	in     *os.File // input for the worker's side; our copy, closed after pty
-	out    *os.File // its output; likewise
-	outRaw syscall.RawConn
-	reset  func() error       // puts modes and unread input back; set once the stage is there
-	mark   func(uint64) error // orders a mark from the stage; set with reset
-	piped  *os.File           // output that is not drawn, or nil; its owner closes it after the console
-	ending sync.Once
-	ended  error
+	pty           *conpty.ConPty
+	in            *os.File // input for the worker's side; our copy, closed after pty
+	out           *os.File // its output; likewise
+	outRaw        syscall.RawConn
+	requestReset  func() error       // puts modes and unread input back; set once the stage is there
+	requestMarker func(uint64) error // orders a mark from the stage; set with reset
+	outputPipe    *os.File           // output that is not drawn, or nil; its owner closes it after the console
+	endOnce       sync.Once
+	endErr        error
 
-	using sync.Mutex
-	freed bool // pty is being closed; guarded by using
+	ptyMu   sync.Mutex
+	isFreed bool // pty is being closed; guarded by using
 
-	mu        sync.Mutex
-	text      []byte        // guarded by mu
-	sources   []*source     // where it comes from; guarded by mu
-	asked     uint64        // the highest mark that sync has ordered; guarded by mu
-	marksLost bool          // the last wait for a mark timed out; guarded by mu
-	last      bool          // all writers are gone, so little can come; guarded by mu
-	quit      bool          // text is no longer wanted; guarded by mu
-	changed   chan struct{} // replaced, and the old one closed, when any of these changes; guarded by mu
+	mu              sync.Mutex
+	text            []byte          // guarded by mu
+	sources         []*outputSource // where it comes from; guarded by mu
+	requestedMarker uint64          // the highest mark that sync has ordered; guarded by mu
+	markerTimedOut  bool            // the last wait for a mark timed out; guarded by mu
+	writersGone     bool            // all writers are gone, so little can come; guarded by mu
+	isClosed        bool            // text is no longer wanted; guarded by mu
+	changed         chan struct{}   // replaced, and the old one closed, when any of these changes; guarded by mu
 }
 
-// A source is a stream of output.
-type source struct {
-	marks  *marks        // pump only
-	marked uint64        // the highest mark that was shown; guarded by console.mu
-	over   bool          // nothing comes any more; guarded by console.mu
-	pumped chan struct{} // closed when pump has ended
+// A outputSource is a stream of output.
+type outputSource struct {
+	filter      *markerFilter // pump only
+	shownMarker uint64        // the highest mark that was shown; guarded by console.mu
+	ended       bool          // nothing comes any more; guarded by console.mu
+	pumpDone    chan struct{} // closed when pump has ended
 }
 
 // openConsole starts a program in a pseudo console of its own.
@@ -79,8 +79,8 @@ func openConsole(tag, commandLine string, env []string, s Size) (*console, error
 		return nil, err
 	}
 	c := &console{pty: pty, changed: make(chan struct{})}
-	if c.in, err = ownEnd(pty, "cmdIn"); err == nil {
-		if c.out, err = ownEnd(pty, "cmdOut"); err == nil {
+	if c.in, err = duplicateEnd(pty, "cmdIn"); err == nil {
+		if c.out, err = duplicateEnd(pty, "cmdOut"); err == nil {
 			c.outRaw, err = c.out.SyscallConn()
 		}
 	}
@@ -94,8 +94,8 @@ func openConsole(tag, commandLine string, env []string, s Size) (*console, error
 		return nil, err
 	}
 	var quiet noiseFilter
-	c.begin(tag, c.read, func(b []byte) []byte {
-		text, answer := quiet.text(b)
+	c.startPump(tag, c.read, func(b []byte) []byte {
+		text, answer := quiet.stripNoise(b)
 		if len(answer) > 0 {
 			_, _ = c.in.Write(answer) // fails when the console ends
 		}
@@ -106,21 +106,21 @@ func openConsole(tag, commandLine string, env []string, s Size) (*console, error
 
 // readPiped has output read that comes over a pipe as well.
 func (c *console) readPiped(tag string, pipe *os.File) {
-	c.piped = pipe
-	c.begin(tag, pipe.Read, func(b []byte) []byte { return b })
+	c.outputPipe = pipe
+	c.startPump(tag, pipe.Read, func(b []byte) []byte { return b })
 }
 
-func (c *console) begin(tag string, read func([]byte) (int, error), clean func([]byte) []byte) {
-	s := &source{marks: newMarks(tag), pumped: make(chan struct{})}
+func (c *console) startPump(tag string, read func([]byte) (int, error), clean func([]byte) []byte) {
+	s := &outputSource{filter: newMarkerFilter(tag), pumpDone: make(chan struct{})}
 	c.mu.Lock()
 	c.sources = append(c.sources, s)
 	c.mu.Unlock()
-	go c.pump(s, read, clean)
+	go c.pumpOutput(s, read, clean)
 }
 
-// ownEnd returns our own copy of the library's end of one of its pipes. The library
+// duplicateEnd returns our own copy of the library's end of one of its pipes. The library
 // keeps it in an unexported field.
-func ownEnd(pty *conpty.ConPty, field string) (*os.File, error) {
+func duplicateEnd(pty *conpty.ConPty, field string) (*os.File, error) {
 	end := reflect.ValueOf(pty).Elem().FieldByName(field)
 	if !end.IsValid() || end.Kind() != reflect.Pointer || end.IsNil() || end.Elem().Kind() != reflect.Struct {
 		return nil, errOtherLibrary
@@ -139,29 +139,29 @@ func ownEnd(pty *conpty.ConPty, field string) (*os.File, error) {
 
 var errOtherLibrary = errors.New("this program was built with another conpty than v0.1.4: pin that")
 
-func (c *console) pump(s *source, read func([]byte) (int, error), clean func([]byte) []byte) {
-	defer close(s.pumped)
+func (c *console) pumpOutput(s *outputSource, read func([]byte) (int, error), clean func([]byte) []byte) {
+	defer close(s.pumpDone)
 	b := make([]byte, 32<<10)
 	for {
 		n, err := read(b)
-		text := clean(s.marks.cut(b[:n]))
+		text := clean(s.filter.stripMarkers(b[:n]))
 		c.mu.Lock()
-		for len(c.text)+len(text) > consoleHeld && !c.last && !c.quit {
+		for len(c.text)+len(text) > maxConsoleText && !c.writersGone && !c.isClosed {
 			changed := c.changed
 			c.mu.Unlock()
 			<-changed
 			c.mu.Lock()
 		}
 		if err != nil {
-			text, s.over = append(text, s.marks.held...), true
+			text, s.ended = append(text, s.filter.pending...), true
 		}
-		if !c.quit {
+		if !c.isClosed {
 			c.text = append(c.text, text...)
 		}
-		if s.marks.last > s.marked {
-			s.marked, c.marksLost = s.marks.last, false
+		if s.filter.lastMarker > s.shownMarker {
+			s.shownMarker, c.markerTimedOut = s.filter.lastMarker, false
 		}
-		c.changedLocked()
+		c.notifyLocked()
 		c.mu.Unlock()
 		if err != nil {
 			return
@@ -181,16 +181,16 @@ func (c *console) read(b []byte) (n int, err error) {
 	return n, cmp.Or(closed, err)
 }
 
-// shownLocked reports whether every stream has shown a mark, or ended.
-func (c *console) shownLocked(mark uint64) bool {
-	return !slices.ContainsFunc(c.sources, func(s *source) bool { return s.marked < mark && !s.over })
+// isMarkerShownLocked reports whether every stream has shown a mark, or ended.
+func (c *console) isMarkerShownLocked(mark uint64) bool {
+	return !slices.ContainsFunc(c.sources, func(s *outputSource) bool { return s.shownMarker < mark && !s.ended })
 }
 
-func (c *console) overLocked() bool {
-	return !slices.ContainsFunc(c.sources, func(s *source) bool { return !s.over })
+func (c *console) hasEndedLocked() bool {
+	return !slices.ContainsFunc(c.sources, func(s *outputSource) bool { return !s.ended })
 }
 
-func (c *console) changedLocked() {
+func (c *console) notifyLocked() {
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
@@ -203,20 +203,20 @@ func (c *console) tryRead(b []byte) (int, error) {
 	switch {
 	case n > 0:
 		c.text = c.text[:copy(c.text, c.text[n:])]
-		if held > consoleHeld/2 {
-			c.changedLocked() // there is room again
+		if held > maxConsoleText/2 {
+			c.notifyLocked() // there is room again
 		}
 		return n, nil
-	case c.overLocked() || c.quit:
+	case c.hasEndedLocked() || c.isClosed:
 		return 0, io.EOF
 	}
 	return 0, nil
 }
 
-func (c *console) await(take func() bool) error {
+func (c *console) awaitOutput(take func() bool) error {
 	for {
 		c.mu.Lock()
-		changed, quit := c.changed, c.quit
+		changed, quit := c.changed, c.isClosed
 		c.mu.Unlock()
 		if quit {
 			return io.EOF
@@ -228,8 +228,8 @@ func (c *console) await(take func() bool) error {
 	}
 }
 
-func (c *console) feed(b []byte, eof bool) error {
-	b = typed(b)
+func (c *console) writeInput(b []byte, eof bool) error {
+	b = toKeystrokes(b)
 	if eof {
 		b = append(b, "\x1a\r"...)
 	}
@@ -242,41 +242,41 @@ func (c *console) feed(b []byte, eof bool) error {
 	return nil
 }
 
-// queued is unknown here; restore discards unread input all the same.
-func (c *console) queued() int { return 0 }
+// unreadInput is unknown here; restore discards unread input all the same.
+func (c *console) unreadInput() int { return 0 }
 
-// screen is false: a pseudo console does not tell how its programs read.
-func (c *console) screen() bool { return false }
+// isRawMode is false: a pseudo console does not tell how its programs read.
+func (c *console) isRawMode() bool { return false }
 
-func (c *console) lent() bool { return false }
+func (c *console) hasForegroundJob() bool { return false }
 
-func (c *console) keys(b []byte) error { return c.feed(b, false) }
+func (c *console) typeKeys(b []byte) error { return c.writeInput(b, false) }
 
-func (c *console) restore() error {
-	if err := c.reset(); err != nil && !errors.Is(err, ErrEnded) {
+func (c *console) restoreState() error {
+	if err := c.requestReset(); err != nil && !errors.Is(err, ErrEnded) {
 		return fmt.Errorf("host: restore the terminal: %w", err)
 	}
 	return nil
 }
 
-func (c *console) sync() {
+func (c *console) syncOutput() {
 	c.mu.Lock()
-	c.asked++
-	mark := c.asked
+	c.requestedMarker++
+	mark := c.requestedMarker
 	c.mu.Unlock()
-	if c.mark(mark) == nil {
-		c.awaitMark(mark)
+	if c.requestMarker(mark) == nil {
+		c.awaitMarker(mark)
 	}
 }
 
-// awaitMark waits until the console has shown a mark, and so all text before it.
-func (c *console) awaitMark(mark uint64) {
-	limit := time.NewTimer(markLimit)
+// awaitMarker waits until the console has shown a mark, and so all text before it.
+func (c *console) awaitMarker(mark uint64) {
+	limit := time.NewTimer(markerTimeout)
 	defer limit.Stop()
 	for {
 		c.mu.Lock()
 		changed := c.changed
-		done := c.shownLocked(mark) || c.marksLost || c.quit || len(c.text) > consoleHeld/2
+		done := c.isMarkerShownLocked(mark) || c.markerTimedOut || c.isClosed || len(c.text) > maxConsoleText/2
 		c.mu.Unlock()
 		if done {
 			return
@@ -285,58 +285,58 @@ func (c *console) awaitMark(mark uint64) {
 		case <-changed:
 		case <-limit.C:
 			c.mu.Lock()
-			c.marksLost = true
+			c.markerTimedOut = true
 			c.mu.Unlock()
 			return
 		}
 	}
 }
 
-func (c *console) resize(s Size) error {
-	c.using.Lock()
-	defer c.using.Unlock()
-	if c.freed {
+func (c *console) setSize(s Size) error {
+	c.ptyMu.Lock()
+	defer c.ptyMu.Unlock()
+	if c.isFreed {
 		return ErrEnded
 	}
 	return c.pty.Resize(int(s.Cols), int(s.Rows))
 }
 
-// finish ends the pseudo console; text that was read stays. pump goes on meanwhile,
+// endConsole ends the pseudo console; text that was read stays. pump goes on meanwhile,
 // because before Windows 11 24H2 a pseudo console ends only once its output is read.
 // The library's Close must be called only once.
-func (c *console) finish() error {
-	c.ending.Do(func() {
+func (c *console) endConsole() error {
+	c.endOnce.Do(func() {
 		c.mu.Lock()
-		c.last = true
-		c.changedLocked()
+		c.writersGone = true
+		c.notifyLocked()
 		c.mu.Unlock()
 		done := make(chan error, 1)
-		go func() { done <- c.free() }()
+		go func() { done <- c.releaseConsole() }()
 		select {
-		case c.ended = <-done:
-		case <-time.After(drainLimit):
-			c.ended = fmt.Errorf("host: the pseudo console did not end within %s", drainLimit)
+		case c.endErr = <-done:
+		case <-time.After(drainTimeout):
+			c.endErr = fmt.Errorf("host: the pseudo console did not end within %s", drainTimeout)
 		}
 	})
-	return c.ended
+	return c.endErr
 }
 
-// free closes everything. The library closes its ends for the worker's side, which ends
+// releaseConsole closes everything. The library closes its ends for the worker's side, which ends
 // a read and a write in progress. That may take any time; afterwards its handles and our
 // copies are closed.
-func (c *console) free() error {
-	c.using.Lock()
-	c.freed = true
-	c.using.Unlock()
+func (c *console) releaseConsole() error {
+	c.ptyMu.Lock()
+	c.isFreed = true
+	c.ptyMu.Unlock()
 	err := c.pty.Close()
-	if c.piped != nil { // what is in the pipe is read; somebody may hold its other end for ever
-		_ = c.piped.SetReadDeadline(time.Now().Add(drainLimit))
+	if c.outputPipe != nil { // what is in the pipe is read; somebody may hold its other end for ever
+		_ = c.outputPipe.SetReadDeadline(time.Now().Add(drainTimeout))
 	}
 	c.mu.Lock()
 	sources := slices.Clone(c.sources)
 	c.mu.Unlock()
 	for _, s := range sources {
-		<-s.pumped
+		<-s.pumpDone
 	}
 	return errors.Join(err, c.in.Close(), c.out.Close())
 }
@@ -344,8 +344,8 @@ func (c *console) free() error {
 // close discards the remaining text and ends the console.
 func (c *console) close() error {
 	c.mu.Lock()
-	c.quit, c.text = true, nil
-	c.changedLocked()
+	c.isClosed, c.text = true, nil
+	c.notifyLocked()
 	c.mu.Unlock()
-	return c.finish()
+	return c.endConsole()
 }

@@ -14,23 +14,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// direct is the backend of a worker that this process started itself, as the leader of
-// its session. It serves programs that did not call StageMain, and promises less: see
-// Process.Staged.
-type direct struct {
-	unconfined
-	command *exec.Cmd
-	pty     *ptyMaster
-	tree    tree
-	killing sync.Once
-	killed  chan struct{}
+// unmonitoredProcess is the backend of a worker that this process started itself, as the leader of
+// its session. It serves programs that did not call MonitorMain, and promises less: see
+// Process.HasMonitor.
+type unmonitoredProcess struct {
+	noSandbox
+	command  *exec.Cmd
+	pty      *ptyMaster
+	tree     processTree
+	killOnce sync.Once
+	killed   chan struct{}
 }
 
-func (l *launch) direct() (backend, int, error) {
+func (l *startAttempt) startUnmonitored() (backend, int, error) {
 	c := l.command
 	if c.Dir != "" {
 		if st, err := os.Stat(c.Dir); err != nil {
-			return nil, 0, &StartError{Step: "chdir", Path: c.Dir, Err: errnoOf(err)}
+			return nil, 0, &StartError{Step: "chdir", Path: c.Dir, Err: unwrapPathError(err)}
 		} else if !st.IsDir() {
 			return nil, 0, &StartError{Step: "chdir", Path: c.Dir, Err: syscall.ENOTDIR}
 		}
@@ -41,30 +41,30 @@ func (l *launch) direct() (backend, int, error) {
 		ExtraFiles:  []*os.File{l.workerIn, l.workerOut},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0},
 	}
-	if c.Piped {
+	if c.ChannelOnStdio {
 		cmd.Stdin, cmd.Stdout, cmd.ExtraFiles, cmd.SysProcAttr.Ctty = l.workerIn, l.workerOut, nil, 2
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, 0, &StartError{Step: "exec", Path: c.Path, Err: errnoOf(err)}
+		return nil, 0, &StartError{Step: "exec", Path: c.Path, Err: unwrapPathError(err)}
 	}
 	pid := cmd.Process.Pid
-	l.pty.group = pid
-	return &direct{
+	l.pty.workerGroup = pid
+	return &unmonitoredProcess{
 		command: cmd, pty: l.pty,
-		tree:   tree{root: pid, session: pid, tag: l.tag},
+		tree:   processTree{root: pid, session: pid, tag: l.tag},
 		killed: make(chan struct{}),
 	}, pid, nil
 }
 
-// errnoOf removes the path from err, because a StartError has it already.
-func errnoOf(err error) error {
+// unwrapPathError removes the path from err, because a StartError has it already.
+func unwrapPathError(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err
 	}
 	return err
 }
 
-func (d *direct) signal(sig Signal, to Target) error {
+func (d *unmonitoredProcess) sendSignal(sig Signal, to Target) error {
 	s := systemSignal(sig)
 	var err error
 	switch to {
@@ -74,7 +74,7 @@ func (d *direct) signal(sig Signal, to Target) error {
 		err = unix.Kill(-d.tree.root, s)
 	case Foreground:
 		group := 0
-		err = d.pty.control(func(fd int) (err error) {
+		err = d.pty.withMasterFD(func(fd int) (err error) {
 			group, err = unix.IoctlGetInt(fd, unix.TIOCGPGRP)
 			return err
 		})
@@ -89,11 +89,11 @@ func (d *direct) signal(sig Signal, to Target) error {
 }
 
 // signalsSent is nil: signal returns only when the signal was sent.
-func (d *direct) signalsSent() <-chan struct{} { return nil }
+func (d *unmonitoredProcess) signalsSent() <-chan struct{} { return nil }
 
-func (d *direct) kill() { d.killing.Do(func() { close(d.killed) }) }
+func (d *unmonitoredProcess) killTree() { d.killOnce.Do(func() { close(d.killed) }) }
 
-func (d *direct) run(ended func(Exit), _ func(string)) (remains []int) {
+func (d *unmonitoredProcess) run(ended func(Exit), _ func(string)) (remains []int) {
 	done := make(chan struct{})
 	go func() { // ends with the worker; run waits for it unless SIGKILL does not end it
 		defer close(done)
@@ -105,7 +105,7 @@ func (d *direct) run(ended func(Exit), _ func(string)) (remains []int) {
 		default:
 			visit(d.tree.root, d.tree.root)
 		}
-		d.tree.scan(visit)
+		d.tree.visitTable(visit)
 	}
 	select {
 	case <-done:
@@ -116,10 +116,10 @@ func (d *direct) run(ended func(Exit), _ func(string)) (remains []int) {
 		if !reported {
 			reported = true
 			st := d.command.ProcessState
-			ended(exitOf(st.Sys().(syscall.WaitStatus), st.SysUsage().(*syscall.Rusage)))
+			ended(newExit(st.Sys().(syscall.WaitStatus), st.SysUsage().(*syscall.Rusage)))
 		}
 	}
-	remains = sweep(closeLimit, each, func(wait time.Duration) {
+	remains = killRemaining(closeTimeout, each, func(wait time.Duration) {
 		select {
 		case <-done:
 			report()
@@ -133,14 +133,16 @@ func (d *direct) run(ended func(Exit), _ func(string)) (remains []int) {
 	default:
 		ended(Exit{Code: -1, Signal: "SIGKILL"})
 	}
-	return awaitGone(remains, dyingLimit)
+	return awaitProcessEnd(remains, dyingTimeout)
 }
 
-func (d *direct) memoryBytes() int64 { return d.tree.memory() }
-func (d *direct) readers() []Reader  { return d.pty.readers(d.tree.root, false) }
-func (d *direct) seesReaders() bool  { return seesReaders(d.tree.root) }
+func (d *unmonitoredProcess) memoryBytes() int64 { return d.tree.residentMemory() }
+func (d *unmonitoredProcess) findReaders() []TerminalReader {
+	return d.pty.findReaders(d.tree.root, false)
+}
+func (d *unmonitoredProcess) canSeeReaders() bool { return canSeeReaders(d.tree.root) }
 
 // Without a stage nothing keeps a tree together that could be limited.
-func (d *direct) usage(int64) Usage      { return Usage{} }
-func (d *direct) allow(Usage, Allowance) {}
-func (d *direct) endMembers([]int)       {}
+func (d *unmonitoredProcess) measureUsage(int64) Usage       { return Usage{} }
+func (d *unmonitoredProcess) applyLimits(Usage, LimitUpdate) {}
+func (d *unmonitoredProcess) killMembers([]int)              {}

@@ -4,7 +4,7 @@
 // It knows processes, terminals and pipes. It does not know the worker
 // protocol, turns, sessions or languages.
 //
-//	func main() { host.StageMain() /* first line */ ; … }
+//	func main() { host.MonitorMain() /* first line */ ; … }
 //
 //	p, err := host.Start(&host.Command{Path: "/usr/bin/python3", Env: os.Environ()})
 //	go p.Terminal().Await(drain)  // calls TryRead; a terminal that nobody drains blocks the worker
@@ -24,7 +24,7 @@
 // only a parent can say how a worker ended, signal it without mistaking its
 // pid, continue it after a stop and collect its orphans. It also outlives a
 // killed supervisor just long enough to end everything. Without a stage (see
-// Process.Staged) the supervisor is the parent and promises less.
+// Process.HasMonitor) the supervisor is the parent and promises less.
 //
 // # What a system can promise
 //
@@ -71,11 +71,11 @@
 //	four named pipes          listen          pipe.close: of the channel Channel.Close, else release
 //	event that ends accept    openChannel     Channel.Close, when accept has ended
 //	event of a connection     pipe.accept     pipe.accept, when nothing is under way
-//	process of the stage      job.take        release
+//	process of the stage      job.addProcess        release
 //	console, its 4 pipe ends  conpty.Start    free, which alone calls conpty's Close
-//	copies of 2 of them       ownEnd          free, behind that; os.File waits for the last use
-//	process that connects     job.has         job.has
-//	console, event, pipes     runStage        the end of the stage
+//	copies of 2 of them       duplicateEnd          free, behind that; os.File waits for the last use
+//	process that connects     job.hasProcess         job.hasProcess
+//	console, event, pipes     runMonitor        the end of the stage
 //
 // # Bounds
 //

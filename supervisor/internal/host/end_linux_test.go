@@ -15,9 +15,9 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
-// familyScript is a worker that starts every kind of relative which is known
+// descendantsScript is a worker that starts every kind of relative which is known
 // to outlive its parents, prints their pids in a line, and waits.
-const familyScript = `
+const descendantsScript = `
 import os, signal, sys, time
 r, w = os.pipe()
 def relative(name, prepare):
@@ -64,7 +64,7 @@ os.write(1, b"family " + got.replace(b"\n", b" ") + b"\n")
 while True: time.sleep(1000)
 `
 
-func familyOf(t testing.TB, line string) map[string]int {
+func parseDescendants(t testing.TB, line string) map[string]int {
 	t.Helper()
 	pids := map[string]int{}
 	for f := range strings.FieldsSeq(line) {
@@ -81,49 +81,49 @@ func familyOf(t testing.TB, line string) map[string]int {
 	return pids
 }
 
-// endLimit is how soon a whole tree must have ended. It takes a tenth of a second,
+// treeEndTimeout is how soon a whole tree must have ended. It takes a tenth of a second,
 // but a busy machine may let every process of it wait for its turn.
-const endLimit = patience
+const treeEndTimeout = testTimeout
 
-// mustDie checks that the whole family ends, and how soon.
-func mustDie(t testing.TB, since time.Time, pids map[string]int) {
+// wantAllEnded checks that the whole family ends, and how soon.
+func wantAllEnded(t testing.TB, since time.Time, pids map[string]int) {
 	t.Helper()
 	for name, pid := range pids {
-		eventually(t, "end of "+name, func() bool { return !programs.Alive(pid) })
+		waitFor(t, "end of "+name, func() bool { return !programs.Alive(pid) })
 	}
 	took := time.Since(since)
 	t.Logf("%d processes ended within %s", len(pids), took.Round(10*time.Microsecond))
-	if took > endLimit {
-		t.Errorf("got the end after %s, want it within %s", took, endLimit)
+	if took > treeEndTimeout {
+		t.Errorf("got the end after %s, want it within %s", took, treeEndTimeout)
 	}
 }
 
 func TestTree_EveryRelativeEndsWithTheWorker(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(t *testing.T, w worker){
-		"close": func(t *testing.T, w worker) { w.Close() },
-		"kill":  func(t *testing.T, w worker) { w.Kill() },
-		"SIGKILL for the worker": func(t *testing.T, w worker) {
+	for name, end := range map[string]func(t *testing.T, w testWorker){
+		"close": func(t *testing.T, w testWorker) { w.Close() },
+		"kill":  func(t *testing.T, w testWorker) { w.Kill() },
+		"SIGKILL for the worker": func(t *testing.T, w testWorker) {
 			w.Signal(host.Kill, host.Worker)
 		},
-		"the worker exits": func(t *testing.T, w worker) {
+		"the worker exits": func(t *testing.T, w testWorker) {
 			w.Signal(host.Terminate, host.Worker)
 		},
-		"the stage is killed": func(t *testing.T, w worker) {
-			syscall.Kill(parentOf(t, w.PID()), syscall.SIGKILL)
+		"the stage is killed": func(t *testing.T, w testWorker) {
+			syscall.Kill(parentPID(t, w.PID()), syscall.SIGKILL)
 		},
-		"the stage is stopped, then kill": func(t *testing.T, w worker) {
+		"the stage is stopped, then kill": func(t *testing.T, w testWorker) {
 			// Kill gives a stopped stage some time.
-			stage := parentOf(t, w.PID())
+			stage := parentPID(t, w.PID())
 			syscall.Kill(stage, syscall.SIGSTOP)
 			// Until all its threads stand still it may yet obey the kill.
-			eventually(t, "stop of the stage", func() bool { return stopped(t, stage) })
+			waitFor(t, "stop of the stage", func() bool { return isStopped(t, stage) })
 			w.Kill()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := python(t, familyScript)
-			pids := familyOf(t, w.line(t, "family "))
+			w := startPython(t, descendantsScript)
+			pids := parseDescendants(t, w.waitLine(t, "family "))
 			pids["worker"] = w.PID()
 			since := time.Now()
 			if strings.Contains(name, "the stage") {
@@ -132,38 +132,38 @@ func TestTree_EveryRelativeEndsWithTheWorker(t *testing.T) {
 				syscall.Kill(pids["bare"], syscall.SIGKILL)
 			}
 			end(t, w)
-			within(t, "exit", w.Exited())
-			within(t, "end of everything", w.Gone())
-			mustDie(t, since, pids)
-			if r := w.Remains(); len(r) > 0 {
+			waitClosed(t, "exit", w.Exited())
+			waitClosed(t, "end of everything", w.Done())
+			wantAllEnded(t, since, pids)
+			if r := w.Survivors(); len(r) > 0 {
 				t.Errorf("got %v, want nothing left", r)
 			}
 			wantLost := strings.Contains(name, "the stage")
-			if e := w.Exit(); e.Lost != wantLost || e.Signal == "" {
+			if e := w.Exit(); e.MonitorKilled != wantLost || e.Signal == "" {
 				t.Errorf("got %+v, want lost %t", e, wantLost)
 			}
 		})
 	}
 }
 
-// stopped tells whether a signal has stopped every thread of a process.
-func stopped(t *testing.T, pid int) bool {
+// isStopped tells whether a signal has stopped every thread of a process.
+func isStopped(t *testing.T, pid int) bool {
 	t.Helper()
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
 	if err != nil || len(threads) == 0 {
 		t.Fatalf("got %v, %v, want the threads of process %d", threads, err, pid)
 	}
 	for _, thread := range threads {
-		if stat(t, thread)[0] != "T" {
+		if readStat(t, thread)[0] != "T" {
 			return false
 		}
 	}
 	return true
 }
 
-// stat reads what Linux says of a process or thread, from its state on:
+// readStat reads what Linux says of a process or thread, from its state on:
 // https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
-func stat(t *testing.T, dir string) []string {
+func readStat(t *testing.T, dir string) []string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(dir, "stat"))
 	if err != nil {
@@ -173,9 +173,9 @@ func stat(t *testing.T, dir string) []string {
 	return strings.Fields(rest)
 }
 
-func parentOf(t *testing.T, pid int) int {
+func parentPID(t *testing.T, pid int) int {
 	t.Helper()
-	parent, err := strconv.Atoi(stat(t, fmt.Sprintf("/proc/%d", pid))[1])
+	parent, err := strconv.Atoi(readStat(t, fmt.Sprintf("/proc/%d", pid))[1])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,48 +184,48 @@ func parentOf(t *testing.T, pid int) int {
 
 func TestTree_SupervisorEndsThenEveryRelativeEnds(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(s *supervisor){
-		"exit":    func(s *supervisor) { s.in.Close() },
-		"SIGKILL": func(s *supervisor) { s.Process.Kill() },
-		"SIGKILL of its group": func(s *supervisor) {
+	for name, end := range map[string]func(s *supervisorProcess){
+		"exit":    func(s *supervisorProcess) { s.in.Close() },
+		"SIGKILL": func(s *supervisorProcess) { s.Process.Kill() },
+		"SIGKILL of its group": func(s *supervisorProcess) {
 			syscall.Kill(-s.Process.Pid, syscall.SIGKILL)
 		},
-		"SIGHUP of its group": func(s *supervisor) {
+		"SIGHUP of its group": func(s *supervisorProcess) {
 			syscall.Kill(-s.Process.Pid, syscall.SIGHUP)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			// Under nohup SIGHUP would be ignored.
-			cmd := exec.Command(program(t, "env"), "--default-signal=HUP", testBinary(t), program(t, "python3"), "-c", familyScript)
+			cmd := exec.Command(findProgram(t, "env"), "--default-signal=HUP", testBinary(t), findProgram(t, "python3"), "-c", descendantsScript)
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-			s := supervise(t, cmd, "supervise")
+			s := runSupervisor(t, cmd, "supervise")
 			line, err := s.out.ReadString('\n')
 			if err != nil {
 				t.Fatal(err)
 			}
-			pids := familyOf(t, strings.TrimPrefix(line, "family "))
+			pids := parseDescendants(t, strings.TrimPrefix(line, "family "))
 			pids["worker"] = s.worker
-			pids["stage"] = parentOf(t, s.worker)
+			pids["stage"] = parentPID(t, s.worker)
 			since := time.Now()
 			end(s)
-			mustDie(t, since, pids)
+			wantAllEnded(t, since, pids)
 		})
 	}
 }
 
 func TestTree_WithoutAStageThenCloseEndsWhatCanBeFound(t *testing.T) {
 	t.Parallel()
-	s := supervise(t, exec.Command(testBinary(t), program(t, "python3"), "-c", familyScript), "direct")
+	s := runSupervisor(t, exec.Command(testBinary(t), findProgram(t, "python3"), "-c", descendantsScript), "direct")
 	line, err := s.out.ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
 	}
-	pids := familyOf(t, strings.TrimPrefix(line, "family "))
+	pids := parseDescendants(t, strings.TrimPrefix(line, "family "))
 	pids["worker"] = s.worker
 	syscall.Kill(pids["bare"], syscall.SIGKILL) // has neither session nor tag nor parent
 	since := time.Now()
 	fmt.Fprintln(s.in, "close")
-	mustDie(t, since, pids)
+	wantAllEnded(t, since, pids)
 	for _, want := range []string{"ended: killed by SIGKILL\n", "closed: <nil> []\n"} {
 		if line, _ := s.out.ReadString('\n'); line != want {
 			t.Errorf("got %q, want %q", line, want)
@@ -237,7 +237,7 @@ func TestTree_ProcessesThatOnlyForkThenTheyEndToo(t *testing.T) {
 	// Lines of processes that fork and end as fast as they can: each pid is
 	// stale as soon as it is read. They end by themselves after two minutes, so that a
 	// failure of this test does not outlive it.
-	w := python(t, `
+	w := startPython(t, `
 import os, time
 limit = time.monotonic() + 120
 for i in range(6):
@@ -248,47 +248,47 @@ for i in range(6):
         os._exit(0)
 os.write(1, b"ready\n")
 os.read(0, 1)`)
-	w.line(t, "ready")
+	w.waitLine(t, "ready")
 	since := time.Now()
 	w.Kill()
-	within(t, "end of everything", w.Gone())
+	waitClosed(t, "end of everything", w.Done())
 	took := time.Since(since)
 	t.Logf("ended within %s", took)
-	if took > endLimit {
-		t.Errorf("got the end after %s, want it within %s", took, endLimit)
+	if took > treeEndTimeout {
+		t.Errorf("got the end after %s, want it within %s", took, treeEndTimeout)
 	}
-	if r := w.Remains(); len(r) > 0 {
+	if r := w.Survivors(); len(r) > 0 {
 		t.Errorf("got %v, want nothing left", r)
 	}
 }
 
 func TestExited_ChildHoldsTheTerminalThenItDelaysNothing(t *testing.T) {
 	t.Parallel()
-	w := bash(t, "trap '' HUP TERM; setsid sleep 1000 & echo started; exit 7")
-	w.line(t, "started")
-	within(t, "exit", w.Exited())
+	w := startBash(t, "trap '' HUP TERM; setsid sleep 1000 & echo started; exit 7")
+	w.waitLine(t, "started")
+	waitClosed(t, "exit", w.Exited())
 	since := time.Now()
 	if got := w.Exit().String(); got != "exit status 7" {
 		t.Errorf("got %q, want exit status 7", got)
 	}
-	within(t, "end of everything", w.Gone())
-	w.all(t)
-	if took := time.Since(since); took > endLimit {
-		t.Errorf("got end of file %s after the exit, want it within %s", took, endLimit)
+	waitClosed(t, "end of everything", w.Done())
+	w.waitAll(t)
+	if took := time.Since(since); took > treeEndTimeout {
+		t.Errorf("got end of file %s after the exit, want it within %s", took, treeEndTimeout)
 	}
 }
 
 func TestNotices_WorkerStopsItselfThenItIsContinuedAndSaid(t *testing.T) {
 	t.Parallel()
 	for signal, name := range map[string]string{"STOP": "SIGSTOP", "TSTP": "SIGTSTP"} {
-		w := bash(t, "kill -"+signal+" $$; echo continued")
-		w.line(t, "continued")
+		w := startBash(t, "kill -"+signal+" $$; echo continued")
+		w.waitLine(t, "continued")
 		select {
 		case got := <-w.Notices():
 			if want := "the worker was stopped (" + name + ") and continued"; got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
-		case <-time.After(patience):
+		case <-time.After(testTimeout):
 			t.Errorf("%s: got no notice", name)
 		}
 	}
@@ -296,15 +296,15 @@ func TestNotices_WorkerStopsItselfThenItIsContinuedAndSaid(t *testing.T) {
 
 func TestNotices_WorkerStopsAgainAndAgainThenItStillGetsOn(t *testing.T) {
 	t.Parallel()
-	w := bash(t, "for i in 1 2 3 4 5 6; do kill -STOP $$; done; echo through")
-	w.line(t, "through")
+	w := startBash(t, "for i in 1 2 3 4 5 6; do kill -STOP $$; done; echo through")
+	w.waitLine(t, "through")
 }
 
 func TestTerminal_WorkerReadsFromTheBackgroundThenItGetsTheTerminal(t *testing.T) {
 	t.Parallel()
 	// As in a start in which the worker is faster than the stage: it is
 	// stopped by SIGTTIN.
-	w := python(t, `
+	w := startPython(t, `
 import os, signal, time
 r, wr = os.pipe()
 if os.fork() == 0:
@@ -317,19 +317,19 @@ os.close(wr)
 while os.tcgetpgrp(0) == os.getpgrp(): pass
 os.write(1, b"reading\n")
 os.write(1, b"got " + os.read(0, 100))`)
-	w.line(t, "reading")
+	w.waitLine(t, "reading")
 	select {
 	case got := <-w.Notices():
 		if !strings.Contains(got, "SIGTTIN") {
 			t.Errorf("got %q, want SIGTTIN", got)
 		}
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Fatal("got no notice")
 	}
-	if err := w.Terminal().Feed([]byte("text\n"), false); err != nil {
+	if err := w.Terminal().WriteInput([]byte("text\n"), false); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.line(t, "got "); got != "text" {
+	if got := w.waitLine(t, "got "); got != "text" {
 		t.Errorf("got %q, want text", got)
 	}
 }
@@ -338,11 +338,11 @@ func TestTerminal_WorkerReadsAtOnceThenNothingIsNoticed(t *testing.T) {
 	t.Parallel()
 	for range 20 {
 		w := startProgram(t, "head", "-n1")
-		if err := w.Terminal().Feed([]byte("first\n"), false); err != nil {
+		if err := w.Terminal().WriteInput([]byte("first\n"), false); err != nil {
 			t.Fatal(err)
 		}
-		w.line(t, "first")
-		within(t, "end", w.Gone())
+		w.waitLine(t, "first")
+		waitClosed(t, "end", w.Done())
 		if got, open := <-w.Notices(); open {
 			t.Errorf("got notice %q, want none", got)
 		}

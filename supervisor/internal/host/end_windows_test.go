@@ -14,11 +14,11 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 )
 
-// relatives is what the role "family" prints, by name.
-func relatives(t *testing.T, o *output) map[string]int {
+// waitDescendants is what the role "family" prints, by name.
+func waitDescendants(t *testing.T, o *workerOutput) map[string]int {
 	t.Helper()
-	o.line(t, "complete")
-	text, _ := o.now()
+	o.waitLine(t, "complete")
+	text, _ := o.snapshot()
 	found := make(map[string]int)
 	for l := range strings.Lines(text) {
 		if name, number, ok := strings.Cut(strings.TrimSpace(l), "="); ok {
@@ -32,21 +32,21 @@ func relatives(t *testing.T, o *output) map[string]int {
 			t.Fatalf("got %q, want a relative %q", text, name)
 		}
 	}
-	if pid := found["breakaway"]; pid != 0 && !underWine() {
+	if pid := found["breakaway"]; pid != 0 && !isWine() {
 		t.Errorf("process %d could break away from its job", pid)
 	}
 	return found
 }
 
-// gone waits for the end of processes, each of which must have been there.
-type gone struct {
+// processWatch waits for the end of processes, each of which must have been there.
+type processWatch struct {
 	names   []string
 	handles []windows.Handle
 }
 
-func watch(t *testing.T, relatives map[string]int) *gone {
+func newProcessWatch(t *testing.T, relatives map[string]int) *processWatch {
 	t.Helper()
-	g := &gone{}
+	g := &processWatch{}
 	for name, pid := range relatives {
 		h, err := windows.OpenProcess(windows.SYNCHRONIZE, false, uint32(pid))
 		if err != nil {
@@ -57,7 +57,7 @@ func watch(t *testing.T, relatives map[string]int) *gone {
 	return g
 }
 
-func (g *gone) wait(t *testing.T, limit uint32) {
+func (g *processWatch) waitEnded(t *testing.T, limit uint32) {
 	t.Helper()
 	for i, h := range g.handles {
 		if got, err := windows.WaitForSingleObject(h, limit); err != nil || got != windows.WAIT_OBJECT_0 {
@@ -68,45 +68,45 @@ func (g *gone) wait(t *testing.T, limit uint32) {
 }
 
 func TestClose_WholeFamilyIsGone(t *testing.T) {
-	p, err := host.Start(roleCommand("family"))
+	p, err := host.Start(newRoleCommand("family"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := watch(t, relatives(t, collect(terminalReader{p})))
-	if err := p.Close(); err != nil || len(p.Remains()) > 0 {
-		t.Errorf("got %v, remaining %v, want a clean end", err, p.Remains())
+	g := newProcessWatch(t, waitDescendants(t, collectOutput(terminalReader{p})))
+	if err := p.Close(); err != nil || len(p.Survivors()) > 0 {
+		t.Errorf("got %v, remaining %v, want a clean end", err, p.Survivors())
 	}
-	g.wait(t, 0) // already
-	if got := p.Exit(); got.Signal != "SIGKILL" || got.Lost {
+	g.waitEnded(t, 0) // already
+	if got := p.Exit(); got.Signal != "SIGKILL" || got.MonitorKilled {
 		t.Errorf("got %+v, want one that we ended", got)
 	}
 }
 
 func TestWorkerEnds_WhatItLeftBehindIsGone(t *testing.T) {
 	w := startRole(t, "family")
-	g := watch(t, relatives(t, w.output))
+	g := newProcessWatch(t, waitDescendants(t, w.workerOutput))
 	if err := w.Signal(host.Kill, host.Worker); err != nil {
 		t.Fatal(err)
 	}
-	within(t, "end of the family", w.Gone())
-	g.wait(t, 0)
+	waitClosed(t, "end of the family", w.Done())
+	g.waitEnded(t, 0)
 }
 
 func TestStageIsKilled_WorkerIsGoneAndSaidToBeLost(t *testing.T) {
 	w := startRole(t, "family")
-	g := watch(t, relatives(t, w.output))
-	if err := exec.Command("taskkill", "/f", "/pid", fmt.Sprint(host.StagePID(w.Process))).Run(); err != nil {
+	g := newProcessWatch(t, waitDescendants(t, w.workerOutput))
+	if err := exec.Command("taskkill", "/f", "/pid", fmt.Sprint(host.MonitorPID(w.Process))).Run(); err != nil {
 		t.Fatal(err)
 	}
-	within(t, "end of the family", w.Gone())
-	g.wait(t, 0)
-	if got := w.Exit(); !got.Lost {
+	waitClosed(t, "end of the family", w.Done())
+	g.waitEnded(t, 0)
+	if got := w.Exit(); !got.MonitorKilled {
 		t.Errorf("got %+v, want one that is lost", got)
 	}
 }
 
 // A supervisor that ends gives back its only handle of the job, however it ends.
-func testSupervisorEnds(t *testing.T, end func(cmd *exec.Cmd, stdin interface{ Close() error }) error) {
+func runSupervisorEnd(t *testing.T, end func(cmd *exec.Cmd, stdin interface{ Close() error }) error) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -124,50 +124,50 @@ func testSupervisorEnds(t *testing.T, end func(cmd *exec.Cmd, stdin interface{ C
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	out := collect(stdout)
-	g := watch(t, relatives(t, out))
+	out := collectOutput(stdout)
+	g := newProcessWatch(t, waitDescendants(t, out))
 	if err := end(cmd, stdin); err != nil {
 		t.Error(err)
 	}
-	within(t, "end of the supervisor's output", out.end)
+	waitClosed(t, "end of the supervisor's output", out.ended)
 	cmd.Wait()
-	g.wait(t, uint32(patience.Milliseconds()))
+	g.waitEnded(t, uint32(testTimeout.Milliseconds()))
 }
 
 func TestSupervisorExits_WholeFamilyIsGone(t *testing.T) {
-	testSupervisorEnds(t, func(_ *exec.Cmd, stdin interface{ Close() error }) error { return stdin.Close() })
+	runSupervisorEnd(t, func(_ *exec.Cmd, stdin interface{ Close() error }) error { return stdin.Close() })
 }
 
 func TestSupervisorIsTerminated_WholeFamilyIsGone(t *testing.T) {
-	testSupervisorEnds(t, func(cmd *exec.Cmd, _ interface{ Close() error }) error { return cmd.Process.Kill() })
+	runSupervisorEnd(t, func(cmd *exec.Cmd, _ interface{ Close() error }) error { return cmd.Process.Kill() })
 }
 
 func TestSupervisorIsTerminated_InTheMiddleOfAStart_NothingIsLeft(t *testing.T) {
 	name := fmt.Sprintf("dying-%d.exe", os.Getpid()) // another run of this test may be there
-	program := copyOfUs(t, name)
+	program := copyTestBinary(t, name)
 	seen := exec.Command(program)
 	seen.Env = append(os.Environ(), roleEnv+"=forever")
 	if err := seen.Start(); err != nil {
 		t.Fatal(err)
 	}
-	got := processes(t, name)
+	got := countProcesses(t, name)
 	seen.Process.Kill()
 	seen.Wait()
 	if got != 1 {
 		t.Fatalf("got %d processes, want to see the one that there is", got)
 	}
-	for n := range host.StartSteps(roleCommand("forever")) {
+	for n := range host.CountStartSteps(newRoleCommand("forever")) {
 		cmd := exec.Command(program, fmt.Sprint(n))
 		cmd.Env = append(os.Environ(), roleEnv+"=dying")
 		if out, err := cmd.CombinedOutput(); len(out) > 0 || cmd.ProcessState.ExitCode() != 1 {
 			t.Fatalf("step %d: got %q, %v, want a death without a word", n, out, err)
 		}
-		eventually(t, fmt.Sprintf("end of what step %d had started", n), func() bool { return processes(t, name) == 0 })
+		waitFor(t, fmt.Sprintf("end of what step %d had started", n), func() bool { return countProcesses(t, name) == 0 })
 	}
 }
 
-// processes is how many of that name there are.
-func processes(t *testing.T, name string) (count int) {
+// countProcesses is how many of that name there are.
+func countProcesses(t *testing.T, name string) (count int) {
 	t.Helper()
 	list, err := windows.CreateToolhelp32Snapshot(windows.TH32CS_SNAPPROCESS, 0)
 	if err != nil {

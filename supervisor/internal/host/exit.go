@@ -12,7 +12,7 @@ type Exit struct {
 	OOM    bool   // the kernel's out-of-memory killer ended it
 	// Lost means that the stage was killed, and the kernel then killed the worker.
 	// Code, Signal and usage are inferred, not reported.
-	Lost               bool
+	MonitorKilled      bool
 	MemoryLimit        int64 // bytes; Limits.Memory if it was reached, otherwise 0
 	PeakRSS            int64 // bytes; the worker or a child it waited for, whichever was larger
 	UserCPU, SystemCPU time.Duration
@@ -22,30 +22,30 @@ type Exit struct {
 // "killed by SIGKILL (out of memory)", "exit status 1 (after reaching its memory limit
 // of 512 MiB)".
 func (e Exit) String() string {
-	s := e.status()
+	s := e.describeStatus()
 	if e.MemoryLimit > 0 && e.Code != 0 {
 		s += fmt.Sprintf(" (after reaching its memory limit of %d MiB)", e.MemoryLimit>>20)
 	}
 	return s
 }
 
-func (e Exit) status() string {
+func (e Exit) describeStatus() string {
 	switch {
-	case e.Signal == "" && e.Code > maxStatus:
+	case e.Signal == "" && e.Code > maxExitStatus:
 		return fmt.Sprintf("exit status %#x", e.Code) + statusName(e.Code)
 	case e.Signal == "":
 		return fmt.Sprintf("exit status %d", e.Code)
 	case e.OOM && e.MemoryLimit == 0:
 		return "killed by " + e.Signal + " (out of memory)"
-	case e.Lost:
+	case e.MonitorKilled:
 		return "killed by " + e.Signal + " (its stage was killed)"
 	}
 	return "killed by " + e.Signal
 }
 
-// maxStatus is the largest exit status that a program would choose. On Windows, the
+// maxExitStatus is the largest exit status that a program would choose. On Windows, the
 // status of a crash is the number of the error, which is larger.
-const maxStatus = 0x3fffffff
+const maxExitStatus = 0x3fffffff
 
 // statusName explains the usual codes of crashes.
 func statusName(code int) string {

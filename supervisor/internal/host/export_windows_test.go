@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// StagePID is the process id of a worker's stage.
-func StagePID(p *Process) int { return p.backend.(*staged).pid }
+// MonitorPID is the process id of a worker's stage.
+func MonitorPID(p *Process) int { return p.backend.(*monitorClient).monitorPID }
 
-// HandleCount is how many handles this process has, of the first 2048 that it can
+// CountHandles is how many handles this process has, of the first 2048 that it can
 // have. GetProcessHandleCount says 0 under Wine.
-func HandleCount() (count int) {
+func CountHandles() (count int) {
 	information := kernel32.NewProc("GetHandleInformation")
 	for h := uintptr(4); h <= 4*2048; h += 4 {
 		var flags uint32
@@ -27,32 +27,32 @@ func HandleCount() (count int) {
 	return count
 }
 
-// StartSteps is how many steps a start has.
-func StartSteps(c *Command) int { return len(newStaged().steps(c)) }
+// CountStartSteps is how many steps a start has.
+func CountStartSteps(c *Command) int { return len(newMonitorClient().startSteps(c)) }
 
-// ErrInjected is what a step of StartFailing fails of.
+// ErrInjected is what a step of StartWithFailure fails of.
 var ErrInjected = errors.New("injected")
 
-// StartFailing runs a start whose step n fails after its work. It returns the name of that
+// StartWithFailure runs a start whose step n fails after its work. It returns the name of that
 // step, the process id of the stage if there was one, and the result of the start.
-func StartFailing(c *Command, n int) (name string, stage int, err error) {
-	s, steps := stepsUpTo(c, n, func() error { return ErrInjected })
+func StartWithFailure(c *Command, n int) (name string, stage int, err error) {
+	s, steps := stepsWithInjection(c, n, func() error { return ErrInjected })
 	err = s.begin(steps)
-	return steps[n].name, s.pid, err
+	return steps[n].name, s.monitorPID, err
 }
 
-// StartDying goes through a start up to step n, and ends this process then.
-func StartDying(c *Command, n int) error {
-	s, steps := stepsUpTo(c, n, func() error {
+// StartAndDie goes through a start up to step n, and ends this process then.
+func StartAndDie(c *Command, n int) error {
+	s, steps := stepsWithInjection(c, n, func() error {
 		return windows.TerminateProcess(windows.CurrentProcess(), terminatedCode)
 	})
 	return s.begin(steps)
 }
 
-// stepsUpTo is the steps of a start, with something behind step n.
-func stepsUpTo(c *Command, n int, then func() error) (*staged, []step) {
-	s := newStaged()
-	steps := s.steps(c)
+// stepsWithInjection is the steps of a start, with something behind step n.
+func stepsWithInjection(c *Command, n int, then func() error) (*monitorClient, []startStep) {
+	s := newMonitorClient()
+	steps := s.startSteps(c)
 	do := steps[n].do
 	steps[n].do = func() error {
 		if err := do(); err != nil {
@@ -63,31 +63,31 @@ func stepsUpTo(c *Command, n int, then func() error) (*staged, []step) {
 	return s, steps
 }
 
-// StartHanging returns the error of a start whose stage hangs in a step.
-func StartHanging(step, path string) (err error) {
-	s := newStaged()
-	defer s.release()
-	s.pid = os.Getpid() // we are the stage
-	if s.orders, err = listen(windows.PIPE_ACCESS_OUTBOUND); err != nil {
+// StartWithHungMonitor returns the error of a start whose stage hangs in a step.
+func StartWithHungMonitor(step, path string) (err error) {
+	s := newMonitorClient()
+	defer s.releaseHandles()
+	s.monitorPID = os.Getpid() // we are the stage
+	if s.commands, err = listenPipe(windows.PIPE_ACCESS_OUTBOUND); err != nil {
 		return err
 	}
-	if s.reports, err = listen(windows.PIPE_ACCESS_INBOUND); err != nil {
+	if s.events, err = listenPipe(windows.PIPE_ACCESS_INBOUND); err != nil {
 		return err
 	}
-	down, err := os.OpenFile(s.orders.name, os.O_RDONLY, 0)
+	down, err := os.OpenFile(s.commands.name, os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
 	defer down.Close()
-	up, err := os.OpenFile(s.reports.name, os.O_WRONLY, 0)
+	up, err := os.OpenFile(s.events.name, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
 	defer up.Close()
-	if err := s.awaitStage(time.Time{}); err != nil {
+	if err := s.awaitMonitor(time.Time{}); err != nil {
 		return err
 	}
-	if err := json.NewEncoder(up).Encode(report{What: whatStep, Step: step, Path: []byte(path)}); err != nil {
+	if err := json.NewEncoder(up).Encode(monitorEvent{Kind: eventStep, Step: step, Path: []byte(path)}); err != nil {
 		return err
 	}
 	return s.startWorker(&Command{}, time.Now().Add(50*time.Millisecond))
@@ -95,15 +95,15 @@ func StartHanging(step, path string) (err error) {
 
 // JobLimits is what the system says of the limits of a worker's job.
 func JobLimits(p *Process) (l windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION) {
-	p.backend.(*staged).job.query(windows.JobObjectExtendedLimitInformation, unsafe.Pointer(&l), unsafe.Sizeof(l))
+	p.backend.(*monitorClient).job.queryInfo(windows.JobObjectExtendedLimitInformation, unsafe.Pointer(&l), unsafe.Sizeof(l))
 	return l
 }
 
-// LimitsFor returns the limits for a job.
-func LimitsFor(l Limits) windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION { return jobLimits(l) }
+// NewJobLimits returns the limits for a job.
+func NewJobLimits(l Limits) windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION { return jobLimits(l) }
 
 // PipeHandle is the supervisor's end of a pipe of a worker's stage.
-func PipeHandle(p *Process) windows.Handle { return p.backend.(*staged).orders.handle }
+func PipeHandle(p *Process) windows.Handle { return p.backend.(*monitorClient).commands.handle }
 
 // ReadConsole reads what a pseudo console writes to a pipe.
 func ReadConsole(out *os.File, b []byte) (int, error) {

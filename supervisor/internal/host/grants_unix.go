@@ -7,118 +7,118 @@ import (
 	"time"
 )
 
-// grantLimit bounds the time of a grant, which takes less than a millisecond.
-const grantLimit = 5 * time.Second
+// grantTimeout bounds the time of a grant, which takes less than a millisecond.
+const grantTimeout = 5 * time.Second
 
-// grants are the grants that the stage has not answered yet.
-type grants struct {
-	mu   sync.Mutex
-	last uint64
-	open map[uint64]func(error) // takes the answer
+// pendingGrants are the grants that the stage has not answered yet.
+type pendingGrants struct {
+	mu        sync.Mutex
+	lastID    uint64
+	callbacks map[uint64]func(error) // takes the answer
 }
 
-func (g *grants) begin() (id uint64, answer chan error) {
+func (g *pendingGrants) addGrant() (id uint64, answer chan error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.open == nil {
-		g.open = map[uint64]func(error){}
+	if g.callbacks == nil {
+		g.callbacks = map[uint64]func(error){}
 	}
-	g.last++
+	g.lastID++
 	answer = make(chan error, 1)
-	g.open[g.last] = func(err error) { answer <- err }
-	return g.last, answer
+	g.callbacks[g.lastID] = func(err error) { answer <- err }
+	return g.lastID, answer
 }
 
-func (g *grants) forget(id uint64) {
+func (g *pendingGrants) removeGrant(id uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	delete(g.open, id)
+	delete(g.callbacks, id)
 }
 
-func (g *grants) answered(r *report) {
+func (g *pendingGrants) handleAnswer(r *monitorEvent) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	answer, ok := g.open[r.ID]
+	answer, ok := g.callbacks[r.ID]
 	if !ok {
 		return
 	}
-	delete(g.open, r.ID)
+	delete(g.callbacks, r.ID)
 	if r.Step == "" {
 		answer(nil)
 	} else {
-		answer(r.failure())
+		answer(r.startError())
 	}
 }
 
-// later has the answer of a grant taken when it comes, and reports whether it has not come yet.
-func (g *grants) later(id uint64, take func(error)) bool {
+// answerLater has the answer of a grant taken when it comes, and reports whether it has not come yet.
+func (g *pendingGrants) answerLater(id uint64, take func(error)) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	_, open := g.open[id]
+	_, open := g.callbacks[id]
 	if open {
-		g.open[id] = func(err error) { go take(err) } // which may take its time
+		g.callbacks[id] = func(err error) { go take(err) } // which may take its time
 	}
 	return open
 }
 
-func (s *staged) permit(id uint64, ok bool) error {
-	return s.order(order{Do: doPermit, ID: id, OK: ok})
+func (s *monitorClient) permitCall(id uint64, ok bool) error {
+	return s.sendCommand(monitorCommand{Kind: commandPermitCall, ID: id, OK: ok})
 }
 
-// forget counts as a signal, so that the next turn waits until the stage has obeyed.
-func (s *staged) forget() error {
-	return s.counted(func() error { return s.order(order{Do: doForget}) })
+// forgetDenials counts as a signal, so that the next turn waits until the stage has obeyed.
+func (s *monitorClient) forgetDenials() error {
+	return s.runCounted(func() error { return s.sendCommand(monitorCommand{Kind: commandForgetDenials}) })
 }
 
-// refresh counts as a signal as well.
-func (s *staged) refresh() (notices []string, err error) {
-	if s.sandbox == nil {
+// refreshSandbox counts as a signal as well.
+func (s *monitorClient) refreshSandbox() (notices []string, err error) {
+	if s.sandboxPlan == nil {
 		return nil, nil
 	}
-	changed, notices := s.sandbox.Changed()
-	if changed == nil || !s.confined {
+	changed, notices := s.sandboxPlan.TakeChanges()
+	if changed == nil || !s.isConfined {
 		return notices, nil
 	}
-	return notices, s.counted(func() error { return s.order(order{Do: doRefresh, Grant: changed}) })
+	return notices, s.runCounted(func() error { return s.sendCommand(monitorCommand{Kind: commandRefreshSandbox, Grant: changed}) })
 }
 
-// look protects what git's settings lead to since a turn has begun.
-func (s *staged) look() {
-	if changed := s.sandbox.Reached(); changed != nil {
-		_ = s.counted(func() error { return s.order(order{Do: doRefresh, Grant: changed}) }) // the stage is gone if it fails
+// protectNewSettings protects what git's settings lead to since a turn has begun.
+func (s *monitorClient) protectNewSettings() {
+	if changed := s.sandboxPlan.TakeGitTargets(); changed != nil {
+		_ = s.runCounted(func() error { return s.sendCommand(monitorCommand{Kind: commandRefreshSandbox, Grant: changed}) }) // the stage is gone if it fails
 	}
 }
 
-func (s *staged) grant(path string, read bool, is string, late func()) error {
-	if !s.confined {
-		return errUnconfined
+func (s *monitorClient) grantAccess(path string, read bool, is string, late func()) error {
+	if !s.isConfined {
+		return errNoSandbox
 	}
-	g, err := s.sandbox.NewGrant(path, read, is)
+	g, err := s.sandboxPlan.NewGrant(path, read, is)
 	if g == nil {
 		return err
 	}
-	id, answer := s.grants.begin()
-	if err := s.order(order{Do: doGrant, ID: id, Grant: g}); err != nil {
-		s.grants.forget(id)
+	id, answer := s.grants.addGrant()
+	if err := s.sendCommand(monitorCommand{Kind: commandGrant, ID: id, Grant: g}); err != nil {
+		s.grants.removeGrant(id)
 		return err
 	}
-	timer := time.NewTimer(grantLimit)
+	timer := time.NewTimer(grantTimeout)
 	defer timer.Stop()
 	select {
 	case err = <-answer:
 	case <-timer.C:
-		if s.grants.later(id, func(err error) {
+		if s.grants.answerLater(id, func(err error) {
 			if err == nil {
-				s.sandbox.Granted(g)
+				s.sandboxPlan.RecordGrant(g)
 				late()
 			}
 		}) {
-			return ErrUnanswered
+			return ErrGrantPending
 		}
 		err = <-answer
 	}
 	if err == nil {
-		s.sandbox.Granted(g)
+		s.sandboxPlan.RecordGrant(g)
 	}
 	return err
 }

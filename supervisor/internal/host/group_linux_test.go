@@ -25,7 +25,7 @@ func TestScope_WaitsForNoManagerOnceTheStartIsGivenUp(t *testing.T) {
 			<-t.Context().Done()
 		}
 	}()
-	_, _, err = scope(ctx, 1, "turnstone-test.scope", services)
+	_, _, err = startScope(ctx, 1, "turnstone-test.scope", services)
 	if !errors.Is(err, context.Canceled) && !errors.Is(err, os.ErrNotExist) { // the latter: nothing here could ask
 		t.Errorf("got %v, want that it was given up", err)
 	}

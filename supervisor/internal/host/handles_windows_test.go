@@ -15,13 +15,13 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 )
 
-// keepsHandles repeats a cycle and wants as many handles and goroutines behind it
+// wantNoLeaks repeats a cycle and wants as many handles and goroutines behind it
 // as before.
-func keepsHandles(t *testing.T, cycle func(t *testing.T)) {
+func wantNoLeaks(t *testing.T, cycle func(t *testing.T)) {
 	t.Helper()
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // it closes files that were forgotten
 	count := func() (handles, goroutines int) {
-		return host.HandleCount(), runtime.NumGoroutine()
+		return host.CountHandles(), runtime.NumGoroutine()
 	}
 	// A thread of the runtime, which has handles, too, may come at any time and
 	// stays: only what grows with every batch is lost.
@@ -48,20 +48,20 @@ func keepsHandles(t *testing.T, cycle func(t *testing.T)) {
 }
 
 func TestHandles_AreGivenBack(t *testing.T) {
-	start := func(t *testing.T, role string, args ...string) worker {
+	start := func(t *testing.T, role string, args ...string) testWorker {
 		t.Helper()
-		p, err := host.Start(roleCommand(role, args...))
+		p, err := host.Start(newRoleCommand(role, args...))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return worker{p, collect(terminalReader{p})}
+		return testWorker{p, collectOutput(terminalReader{p})}
 	}
-	end := func(t *testing.T, w worker) {
+	end := func(t *testing.T, w testWorker) {
 		t.Helper()
 		if err := w.Close(); err != nil {
 			t.Error(err)
 		}
-		within(t, "end of the terminal", w.end)
+		waitClosed(t, "end of the terminal", w.ended)
 	}
 	for _, c := range []struct {
 		name  string
@@ -79,7 +79,7 @@ func TestHandles_AreGivenBack(t *testing.T) {
 		}},
 		{"one that ends by itself", func(t *testing.T) {
 			w := start(t, "exit", "0")
-			within(t, "end of its tree", w.Gone())
+			waitClosed(t, "end of its tree", w.Done())
 			end(t, w)
 		}},
 		{"one that never came to the channel", func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestHandles_AreGivenBack(t *testing.T) {
 				all.Go(func() { w.Channel().Read(make([]byte, 1)) })
 				all.Go(func() { w.MemoryBytes() })
 			}
-			all.Go(func() { w.Terminal().Feed([]byte("text"), false) })
+			all.Go(func() { w.Terminal().WriteInput([]byte("text"), false) })
 			all.Wait()
 			end(t, w)
 		}},
@@ -112,15 +112,15 @@ func TestHandles_AreGivenBack(t *testing.T) {
 			}
 		}},
 	} {
-		t.Run(c.name, func(t *testing.T) { keepsHandles(t, c.cycle) })
+		t.Run(c.name, func(t *testing.T) { wantNoLeaks(t, c.cycle) })
 	}
 }
 
 func TestStart_AnyStepFailsThenItIsNamedAndNothingIsLeft(t *testing.T) {
-	for n := range host.StartSteps(roleCommand("forever")) {
+	for n := range host.CountStartSteps(newRoleCommand("forever")) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			keepsHandles(t, func(t *testing.T) {
-				step, stage, err := host.StartFailing(roleCommand("forever"), n)
+			wantNoLeaks(t, func(t *testing.T) {
+				step, stage, err := host.StartWithFailure(newRoleCommand("forever"), n)
 				e, ok := errors.AsType[*host.StartError](err)
 				if !ok || e.Step != step || !errors.Is(err, host.ErrInjected) {
 					t.Errorf("got %v, want that step %q fails as injected", err, step)
@@ -134,7 +134,7 @@ func TestStart_AnyStepFailsThenItIsNamedAndNothingIsLeft(t *testing.T) {
 				}
 				defer windows.CloseHandle(h)
 				// In its job it has ended; before that, it ends with its console.
-				if got, err := windows.WaitForSingleObject(h, uint32(patience.Milliseconds())); got != windows.WAIT_OBJECT_0 {
+				if got, err := windows.WaitForSingleObject(h, uint32(testTimeout.Milliseconds())); got != windows.WAIT_OBJECT_0 {
 					t.Errorf("the stage %d is still there: %v", stage, err)
 				}
 			})
@@ -157,7 +157,7 @@ func TestChannel_ClosedBeforeTheEndThenTheEndTouchesNobodyElses(t *testing.T) {
 		defer windows.CloseHandle(events[i])
 	}
 	w.Kill()
-	within(t, "end of its tree", w.Gone())
+	waitClosed(t, "end of its tree", w.Done())
 	for _, e := range events {
 		if got, _ := windows.WaitForSingleObject(e, 0); got == windows.WAIT_OBJECT_0 {
 			t.Error("an event of somebody else was set")
@@ -167,11 +167,11 @@ func TestChannel_ClosedBeforeTheEndThenTheEndTouchesNobodyElses(t *testing.T) {
 
 func TestTerminal_UsedAfterTheEndThenAnError(t *testing.T) {
 	w := startRole(t, "exit", "0")
-	within(t, "end of its tree", w.Gone())
+	waitClosed(t, "end of its tree", w.Done())
 	if err := w.Terminal().Resize(host.Size{Rows: 20, Cols: 100}); !errors.Is(err, host.ErrEnded) {
 		t.Errorf("resize: got %v, want ErrEnded", err)
 	}
-	if err := w.Terminal().Feed([]byte("x"), false); !errors.Is(err, os.ErrClosed) {
+	if err := w.Terminal().WriteInput([]byte("x"), false); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("feed: got %v, want that it is closed", err)
 	}
 	if _, err := w.Terminal().TryRead(make([]byte, 1)); err != nil && err != io.EOF {

@@ -33,12 +33,12 @@ type Command struct {
 	Dir  string   // the working directory; "" means the caller's
 	Size Size     // of the terminal
 
-	// Person makes the terminal a person's: programs may take its keys, see Terminal.Screen.
-	Person bool
+	// Person makes the terminal a person's: programs may take its keys, see Terminal.IsRawMode.
+	Interactive bool
 
 	// Piped makes the channel the process's standard input and output. Only its standard error
 	// is the terminal, and it gets no REPL_IPC: it is no worker, and knows nothing of one.
-	Piped bool
+	ChannelOnStdio bool
 
 	// Stdin is the standard input in the place of the terminal, and PipedOutput puts a pipe in its
 	// place for both outputs. Both are for Windows, see workers.Program.
@@ -51,9 +51,9 @@ type Command struct {
 
 	// Services is the directory in which the services of the user listen (XDG_RUNTIME_DIR): their
 	// manager is asked for a control group where a limit needs one. "" asks nobody.
-	Services string
+	RuntimeDir string
 
-	// CPUs are the processors that the worker may use, as SomeCPUs chose them; none means
+	// CPUs are the processors that the worker may use, as PickCPUs chose them; none means
 	// those of this program.
 	CPUs []int
 
@@ -63,7 +63,7 @@ type Command struct {
 
 	// Denied is told what the sandbox refuses. If the denial has an ID, its call waits until
 	// Process.Permit answers it. Denied must return soon: the stage's other reports wait.
-	Denied func(Denial)
+	OnDenial func(Denial)
 
 	// Timeout bounds Start; 0 means 60 s.
 	Timeout time.Duration
@@ -79,18 +79,18 @@ type Command struct {
 
 // A Sandbox says how a worker is confined.
 type Sandbox struct {
-	By     confine.Mechanism // as in the plan
-	Outlet bool              // as in the plan
+	Mechanism confine.Mechanism // as in the plan
+	Egress    bool              // as in the plan
 
 	// Plan returns the plan. It is called once, while the stage starts: looking for repositories
 	// takes as long.
 	Plan func() (*confine.Plan, error)
 }
 
-// namespaces reports whether the worker is confined by namespaces, and so served by its stage.
-func (s *Sandbox) namespaces() bool { return s != nil && s.By == "" }
+// hasNamespaces reports whether the worker is confined by namespaces, and so served by its stage.
+func (s *Sandbox) hasNamespaces() bool { return s != nil && s.Mechanism == "" }
 
-func (c *Command) timeout() time.Duration {
+func (c *Command) startTimeout() time.Duration {
 	if c.Timeout == 0 {
 		return 60 * time.Second
 	}
@@ -101,52 +101,52 @@ func (c *Command) timeout() time.Duration {
 // exists. A failure is a *StartError that names the step, and leaves nothing
 // behind. It takes Command.Timeout at most.
 //
-// In a program that called StageMain the worker is started by the stage.
-// Otherwise it is started directly, with weaker promises: see Process.Staged.
+// In a program that called MonitorMain the worker is started by the stage.
+// Otherwise it is started directly, with weaker promises: see Process.HasMonitor.
 func Start(c *Command) (*Process, error) {
 	if c.Sandbox != nil {
-		if err := confine.Supported(c.Sandbox.By); err != nil {
+		if err := confine.CheckSupported(c.Sandbox.Mechanism); err != nil {
 			return nil, &StartError{Step: "sandbox", Err: err}
 		}
-		if !StageAvailable() {
+		if !IsMonitorAvailable() {
 			return nil, &StartError{Step: "sandbox", Err: errors.New("it needs the stage: call StageMain first in main")}
 		}
 	}
-	if err := c.Limits.supported(len(c.CPUs) > 0); err != nil {
+	if err := c.Limits.checkSupported(len(c.CPUs) > 0); err != nil {
 		return nil, &StartError{Step: "limits", Err: err}
 	}
 	return start(c)
 }
 
-// channelName is the variable that gives a worker its channel and nonce.
-const channelName = "REPL_IPC"
+// channelVariable is the variable that gives a worker its channel and nonce.
+const channelVariable = "REPL_IPC"
 
-// stageCalled records that main called StageMain. It is a variable of the package because
+// monitorMainCalled records that main called MonitorMain. It is a variable of the package because
 // nothing else can tell.
-var stageCalled atomic.Bool
+var monitorMainCalled atomic.Bool
 
-// StageMain makes the stage available. It must be the first line of main (and
+// MonitorMain makes the stage available. It must be the first line of main (and
 // of TestMain): in the process that Start re-executes as a stage it never
 // returns; everywhere else it costs a string comparison.
-func StageMain() {
-	if isStage() {
-		runStage()
+func MonitorMain() {
+	if isMonitor() {
+		runMonitor()
 	}
-	stageCalled.Store(true)
+	monitorMainCalled.Store(true)
 }
 
-// StageAvailable reports whether this program called StageMain.
-func StageAvailable() bool { return stageCalled.Load() }
+// IsMonitorAvailable reports whether this program called MonitorMain.
+func IsMonitorAvailable() bool { return monitorMainCalled.Load() }
 
-// randomName returns 16 random hexadecimal digits.
-func randomName() string {
+// randomHex returns 16 random hexadecimal digits.
+func randomHex() string {
 	var b [8]byte
 	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
 }
 
-// coverage returns GOCOVERDIR, the directory for coverage data, if env has it.
-func coverage(env []string) []string {
+// coverageEnv returns GOCOVERDIR, the directory for coverage data, if env has it.
+func coverageEnv(env []string) []string {
 	for _, kv := range env {
 		if strings.HasPrefix(kv, "GOCOVERDIR=") {
 			return []string{kv}

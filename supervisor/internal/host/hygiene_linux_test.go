@@ -36,7 +36,7 @@ func TestWorker_InheritsTheTerminalAndTheChannelOnly(t *testing.T) {
 	defer syscall.Close(leak)
 
 	w := startProgram(t, "cat")
-	awaitReader(t, w) // the loader has closed its own files
+	waitReader(t, w) // the loader has closed its own files
 	dir := fmt.Sprintf("/proc/%d/fd", w.PID())
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -57,8 +57,8 @@ func TestWorker_InheritsTheTerminalAndTheChannelOnly(t *testing.T) {
 func TestWorker_EnvironmentIsTheCommandsByteForByte(t *testing.T) {
 	t.Parallel()
 	env := []string{"A=1", "GOGC=77", "GODEBUG=x=1", "BYTES=\xff\xfe\x01", "EMPTY=", "REPL_IPC=9,9,stale", "REPL_TAG=stale"}
-	w := startCommand(t, &host.Command{Path: program(t, "cat"), Env: env})
-	awaitReader(t, w) // in its exec a process has no environment
+	w := startCommand(t, &host.Command{Path: findProgram(t, "cat"), Env: env})
+	waitReader(t, w) // in its exec a process has no environment
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", w.PID()))
 	if err != nil {
 		t.Fatal(err)
@@ -76,8 +76,8 @@ func TestWorker_RunsInItsDirectoryWithItsArguments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := startCommand(t, &host.Command{Path: program(t, "bash"), Args: []string{"-c", `pwd; echo "$0 $1"`, "a b", "c\xff"}, Dir: dir})
-	if got, want := w.all(t), dir+"\na b c\xff\n"; got != want {
+	w := startCommand(t, &host.Command{Path: findProgram(t, "bash"), Args: []string{"-c", `pwd; echo "$0 $1"`, "a b", "c\xff"}, Dir: dir})
+	if got, want := w.waitAll(t), dir+"\na b c\xff\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -88,27 +88,27 @@ func TestWorker_HasTheSizeOfTheCommand(t *testing.T) {
 		size host.Size
 		want string
 	}{{host.Size{}, "40 120"}, {host.Size{Rows: 7, Cols: 33}, "7 33"}} {
-		w := startCommand(t, &host.Command{Path: program(t, "stty"), Args: []string{"size"}, Size: c.size})
-		if got := strings.TrimSpace(w.all(t)); got != c.want {
+		w := startCommand(t, &host.Command{Path: findProgram(t, "stty"), Args: []string{"size"}, Size: c.size})
+		if got := strings.TrimSpace(w.waitAll(t)); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)
 		}
 	}
 }
 
-// supervisor is another process of this test binary that holds a worker.
-type supervisor struct {
+// supervisorProcess is another process of this test binary that holds a worker.
+type supervisorProcess struct {
 	*exec.Cmd
-	in     io.WriteCloser
-	out    *bufio.Reader
-	worker int
-	staged bool
+	in         io.WriteCloser
+	out        *bufio.Reader
+	worker     int
+	hasMonitor bool
 }
 
-func supervise(t *testing.T, cmd *exec.Cmd, role string) *supervisor {
+func runSupervisor(t *testing.T, cmd *exec.Cmd, role string) *supervisorProcess {
 	t.Helper()
 	cmd.Env = append(os.Environ(), roleEnv+"="+role)
 	cmd.Stderr = os.Stderr
-	s := &supervisor{Cmd: cmd}
+	s := &supervisorProcess{Cmd: cmd}
 	var err error
 	if s.in, err = cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
@@ -130,7 +130,7 @@ func supervise(t *testing.T, cmd *exec.Cmd, role string) *supervisor {
 	})
 	s.out = bufio.NewReader(r)
 	line, _ := s.out.ReadString('\n')
-	if _, err := fmt.Sscan(line, &s.worker, &s.staged); err != nil {
+	if _, err := fmt.Sscan(line, &s.worker, &s.hasMonitor); err != nil {
 		t.Fatalf("got %q, want a pid: %v", line, err)
 	}
 	return s
@@ -149,13 +149,13 @@ func TestWorker_ParentIgnoredAndBlockedSignalsThenItHasNeither(t *testing.T) {
 	t.Parallel()
 	// A shell's background job or nohup ignores signals, a careless parent
 	// blocks them; both outlive exec.
-	cmd := exec.Command(program(t, "python3"), "-c", `
+	cmd := exec.Command(findProgram(t, "python3"), "-c", `
 import os, signal, sys
 for s in signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGPIPE, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGCHLD, signal.SIGUSR1, signal.SIGWINCH, signal.SIGRTMAX:
     signal.signal(s, signal.SIG_IGN)
 signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-os.execv(sys.argv[1], sys.argv[1:])`, testBinary(t), program(t, "cat"), "/proc/self/status")
-	s := supervise(t, cmd, "supervise")
+os.execv(sys.argv[1], sys.argv[1:])`, testBinary(t), findProgram(t, "cat"), "/proc/self/status")
+	s := runSupervisor(t, cmd, "supervise")
 	for range 100 {
 		line, err := s.out.ReadString('\n')
 		if err != nil {
@@ -183,26 +183,26 @@ func TestStart_ExecutableWasDeletedThenItStillWorks(t *testing.T) {
 	if err := programs.Write(copied, b); err != nil {
 		t.Fatal(err)
 	}
-	s := supervise(t, exec.Command(copied, "delete-me", copied, program(t, "bash"), "-c", "echo hello; exec cat"), "supervise")
+	s := runSupervisor(t, exec.Command(copied, "delete-me", copied, findProgram(t, "bash"), "-c", "echo hello; exec cat"), "supervise")
 	if _, err := os.Stat(copied); !errors.Is(err, os.ErrNotExist) {
 		t.Fatalf("got %v, want the file deleted", err)
 	}
-	if line, _ := s.out.ReadString('\n'); line != "hello\n" || !s.staged {
-		t.Errorf("got %q, staged %t, want hello from a stage", line, s.staged)
+	if line, _ := s.out.ReadString('\n'); line != "hello\n" || !s.hasMonitor {
+		t.Errorf("got %q, staged %t, want hello from a stage", line, s.hasMonitor)
 	}
 }
 
 func TestStart_WithoutStageMainThenTheWorkerRunsWithoutAStage(t *testing.T) {
 	t.Parallel()
-	s := supervise(t, exec.Command(testBinary(t), program(t, "bash"), "-c", "echo $PPID; read x; echo got $x; ls /proc/self/fd | wc -w"), "direct")
+	s := runSupervisor(t, exec.Command(testBinary(t), findProgram(t, "bash"), "-c", "echo $PPID; read x; echo got $x; ls /proc/self/fd | wc -w"), "direct")
 	line, _ := s.out.ReadString('\n')
-	if got := strings.TrimSpace(line); got != strconv.Itoa(s.Process.Pid) || s.staged {
-		t.Errorf("got parent %s, staged %t, want %d itself", got, s.staged, s.Process.Pid)
+	if got := strings.TrimSpace(line); got != strconv.Itoa(s.Process.Pid) || s.hasMonitor {
+		t.Errorf("got parent %s, staged %t, want %d itself", got, s.hasMonitor, s.Process.Pid)
 	}
 }
 
-// inventory is what a process holds.
-func inventory(t testing.TB) (descriptors, goroutines int, children string) {
+// countResources is what a process holds.
+func countResources(t testing.TB) (descriptors, goroutines int, children string) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -218,7 +218,7 @@ func inventory(t testing.TB) (descriptors, goroutines int, children string) {
 }
 
 func TestProcess_ManyStartsAndEndsThenNothingIsLeft(t *testing.T) {
-	script := program(t, "bash")
+	script := findProgram(t, "bash")
 	cycle := func(c *host.Command) {
 		if p, err := host.Start(c); err == nil {
 			if err := p.Close(); err != nil {
@@ -227,7 +227,7 @@ func TestProcess_ManyStartsAndEndsThenNothingIsLeft(t *testing.T) {
 		}
 	}
 	cycle(&host.Command{Path: script}) // everything that is made only once exists now
-	fds, goroutines, children := inventory(t)
+	fds, goroutines, children := countResources(t)
 	for range 100 {
 		cycle(&host.Command{Path: script, Args: []string{"-c", "sleep 1000 & sleep 1000"}})
 	}
@@ -235,8 +235,8 @@ func TestProcess_ManyStartsAndEndsThenNothingIsLeft(t *testing.T) {
 		cycle(&host.Command{Path: "/no/such/program"})
 		cycle(&host.Command{Path: script, Dir: "/no/such/directory"})
 	}
-	eventually(t, "return to what there was", func() bool {
-		f, g, c := inventory(t)
+	waitFor(t, "return to what there was", func() bool {
+		f, g, c := countResources(t)
 		return f <= fds && g <= goroutines && c == children
 	})
 }

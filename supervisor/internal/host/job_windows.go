@@ -15,11 +15,11 @@ import (
 // when its last handle closes, which the kernel does for a supervisor that was killed.
 // No process can leave it.
 type job struct {
-	port     windows.Handle // gets messages about the job; closed by listen
-	empty    chan struct{}  // holds one message: the job may be empty now
-	listened chan struct{}  // closed when listen has ended; nil before it began
-	limits   Limits
-	limited  atomic.Bool // the limit of memory was reached
+	port               windows.Handle // gets messages about the job; closed by listen
+	emptied            chan struct{}  // holds one message: the job may be empty now
+	listenDone         chan struct{}  // closed when listen has ended; nil before it began
+	limits             Limits
+	memoryLimitReached atomic.Bool // the limit of memory was reached
 
 	mu     sync.Mutex
 	handle windows.Handle // never inherited, never duplicated; 0 once closed; guarded by mu
@@ -48,7 +48,7 @@ const terminatedCode = 1
 
 // newJob makes a job with these limits.
 func newJob(l Limits) (_ *job, err error) {
-	j := &job{limits: l, empty: make(chan struct{}, 1)}
+	j := &job{limits: l, emptied: make(chan struct{}, 1)}
 	defer func() {
 		if err != nil {
 			j.close()
@@ -70,8 +70,8 @@ func newJob(l Limits) (_ *job, err error) {
 		uintptr(unsafe.Pointer(&port)), uint32(unsafe.Sizeof(port))); err != nil {
 		return nil, err
 	}
-	j.listened = make(chan struct{})
-	go j.listen()
+	j.listenDone = make(chan struct{})
+	go j.readMessages()
 	return j, nil
 }
 
@@ -93,10 +93,10 @@ func jobLimits(given Limits) windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION {
 	return l
 }
 
-// listen reads the messages of the kernel, which would pile up otherwise: there is one
+// readMessages reads the messages of the kernel, which would pile up otherwise: there is one
 // for each process that begins or ends. It ends with close.
-func (j *job) listen() {
-	defer close(j.listened)
+func (j *job) readMessages() {
+	defer close(j.listenDone)
 	for {
 		var message uint32
 		var key, about uintptr // about is a process id, not the pointer of its type
@@ -107,20 +107,20 @@ func (j *job) listen() {
 			_ = windows.CloseHandle(j.port)
 			return
 		case message == jobMemory:
-			j.limited.Store(true)
+			j.memoryLimitReached.Store(true)
 		case message == jobEmpty:
 			select {
-			case j.empty <- struct{}{}:
+			case j.emptied <- struct{}{}:
 			default:
 			}
 		}
 	}
 }
 
-// take puts a process into the job and returns a handle to wait for it. The caller must
+// addProcess puts a process into the job and returns a handle to wait for it. The caller must
 // hold the process, so that its id stays valid. If take fails, it ends the process;
-// errStopped means that the process had ended before.
-func (j *job) take(pid uint32) (windows.Handle, error) {
+// errAcceptStopped means that the process had ended before.
+func (j *job) addProcess(pid uint32) (windows.Handle, error) {
 	h, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE|windows.PROCESS_DUP_HANDLE|windows.SYNCHRONIZE, false, pid)
 	if err != nil {
 		return 0, fmt.Errorf("open process %d: %w", pid, err)
@@ -128,7 +128,7 @@ func (j *job) take(pid uint32) (windows.Handle, error) {
 	if err := windows.AssignProcessToJobObject(j.handle, h); err != nil {
 		defer windows.CloseHandle(h)
 		if ended, _ := windows.WaitForSingleObject(h, 0); ended == windows.WAIT_OBJECT_0 {
-			return 0, errStopped
+			return 0, errAcceptStopped
 		}
 		_ = windows.TerminateProcess(h, terminatedCode)
 		return 0, fmt.Errorf("assign process %d: %w", pid, err)
@@ -136,7 +136,7 @@ func (j *job) take(pid uint32) (windows.Handle, error) {
 	return h, nil
 }
 
-func (j *job) terminate() {
+func (j *job) terminateAll() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.handle != 0 {
@@ -144,9 +144,9 @@ func (j *job) terminate() {
 	}
 }
 
-// query fills info with facts about the job; false if there are none. A list that is too
+// queryInfo fills info with facts about the job; false if there are none. A list that is too
 // long for info is cut off.
-func (j *job) query(class int32, info unsafe.Pointer, size uintptr) bool {
+func (j *job) queryInfo(class int32, info unsafe.Pointer, size uintptr) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.handle == 0 {
@@ -163,11 +163,11 @@ func (j *job) awaitEmpty(limit time.Duration) bool {
 	defer over.Stop()
 	for {
 		var a jobAccounting
-		if j.query(windows.JobObjectBasicAccountingInformation, unsafe.Pointer(&a), unsafe.Sizeof(a)) && a.active == 0 {
+		if j.queryInfo(windows.JobObjectBasicAccountingInformation, unsafe.Pointer(&a), unsafe.Sizeof(a)) && a.active == 0 {
 			return true
 		}
 		select {
-		case <-j.empty:
+		case <-j.emptied:
 		case <-over.C:
 			return false
 		}
@@ -177,13 +177,13 @@ func (j *job) awaitEmpty(limit time.Duration) bool {
 // maxMembers bounds the list of a job's processes.
 const maxMembers = 4096
 
-// members returns the pids of the job.
-func (j *job) members() []int {
+// memberPIDs returns the pids of the job.
+func (j *job) memberPIDs() []int {
 	var list struct {
 		assigned, listed uint32
 		pids             [maxMembers]uintptr
 	}
-	if !j.query(windows.JobObjectBasicProcessIdList, unsafe.Pointer(&list), unsafe.Sizeof(list)) {
+	if !j.queryInfo(windows.JobObjectBasicProcessIdList, unsafe.Pointer(&list), unsafe.Sizeof(list)) {
 		return nil
 	}
 	pids := make([]int, 0, list.listed)
@@ -193,8 +193,8 @@ func (j *job) members() []int {
 	return pids
 }
 
-// has reports whether a process belongs to the job.
-func (j *job) has(pid int) bool {
+// hasProcess reports whether a process belongs to the job.
+func (j *job) hasProcess(pid int) bool {
 	process, err := windows.OpenProcess(windows.PROCESS_QUERY_INFORMATION, false, uint32(pid))
 	if err != nil {
 		return false
@@ -210,20 +210,20 @@ func (j *job) has(pid int) bool {
 	return ok != 0 && belongs != 0
 }
 
-// peak returns the most memory that one process of the job has used, in bytes; 0 when
+// peakMemory returns the most memory that one process of the job has used, in bytes; 0 when
 // the system did not count.
-func (j *job) peak() int64 {
+func (j *job) peakMemory() int64 {
 	var limits windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
-	if !j.query(windows.JobObjectExtendedLimitInformation, unsafe.Pointer(&limits), unsafe.Sizeof(limits)) {
+	if !j.queryInfo(windows.JobObjectExtendedLimitInformation, unsafe.Pointer(&limits), unsafe.Sizeof(limits)) {
 		return 0
 	}
 	return int64(limits.PeakProcessMemoryUsed)
 }
 
-// memory returns the sum of the working sets of all members but one, in bytes.
-func (j *job) memory(but int) int64 {
+// memoryBytes returns the sum of the working sets of all members but one, in bytes.
+func (j *job) memoryBytes(but int) int64 {
 	var sum int64
-	for _, pid := range j.members() {
+	for _, pid := range j.memberPIDs() {
 		if pid == but {
 			continue
 		}
@@ -246,9 +246,9 @@ func (j *job) close() {
 	}
 	j.mu.Unlock()
 	switch {
-	case j.listened != nil:
+	case j.listenDone != nil:
 		_ = windows.PostQueuedCompletionStatus(j.port, jobClosed, 0, nil)
-		<-j.listened
+		<-j.listenDone
 	case j.port != 0:
 		_ = windows.CloseHandle(j.port)
 	}

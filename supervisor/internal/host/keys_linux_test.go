@@ -8,21 +8,21 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 )
 
-// personal starts a script at a person's terminal.
-func personal(t *testing.T, script string) worker {
+// startInteractive starts a script at a person's terminal.
+func startInteractive(t *testing.T, script string) testWorker {
 	t.Helper()
-	return startCommand(t, &host.Command{Path: program(t, "python3"), Args: []string{"-c", script}, Env: os.Environ(), Person: true})
+	return startCommand(t, &host.Command{Path: findProgram(t, "python3"), Args: []string{"-c", script}, Env: os.Environ(), Interactive: true})
 }
 
-// takes waits until a program has taken the keys, or has given them back.
-func takes(t *testing.T, w worker, want bool) {
+// waitRawMode waits until a program has taken the keys, or has given them back.
+func waitRawMode(t *testing.T, w testWorker, want bool) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("screen %t", want), func() bool { return w.Terminal().Screen() == want })
+	waitFor(t, fmt.Sprintf("screen %t", want), func() bool { return w.Terminal().IsRawMode() == want })
 }
 
 func TestScreen_IsThatOfAProgramThatReadsEachKey(t *testing.T) {
 	t.Parallel()
-	w := personal(t, `
+	w := startInteractive(t, `
 import os, termios, tty
 before = termios.tcgetattr(0)
 for change in tty.setraw, tty.setcbreak:
@@ -36,35 +36,35 @@ termios.tcsetattr(0, termios.TCSANOW, quiet)
 os.write(1, b"secret\n")
 os.read(0, 2)`)
 	for range 2 {
-		takes(t, w, true)
-		if err := w.Terminal().Keys([]byte("k")); err != nil {
+		waitRawMode(t, w, true)
+		if err := w.Terminal().TypeKeys([]byte("k")); err != nil {
 			t.Fatal(err)
 		}
-		takes(t, w, false)
-		answer(t, w, step{text: "x\n"})
+		waitRawMode(t, w, false)
+		writeAnswer(t, w, inputStep{text: "x\n"})
 	}
-	w.line(t, "secret")
-	if w.Terminal().Screen() {
+	w.waitLine(t, "secret")
+	if w.Terminal().IsRawMode() {
 		t.Error("a line that is not shown is no screen")
 	}
 }
 
 func TestScreen_WhatAProgramLeftBehindEndsWithRestore(t *testing.T) {
 	t.Parallel()
-	w := personal(t, "import os, time, tty; tty.setraw(0); time.sleep(1000)")
-	takes(t, w, true)
+	w := startInteractive(t, "import os, time, tty; tty.setraw(0); time.sleep(1000)")
+	waitRawMode(t, w, true)
 	if err := w.Terminal().Restore(); err != nil {
 		t.Fatal(err)
 	}
-	takes(t, w, false)
+	waitRawMode(t, w, false)
 }
 
 // A person's terminal ends its lines as any terminal does, since programs that draw rely on it.
 func TestPerson_LinesEndAsAtAnyTerminal(t *testing.T) {
 	t.Parallel()
 	for person, want := range map[bool]string{true: "a\r\nb\r\n", false: "a\nb\n"} {
-		w := startCommand(t, &host.Command{Path: program(t, "bash"), Args: []string{"-c", "echo a; echo b"}, Person: person})
-		if got := w.all(t); got != want {
+		w := startCommand(t, &host.Command{Path: findProgram(t, "bash"), Args: []string{"-c", "echo a; echo b"}, Interactive: person})
+		if got := w.waitAll(t); got != want {
 			t.Errorf("person %t: got %q, want %q", person, got, want)
 		}
 	}
@@ -81,7 +81,7 @@ func TestKeys_AreWhatTheModesOfTheProgramMakeOfThem(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := personal(t, `
+			w := startInteractive(t, `
 import os, signal, termios, tty
 struck = []
 for s in signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP:
@@ -91,13 +91,13 @@ got = b""
 while not got.endswith(b"q"):
     got += os.read(0, 100)
 print("got", got, sorted(struck) or "", "\r", flush=True)`)
-			takes(t, w, true)
+			waitRawMode(t, w, true)
 			for i := range len(typed) { // one at a time: signals of one kind do not queue
-				if err := w.Terminal().Keys([]byte(typed[i : i+1])); err != nil {
+				if err := w.Terminal().TypeKeys([]byte(typed[i : i+1])); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if got := w.line(t, "got "); got != test.want {
+			if got := w.waitLine(t, "got "); got != test.want {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
 		})
@@ -106,7 +106,7 @@ print("got", got, sorted(struck) or "", "\r", flush=True)`)
 
 func TestLent_WhileAJobOfAShellIsInTheForeground(t *testing.T) {
 	t.Parallel()
-	w := personal(t, `
+	w := startInteractive(t, `
 import os, signal, subprocess
 signal.signal(signal.SIGTTOU, signal.SIG_IGN)
 child = subprocess.Popen(["cat"], preexec_fn=lambda: (os.setpgid(0, 0), os.tcsetpgrp(0, os.getpid())))
@@ -114,15 +114,15 @@ status = child.wait()
 os.tcsetpgrp(0, os.getpgrp())
 print("over", status, flush=True)
 os.read(0, 1)`)
-	eventually(t, "job in the foreground", w.Terminal().Lent)
+	waitFor(t, "job in the foreground", w.Terminal().HasForegroundJob)
 	if err := w.Signal(host.Interrupt, host.Foreground); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.line(t, "over "); got != "-2" {
+	if got := w.waitLine(t, "over "); got != "-2" {
 		t.Errorf("got status %s of the job, want that of SIGINT", got)
 	}
-	awaitReader(t, w)
-	if w.Terminal().Lent() {
+	waitReader(t, w)
+	if w.Terminal().HasForegroundJob() {
 		t.Error("got a job, but the shell's own group is in the foreground")
 	}
 }

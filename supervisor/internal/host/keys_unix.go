@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unpack takes the head off what was read in packet mode, and reports whether text is left. A
+// unpackPacket takes the head off what was read in packet mode, and reports whether text is left. A
 // packet without text says that something about the terminal has changed.
-func (p *ptyMaster) unpack(b []byte, n *int) bool {
+func (p *ptyMaster) unpackPacket(b []byte, n *int) bool {
 	const text = 0 // TIOCPKT_DATA
 	if b[0] == text {
 		*n = copy(b, b[1:*n])
@@ -22,41 +22,41 @@ func (p *ptyMaster) unpack(b []byte, n *int) bool {
 	}
 	modes, err := p.currentModes()
 	if err == nil {
-		p.keysTaken.Store(modes.Lflag&unix.ICANON == 0)
+		p.rawMode.Store(modes.Lflag&unix.ICANON == 0)
 	}
 	return *n > 0
 }
 
-func (p *ptyMaster) screen() bool { return p.keysTaken.Load() }
+func (p *ptyMaster) isRawMode() bool { return p.rawMode.Load() }
 
-func (p *ptyMaster) lent() bool {
-	group := p.group
-	err := p.control(func(fd int) (err error) {
+func (p *ptyMaster) hasForegroundJob() bool {
+	group := p.workerGroup
+	err := p.withMasterFD(func(fd int) (err error) {
 		group, err = unix.IoctlGetInt(fd, unix.TIOCGPGRP)
 		return err
 	})
-	return err == nil && group > 0 && group != p.group
+	return err == nil && group > 0 && group != p.workerGroup
 }
 
-// keys does what the kernel leaves to this side under EXTPROC: keys that make signals, and
+// typeKeys does what the kernel leaves to this side under EXTPROC: keys that make signals, and
 // carriage returns that become newlines. A program that has switched EXTPROC off has the kernel
 // do it.
-func (p *ptyMaster) keys(b []byte) error {
+func (p *ptyMaster) typeKeys(b []byte) error {
 	modes, err := p.currentModes()
 	if err != nil {
 		return fmt.Errorf("host: keys: %w", err)
 	}
 	if modes.Lflag&unix.EXTPROC == 0 {
-		return p.press(b)
+		return p.writeKeys(b)
 	}
 	typed := make([]byte, 0, len(b))
 	for _, c := range b {
-		if s := signalOf(modes, c); s != 0 {
-			if err := p.press(typed); err != nil {
+		if s := keySignal(modes, c); s != 0 {
+			if err := p.writeKeys(typed); err != nil {
 				return err
 			}
 			typed = typed[:0]
-			if err := p.control(func(fd int) error { return unix.IoctlSetInt(fd, unix.TIOCSIG, int(s)) }); err != nil {
+			if err := p.withMasterFD(func(fd int) error { return unix.IoctlSetInt(fd, unix.TIOCSIG, int(s)) }); err != nil {
 				return fmt.Errorf("host: keys: %w", err)
 			}
 			continue
@@ -71,11 +71,11 @@ func (p *ptyMaster) keys(b []byte) error {
 		}
 		typed = append(typed, c)
 	}
-	return p.press(typed)
+	return p.writeKeys(typed)
 }
 
-// signalOf returns the signal that a key makes under these modes; 0 for none.
-func signalOf(modes *unix.Termios, key byte) unix.Signal {
+// keySignal returns the signal that a key makes under these modes; 0 for none.
+func keySignal(modes *unix.Termios, key byte) unix.Signal {
 	if modes.Lflag&unix.ISIG == 0 || key == 0 || key == 0xff { // both are ways to write "no key"
 		return 0
 	}
@@ -90,17 +90,17 @@ func signalOf(modes *unix.Termios, key byte) unix.Signal {
 	return 0
 }
 
-// press writes keys, as fast as they are taken.
-func (p *ptyMaster) press(b []byte) error {
-	p.fed.Store(true)
+// writeKeys writes keys, as fast as they are taken.
+func (p *ptyMaster) writeKeys(b []byte) error {
+	p.mayHaveInput.Store(true)
 	for len(b) > 0 {
-		p.feeding.Lock()
-		err := p.master.SetWriteDeadline(time.Now().Add(feedLimit))
+		p.inputMu.Lock()
+		err := p.master.SetWriteDeadline(time.Now().Add(inputTimeout))
 		n := 0
 		if err == nil {
-			n, err = p.master.Write(b[:min(len(b), feedAhead)])
+			n, err = p.master.Write(b[:min(len(b), maxUnreadInput)])
 		}
-		p.feeding.Unlock()
+		p.inputMu.Unlock()
 		if b = b[n:]; err != nil && !(n > 0 && errors.Is(err, os.ErrDeadlineExceeded)) {
 			return fmt.Errorf("host: %d keys are lost: %w", len(b), err)
 		}

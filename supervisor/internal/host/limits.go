@@ -14,9 +14,9 @@ type Limits struct {
 	Disk      int64 `json:",omitempty"` // bytes of one file; the rest of it is the sandbox's
 }
 
-// supported reports the limits that this system does not have, and those that need a stage
+// checkSupported reports the limits that this system does not have, and those that need a stage
 // where there is none, as a choice of processors does.
-func (l Limits) supported(cpus bool) error {
+func (l Limits) checkSupported(cpus bool) error {
 	has := systemLimits
 	for _, one := range []struct {
 		given, has bool
@@ -32,12 +32,12 @@ func (l Limits) supported(cpus bool) error {
 			return fmt.Errorf("a limit of %s: %w on this system; leave it out", one.what, errors.ErrUnsupported)
 		}
 	}
-	if (l != (Limits{}) || cpus) && !StageAvailable() {
+	if (l != (Limits{}) || cpus) && !IsMonitorAvailable() {
 		return errors.New("limits need the stage: call StageMain first in main")
 	}
 	return nil
 }
 
-// FarBeyond is what a tree with a limit of memory may use for no moment: beyond it a program is ended
+// HardMemoryLimit is what a tree with a limit of memory may use for no moment: beyond it a program is ended
 // at once, by the looks or by the kernel.
-func FarBeyond(limit int64) int64 { return limit + max(limit/4, 128<<20) }
+func HardMemoryLimit(limit int64) int64 { return limit + max(limit/4, 128<<20) }

@@ -14,14 +14,14 @@ import (
 // systemLimits are the limits that this system has.
 var systemLimits = Limits{Memory: 1, Processes: 1, CPUs: 1, Files: 1, Disk: 1}
 
-// useCPUs puts this thread, and what it starts, on n of these processors; 0 means on all, and no
+// setCPUAffinity puts this thread, and what it starts, on n of these processors; 0 means on all, and no
 // processors mean those that it has.
-func useCPUs(among []int, n int) (err error) {
+func setCPUAffinity(among []int, n int) (err error) {
 	if len(among) == 0 && n == 0 {
 		return nil
 	}
 	if len(among) == 0 {
-		if among, err = ownCPUs(); err != nil {
+		if among, err = allowedCPUs(); err != nil {
 			return err
 		}
 	}
@@ -29,23 +29,23 @@ func useCPUs(among []int, n int) (err error) {
 		n = len(among)
 	}
 	var some unix.CPUSet
-	for _, one := range someOf(among, n) {
+	for _, one := range pickRandom(among, n) {
 		some.Set(one)
 	}
 	return unix.SchedSetaffinity(0, &some)
 }
 
-// SomeCPUs returns n of the processors that this program may use; none if it has no more.
-func SomeCPUs(n int) ([]int, error) {
-	all, err := ownCPUs()
+// PickCPUs returns n of the processors that this program may use; none if it has no more.
+func PickCPUs(n int) ([]int, error) {
+	all, err := allowedCPUs()
 	if err != nil || n == 0 || n >= len(all) {
 		return nil, err
 	}
-	return someOf(all, n), nil
+	return pickRandom(all, n), nil
 }
 
-// ownCPUs are the processors that this thread may use.
-func ownCPUs() (numbers []int, err error) {
+// allowedCPUs are the processors that this thread may use.
+func allowedCPUs() (numbers []int, err error) {
 	var has unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &has); err != nil {
 		return nil, err
@@ -58,9 +58,9 @@ func ownCPUs() (numbers []int, err error) {
 	return numbers, nil
 }
 
-// someOf returns n of these numbers. Which ones is left to chance, so that sessions do not meet on
+// pickRandom returns n of these numbers. Which ones is left to chance, so that sessions do not meet on
 // the first.
-func someOf(numbers []int, n int) (some []int) {
+func pickRandom(numbers []int, n int) (some []int) {
 	first := rand.IntN(len(numbers))
 	for i := range min(n, len(numbers)) {
 		some = append(some, numbers[(first+i)%len(numbers)])
@@ -69,27 +69,27 @@ func someOf(numbers []int, n int) (some []int) {
 }
 
 const (
-	// socketBytes is about what waits in one socket at most. It counts nowhere without a control group,
-	// so a process has no more files than would fill its limit of memory, but leastFiles.
-	socketBytes = 208 << 10
-	leastFiles  = 256
+	// bytesPerSocket is about what waits in one socket at most. It counts nowhere without a control group,
+	// so a process has no more files than would fill its limit of memory, but minFiles.
+	bytesPerSocket = 208 << 10
+	minFiles       = 256
 
 	// A sandbox may have so many tasks where no limit says less, or so many for each processor, and
 	// never more than half of what the user may have: a bomb leaves the other half.
-	boxedTasks = 2048
-	boxedEach  = 256
-	leastHalf  = 256 // with less, the user's own bound is close enough
+	baseSandboxTasks   = 2048
+	sandboxTasksPerCPU = 256
+	minSandboxTasks    = 256 // with less, the user's own bound is close enough
 
 	// Where looks keep a limit, the kernel stops what is faster at so many times it, and not below the
 	// first of these: what else the user starts between two looks must not take them.
-	timesLimit = 4
+	taskLimitFactor = 4
 )
 
-// limit sets the limits of a worker that the kernel keeps for each process, or for each
+// setRlimits sets the limits of a worker that the kernel keeps for each process, or for each
 // user in a namespace, and that its children inherit. The kernel counts the processes of a
 // sandbox by themselves, and the threads of the stage with them; elsewhere it counts all
-// that the user has, so the count is ours, and plan.Tasks is where a bomb ends that is faster.
-func limit(pid int, p *plan, boxed bool) error {
+// that the user has, so the count is ours, and workerCommand.MaxUserTasks is where a bomb ends that is faster.
+func setRlimits(pid int, p *workerCommand, boxed bool) error {
 	set := func(resource int, n int64) error {
 		var now unix.Rlimit
 		if err := unix.Prlimit(pid, resource, nil, &now); err != nil {
@@ -100,7 +100,7 @@ func limit(pid int, p *plan, boxed bool) error {
 	}
 	l := p.Limits
 	files := int64(l.Files)
-	if most := max(l.Memory/socketBytes, leastFiles); l.Memory > 0 && len(p.Group) == 0 && (files == 0 || files > most) {
+	if most := max(l.Memory/bytesPerSocket, minFiles); l.Memory > 0 && len(p.WorkerCgroup) == 0 && (files == 0 || files > most) {
 		files = most
 	}
 	if files > 0 {
@@ -114,22 +114,22 @@ func limit(pid int, p *plan, boxed bool) error {
 		}
 	}
 	switch {
-	case p.Tasks > 0: // soft, because it moves with what else the user starts
-		moveLimit(pid, unix.RLIMIT_NPROC, func(uint64) uint64 { return uint64(p.Tasks) })
+	case p.MaxUserTasks > 0: // soft, because it moves with what else the user starts
+		setSoftLimit(pid, unix.RLIMIT_NPROC, func(uint64) uint64 { return uint64(p.MaxUserTasks) })
 	case boxed && l.Processes > 0:
 		own, _ := os.ReadDir("/proc/self/task") // by no number: this thread may see the machine's, where ours is another process's
 		return set(unix.RLIMIT_NPROC, int64(l.Processes+len(own)))
 	case boxed:
-		if most := mostBoxed(); most > 0 {
+		if most := sandboxTaskLimit(); most > 0 {
 			return set(unix.RLIMIT_NPROC, most)
 		}
 	}
 	return nil
 }
 
-// mostBoxed is how many tasks a sandbox may have where no limit says it; 0 leaves that to the system.
-func mostBoxed() int64 {
-	most := uint64(max(boxedTasks, boxedEach*runtime.NumCPU()))
+// sandboxTaskLimit is how many tasks a sandbox may have where no limit says it; 0 leaves that to the system.
+func sandboxTaskLimit() int64 {
+	most := uint64(max(baseSandboxTasks, sandboxTasksPerCPU*runtime.NumCPU()))
 	var own unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NPROC, &own) == nil {
 		most = min(most, own.Cur/2)
@@ -137,28 +137,28 @@ func mostBoxed() int64 {
 	if all, err := strconv.ParseUint(strings.TrimSpace(readFile("/proc/sys/kernel/threads-max")), 10, 64); err == nil {
 		most = min(most, all/2)
 	}
-	if most < leastHalf {
+	if most < minSandboxTasks {
 		return 0
 	}
 	return int64(most)
 }
 
-// tasksFor bounds the tasks of a worker with all others that the user has, where the kernel counts them
+// taskLimit bounds the tasks of a worker with all others that the user has, where the kernel counts them
 // so; 0 does not.
-func (g *group) tasksFor(l Limits, s *Sandbox) int {
+func (g *cgroup) taskLimit(l Limits, s *Sandbox) int {
 	switch {
-	case s.namespaces() && countsBoxes():
+	case s.hasNamespaces() && hasTaskCountPerNamespace():
 		return 0
 	case l.Processes > 0 && g == nil: // a group counts them itself
-		return userTasks() + max(timesLimit*l.Processes, boxedTasks)
+		return countUserTasks() + max(taskLimitFactor*l.Processes, baseSandboxTasks)
 	case s != nil:
-		return userTasks() + int(mostBoxed())
+		return countUserTasks() + int(sandboxTaskLimit())
 	}
 	return 0
 }
 
-// countsBoxes reports whether this kernel counts the processes of each user namespace: 5.14 and newer.
-func countsBoxes() bool {
+// hasTaskCountPerNamespace reports whether this kernel counts the processes of each user namespace: 5.14 and newer.
+func hasTaskCountPerNamespace() bool {
 	var name unix.Utsname
 	if unix.Uname(&name) != nil {
 		return false
@@ -168,8 +168,8 @@ func countsBoxes() bool {
 	return err == nil && (major > 5 || major == 5 && minor >= 14)
 }
 
-// userTasks is how many processes and threads this user has on the machine, as far as they are seen.
-func userTasks() (n int) {
+// countUserTasks is how many processes and threads this user has on the machine, as far as they are seen.
+func countUserTasks() (n int) {
 	d, err := os.Open("/proc")
 	if err != nil {
 		return 0
@@ -178,15 +178,15 @@ func userTasks() (n int) {
 	names, _ := d.Readdirnames(-1)
 	own := strconv.Itoa(os.Getuid())
 	for _, name := range names {
-		if pid := atoi(name); pid > 0 {
-			n += tasksOf(pid, own)
+		if pid := parseInt(name); pid > 0 {
+			n += countTasks(pid, own)
 		}
 	}
 	return n
 }
 
-// tasksOf is the number of threads of a process, if it is this user's.
-func tasksOf(pid int, user string) int {
+// countTasks is the number of threads of a process, if it is this user's.
+func countTasks(pid int, user string) int {
 	for line := range strings.Lines(readProc(pid, "status")) {
 		switch name, value, _ := strings.Cut(line, ":"); name {
 		case "Uid":
@@ -194,7 +194,7 @@ func tasksOf(pid int, user string) int {
 				return 0
 			}
 		case "Threads":
-			return atoi(strings.TrimSpace(value))
+			return parseInt(strings.TrimSpace(value))
 		}
 	}
 	return 0

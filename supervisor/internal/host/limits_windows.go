@@ -4,6 +4,6 @@ package host
 var systemLimits = Limits{Memory: 1, Processes: 1}
 
 // A job keeps its limits by itself.
-func (s *staged) usage(int64) Usage      { return Usage{} }
-func (s *staged) allow(Usage, Allowance) {}
-func (s *staged) endMembers([]int)       {}
+func (s *monitorClient) measureUsage(int64) Usage       { return Usage{} }
+func (s *monitorClient) applyLimits(Usage, LimitUpdate) {}
+func (s *monitorClient) killMembers([]int)              {}

@@ -23,24 +23,24 @@ func TestMain(m *testing.M) {
 	role := os.Getenv(roleEnv)
 	os.Unsetenv(roleEnv) // a grandchild must not play the same part
 	if role != "direct" {
-		host.StageMain()
+		host.MonitorMain()
 	}
 	switch role {
 	case "":
 		waits.SideBySide()
 		os.Exit(m.Run())
 	case "supervise", "direct":
-		superviseRole()
+		runSupervisorRole()
 	default:
 		fmt.Fprintln(os.Stderr, "no such role:", role)
 		os.Exit(1)
 	}
 }
 
-// superviseRole starts the worker given by its arguments, prints its pid, its
+// runSupervisorRole starts the worker given by its arguments, prints its pid, its
 // output and its exit, then obeys standard input: "close" closes the process,
 // end of file ends this one without.
-func superviseRole() {
+func runSupervisorRole() {
 	if os.Args[1] == "delete-me" {
 		os.Remove(os.Args[2])
 		os.Args = os.Args[2:]
@@ -50,7 +50,7 @@ func superviseRole() {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	fmt.Println(p.PID(), p.Staged())
+	fmt.Println(p.PID(), p.HasMonitor())
 	go io.Copy(os.Stdout, terminalReader{p})
 	told := make(chan struct{})
 	go func() {
@@ -61,23 +61,23 @@ func superviseRole() {
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		err := p.Close()
 		<-told
-		fmt.Println("closed:", err, p.Remains())
+		fmt.Println("closed:", err, p.Survivors())
 	}
 	syscall.Exit(0) // like a crash: nothing is flushed or waited for
 }
-func startProgram(t testing.TB, name string, args ...string) worker {
+func startProgram(t testing.TB, name string, args ...string) testWorker {
 	t.Helper()
-	return startCommand(t, &host.Command{Path: program(t, name), Args: args})
+	return startCommand(t, &host.Command{Path: findProgram(t, name), Args: args})
 }
 
-func bash(t testing.TB, script string) worker { return startProgram(t, "bash", "-c", script) }
+func startBash(t testing.TB, script string) testWorker { return startProgram(t, "bash", "-c", script) }
 
-// python runs a script; each test that uses it needs the interpreter.
-func python(t testing.TB, script string) worker {
+// startPython runs a script; each test that uses it needs the interpreter.
+func startPython(t testing.TB, script string) testWorker {
 	return startProgram(t, "python3", "-c", script)
 }
 
-func program(t testing.TB, name string) string {
+func findProgram(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -94,5 +94,5 @@ func program(t testing.TB, name string) string {
 	return strings.TrimSpace(string(real))
 }
 
-// shown is text as a worker wrote it.
-func shown(s string) string { return s }
+// plainText is text as a worker wrote it.
+func plainText(s string) string { return s }

@@ -25,20 +25,20 @@ const roleEnv = "HOST_TEST_ROLE"
 
 // Names by which this program misbehaves as a stage.
 const (
-	endsEarly = "ends-early.exe"
-	hangs     = "hangs.exe"
+	earlyExitProgram = "ends-early.exe"
+	hangingProgram   = "hangs.exe"
 )
 
 func TestMain(m *testing.M) {
 	if len(os.Args) == 4 && os.Args[1] == "turnstone-stage" {
 		switch filepath.Base(os.Args[0]) {
-		case endsEarly:
+		case earlyExitProgram:
 			os.Exit(3)
-		case hangs:
-			forever()
+		case hangingProgram:
+			blockForever()
 		}
 	}
-	host.StageMain()
+	host.MonitorMain()
 	role := os.Getenv(roleEnv)
 	os.Unsetenv(roleEnv) // a grandchild must not play the same part
 	if role == "" {
@@ -53,12 +53,12 @@ func TestMain(m *testing.M) {
 }
 
 var roles = map[string]func(args []string){
-	"supervise": supervise,
-	"forever":   func([]string) { forever() },
+	"supervise": runSupervisor,
+	"forever":   func([]string) { blockForever() },
 	"exit":      func(args []string) { code, _ := strconv.ParseUint(args[0], 0, 32); windows.ExitProcess(uint32(code)) },
 	"impatient": func([]string) {
-		c := roleCommand("forever")
-		if filepath.Base(c.Path) == hangs {
+		c := newRoleCommand("forever")
+		if filepath.Base(c.Path) == hangingProgram {
 			c.Timeout = time.Second
 		}
 		_, err := host.Start(c)
@@ -66,7 +66,7 @@ var roles = map[string]func(args []string){
 	},
 	"dying": func(args []string) {
 		n, _ := strconv.Atoi(args[0])
-		fmt.Println(host.StartDying(roleCommand("forever"), n))
+		fmt.Println(host.StartAndDie(newRoleCommand("forever"), n))
 	},
 	"allocate": func([]string) {
 		var held [][]byte
@@ -78,15 +78,15 @@ var roles = map[string]func(args []string){
 			held = append(held, b)
 		}
 	},
-	"lines":  lines,
-	"answer": answer,
-	"family": family,
+	"lines":  printLines,
+	"answer": writeAnswer,
+	"family": startDescendants,
 	"orphan": orphan,
 	"interrupted": func(args []string) {
 		caught := make(chan os.Signal, 10)
 		signal.Notify(caught, os.Interrupt)
 		if len(args) > 0 {
-			child, _ := play(0, "interrupted")
+			child, _ := startRoleProcess(0, "interrupted")
 			child.Wait()
 		}
 		fmt.Println("ready", os.Getpid())
@@ -97,7 +97,7 @@ var roles = map[string]func(args []string){
 	"parent": func([]string) {
 		caught := make(chan os.Signal, 10)
 		signal.Notify(caught, os.Interrupt)
-		if _, err := play(0, "interrupted"); err != nil {
+		if _, err := startRoleProcess(0, "interrupted"); err != nil {
 			fmt.Println(err)
 		}
 		fmt.Println("parent ready")
@@ -105,11 +105,11 @@ var roles = map[string]func(args []string){
 			fmt.Println("parent interrupted")
 		}
 	},
-	"awake": awake,
+	"awake": printInterrupts,
 	"late": func([]string) {
 		fmt.Println("pipe", strings.Split(os.Getenv("REPL_IPC"), ",")[0])
 		bufio.NewReader(os.Stdin).ReadString('\n')
-		answer(nil)
+		writeAnswer(nil)
 	},
 	"handle": func(args []string) {
 		h, _ := strconv.ParseUint(args[0], 10, 64)
@@ -132,13 +132,13 @@ var roles = map[string]func(args []string){
 		windows.SetConsoleCP(437)
 		windows.SetConsoleOutputCP(1252)
 		fmt.Println("changed")
-		_, c := connect()
+		_, c := openChannelEnds()
 		c.Read(make([]byte, 1))
 		fmt.Println("after", windows.GetConsoleMode(in, &after), after == before)
 		keys, _ := windows.GetConsoleCP()
 		text, _ := windows.GetConsoleOutputCP()
 		fmt.Println("code pages", keys, text)
-		forever()
+		blockForever()
 	},
 	"words": func(args []string) { fmt.Printf("words %q\n", args) },
 	"where": func([]string) {
@@ -150,13 +150,13 @@ var roles = map[string]func(args []string){
 	},
 }
 
-func forever() {
+func blockForever() {
 	for {
 		windows.SleepEx(windows.INFINITE, false)
 	}
 }
 
-func lines(args []string) {
+func printLines(args []string) {
 	n, _ := strconv.Atoi(args[0])
 	out := bufio.NewWriter(os.Stdout)
 	for i := range n {
@@ -166,8 +166,8 @@ func lines(args []string) {
 	fmt.Fprintln(os.Stderr, "to stderr: größer")
 }
 
-// connect opens this worker's ends of the channel.
-func connect() (nonce string, channel io.ReadWriteCloser) {
+// openChannelEnds opens this worker's ends of the channel.
+func openChannelEnds() (nonce string, channel io.ReadWriteCloser) {
 	parts := strings.Split(os.Getenv("REPL_IPC"), ",")
 	in, err := os.OpenFile(parts[0], os.O_RDONLY, 0)
 	if err != nil {
@@ -179,25 +179,25 @@ func connect() (nonce string, channel io.ReadWriteCloser) {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	return parts[2], ends{in, out}
+	return parts[2], channelEnds{in, out}
 }
 
-type ends struct{ in, out *os.File }
+type channelEnds struct{ in, out *os.File }
 
-func (e ends) Read(b []byte) (int, error)  { return e.in.Read(b) }
-func (e ends) Write(b []byte) (int, error) { return e.out.Write(b) }
-func (e ends) Close() error                { e.out.Close(); return e.in.Close() }
+func (e channelEnds) Read(b []byte) (int, error)  { return e.in.Read(b) }
+func (e channelEnds) Write(b []byte) (int, error) { return e.out.Write(b) }
+func (e channelEnds) Close() error                { e.out.Close(); return e.in.Close() }
 
-func answer([]string) {
-	nonce, c := connect()
+func writeAnswer([]string) {
+	nonce, c := openChannelEnds()
 	b := make([]byte, 100)
 	n, _ := c.Read(b)
 	c.Write([]byte(nonce + string(b[:n])))
-	forever()
+	blockForever()
 }
 
-// awake says which interrupts come by its event, and which through the console.
-func awake([]string) {
+// printInterrupts says which interrupts come by its event, and which through the console.
+func printInterrupts([]string) {
 	caught := make(chan os.Signal, 10)
 	signal.Notify(caught, os.Interrupt)
 	go func() {
@@ -212,14 +212,14 @@ func awake([]string) {
 	for {
 		if _, err := windows.WaitForSingleObject(event, windows.INFINITE); err != nil {
 			fmt.Println(err)
-			forever()
+			blockForever()
 		}
 		fmt.Println("woken")
 	}
 }
 
-// play starts this program again in a role.
-func play(flags uint32, role string, args ...string) (*exec.Cmd, error) {
+// startRoleProcess starts this program again in a role.
+func startRoleProcess(flags uint32, role string, args ...string) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -231,9 +231,9 @@ func play(flags uint32, role string, args ...string) (*exec.Cmd, error) {
 	return cmd, cmd.Start()
 }
 
-// family starts every kind of relative that is known to outlive its parents, at
+// startDescendants starts every kind of relative that is known to outlive its parents, at
 // once, prints their pids, and stays.
-func family([]string) {
+func startDescendants([]string) {
 	const breakaway = windows.CREATE_BREAKAWAY_FROM_JOB
 	for name, flags := range map[string]uint32{
 		"child":    0,
@@ -241,26 +241,26 @@ func family([]string) {
 		"group":    windows.CREATE_NEW_PROCESS_GROUP,
 		"console":  windows.CREATE_NO_WINDOW,
 	} {
-		cmd, err := play(flags, "forever")
+		cmd, err := startRoleProcess(flags, "forever")
 		if err != nil {
 			fmt.Println(err)
 			continue
 		}
 		fmt.Printf("%s=%d\n", name, cmd.Process.Pid)
 	}
-	if cmd, err := play(breakaway, "forever"); err == nil {
+	if cmd, err := startRoleProcess(breakaway, "forever"); err == nil {
 		fmt.Printf("breakaway=%d\n", cmd.Process.Pid)
 	}
-	if cmd, err := play(windows.DETACHED_PROCESS, "orphan"); err == nil {
+	if cmd, err := startRoleProcess(windows.DETACHED_PROCESS, "orphan"); err == nil {
 		cmd.Wait()
 	}
 	fmt.Println("complete")
-	forever()
+	blockForever()
 }
 
 // orphan leaves a process behind whose parent is gone.
 func orphan([]string) {
-	cmd, err := play(windows.DETACHED_PROCESS, "forever")
+	cmd, err := startRoleProcess(windows.DETACHED_PROCESS, "forever")
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
@@ -268,10 +268,10 @@ func orphan([]string) {
 	fmt.Printf("orphan=%d\n", cmd.Process.Pid)
 }
 
-// supervise starts the role given by its arguments, shows its output, and obeys standard
+// runSupervisor starts the role given by its arguments, shows its output, and obeys standard
 // input: at the end of file this program ends without Close.
-func supervise(args []string) {
-	p, err := host.Start(roleCommand(args[0], args[1:]...))
+func runSupervisor(args []string) {
+	p, err := host.Start(newRoleCommand(args[0], args[1:]...))
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
@@ -282,7 +282,7 @@ func supervise(args []string) {
 	windows.ExitProcess(0) // like a crash: nothing is flushed or waited for
 }
 
-func roleCommand(role string, args ...string) *host.Command {
+func newRoleCommand(role string, args ...string) *host.Command {
 	self, err := os.Executable()
 	if err != nil {
 		panic(err)
@@ -290,8 +290,8 @@ func roleCommand(role string, args ...string) *host.Command {
 	return &host.Command{Path: self, Args: args, Env: append(os.Environ(), roleEnv+"="+role)}
 }
 
-// shown is text without escape sequences: a pseudo console draws what it shows.
-func shown(s string) string {
+// plainText is text without escape sequences: a pseudo console draws what it shows.
+func plainText(s string) string {
 	var text strings.Builder
 	for i := 0; i < len(s); i++ {
 		switch {
@@ -304,12 +304,12 @@ func shown(s string) string {
 	}
 	return text.String()
 }
-func startRole(t testing.TB, role string, args ...string) worker {
+func startRole(t testing.TB, role string, args ...string) testWorker {
 	t.Helper()
-	return startCommand(t, roleCommand(role, args...))
+	return startCommand(t, newRoleCommand(role, args...))
 }
 
-// underWine reports whether this is not Windows itself.
-func underWine() bool {
+// isWine reports whether this is not Windows itself.
+func isWine() bool {
 	return windows.NewLazySystemDLL("ntdll.dll").NewProc("wine_get_version").Find() == nil
 }

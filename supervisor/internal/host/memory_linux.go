@@ -8,7 +8,7 @@ import (
 )
 
 // Together says whether this system bounds what all sessions use together.
-const Together = true
+const HasSharedLimits = true
 
 // MachineMemory is the memory that this program and what it starts can have, in bytes: that
 // of the machine, or of a control group that bounds it. 0 means unknown.
@@ -16,12 +16,12 @@ func MachineMemory() int64 {
 	least := int64(0)
 	for line := range strings.Lines(readFile("/proc/meminfo")) {
 		if value, ok := strings.CutPrefix(line, "MemTotal:"); ok {
-			least = kilobytes(strings.TrimSpace(value))
+			least = parseKilobytes(strings.TrimSpace(value))
 		}
 	}
 	groups, _ := os.ReadFile("/proc/self/cgroup")
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")
-	for _, file := range oomFiles(string(groups), string(mounts)) {
+	for _, file := range oomCounterFiles(string(groups), string(mounts)) {
 		for dir := filepath.Dir(file); len(dir) > len("/sys/fs"); dir = filepath.Dir(dir) {
 			for _, name := range []string{"memory.max", "memory.limit_in_bytes"} {
 				n, err := strconv.ParseInt(strings.TrimSpace(readFile(filepath.Join(dir, name))), 10, 64)

@@ -3,10 +3,10 @@
 package host
 
 // Together says whether this system bounds what all sessions use together.
-const Together = false
+const HasSharedLimits = false
 
-// SomeCPUs chooses none: only Linux puts a worker on some processors.
-func SomeCPUs(int) ([]int, error) { return nil, nil }
+// PickCPUs chooses none: only Linux puts a worker on some processors.
+func PickCPUs(int) ([]int, error) { return nil, nil }
 
 // MachineMemory is 0: only Linux bounds the memory of all sessions together.
 func MachineMemory() int64 { return 0 }

@@ -33,7 +33,7 @@ func TestOOMFiles_EachKindOfMountThenTheGroupsOwnFileComesFirst(t *testing.T) {
 		{"broken lines", "x\n::\n", "a - b\n - \n1 2 3 4 5 - cgroup2\n", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := oomFiles(c.groups, c.mounts); !slices.Equal(got, c.want) {
+			if got := oomCounterFiles(c.groups, c.mounts); !slices.Equal(got, c.want) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})

@@ -10,32 +10,32 @@ import (
 // An oomCounter finds out whether the kernel's out-of-memory killer has acted in the worker's
 // group, or in the memory cgroup (v1 or v2) of this process, since the counter was made.
 type oomCounter struct {
-	file   string // memory.events or memory.oom_control; "" when there is none
-	before int
-	limit  int64 // of the worker's group; 0 without one
+	file     string // memory.events or memory.oom_control; "" when there is none
+	baseline int
+	limit    int64 // of the worker's group; 0 without one
 }
 
-func newOOMCounter(p *plan) oomCounter {
-	if len(p.Group) > 0 {
-		return oomCounter{file: eventsOf(string(p.Group)), limit: p.Limits.Memory}
+func newOOMCounter(p *workerCommand) oomCounter {
+	if len(p.WorkerCgroup) > 0 {
+		return oomCounter{file: memoryEventsFile(string(p.WorkerCgroup)), limit: p.Limits.Memory}
 	}
 	groups, _ := os.ReadFile("/proc/self/cgroup")
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")
-	for _, file := range oomFiles(string(groups), string(mounts)) {
-		if n, ok := oomKills(file); ok {
-			return oomCounter{file: file, before: n}
+	for _, file := range oomCounterFiles(string(groups), string(mounts)) {
+		if n, ok := readOOMKills(file); ok {
+			return oomCounter{file: file, baseline: n}
 		}
 	}
 	return oomCounter{}
 }
 
-func (c oomCounter) increased() bool {
-	n, ok := oomKills(c.file)
-	return ok && n > c.before
+func (c oomCounter) hasIncreased() bool {
+	n, ok := readOOMKills(c.file)
+	return ok && n > c.baseline
 }
 
-// oomKills reads the counter from one of the two files.
-func oomKills(file string) (n int, ok bool) {
+// readOOMKills reads the counter from one of the two files.
+func readOOMKills(file string) (n int, ok bool) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return 0, false
@@ -49,10 +49,10 @@ func oomKills(file string) (n int, ok bool) {
 	return 0, false
 }
 
-// oomFiles returns the files that may hold the counter, likelier ones first: the file in the
+// oomCounterFiles returns the files that may hold the counter, likelier ones first: the file in the
 // group's own directory, then the one at the top of the mount. In a container without a cgroup
 // namespace, the latter is the container's own.
-func oomFiles(groups, mounts string) []string {
+func oomCounterFiles(groups, mounts string) []string {
 	var files []string
 	for line := range strings.Lines(mounts) {
 		// 36 35 98:0 /root /mount/point opts [tag…] - type source superopts
@@ -65,9 +65,9 @@ func oomFiles(groups, mounts string) []string {
 		var name, group string
 		switch {
 		case t[0] == "cgroup2":
-			name, group = "memory.events", groupOf(groups, "")
+			name, group = "memory.events", controllerPath(groups, "")
 		case t[0] == "cgroup" && hasWord(t[2], "memory"):
-			name, group = "memory.oom_control", groupOf(groups, "memory")
+			name, group = "memory.oom_control", controllerPath(groups, "memory")
 		default:
 			continue
 		}
@@ -79,8 +79,8 @@ func oomFiles(groups, mounts string) []string {
 	return files
 }
 
-// groupOf returns the path of a controller in /proc/self/cgroup; "" names v2.
-func groupOf(groups, controller string) string {
+// controllerPath returns the path of a controller in /proc/self/cgroup; "" names v2.
+func controllerPath(groups, controller string) string {
 	for line := range strings.Lines(groups) {
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(f) == 3 && hasWord(f[1], controller) {

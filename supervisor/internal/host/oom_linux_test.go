@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// memoryGroup makes a cgroup with a limit, below the test's own.
-func memoryGroup(t *testing.T, limit int) (procs string) {
+// newMemoryCgroup makes a cgroup with a limit, below the test's own.
+func newMemoryCgroup(t *testing.T, limit int) (procs string) {
 	t.Helper()
 	groups, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -32,7 +32,7 @@ func memoryGroup(t *testing.T, limit int) (procs string) {
 			continue
 		}
 		t.Cleanup(func() {
-			eventually(t, "end of the group", func() bool { return os.Remove(dir) == nil })
+			waitFor(t, "end of the group", func() bool { return os.Remove(dir) == nil })
 		})
 		if os.WriteFile(filepath.Join(dir, file), fmt.Append(nil, limit), 0) == nil {
 			return filepath.Join(dir, "cgroup.procs")
@@ -43,10 +43,10 @@ func memoryGroup(t *testing.T, limit int) (procs string) {
 }
 
 func TestExit_KernelRanOutOfMemoryThenItSaysSo(t *testing.T) {
-	procs := memoryGroup(t, 128<<20)
+	procs := newMemoryCgroup(t, 128<<20)
 	cmd := exec.Command("/bin/sh", "-c", `echo $$ > "$0"; exec "$@"`, procs, testBinary(t),
-		program(t, "python3"), "-c", "import os; os.read(int(os.environ['REPL_IPC'].split(',')[0]), 0); x = b'x' * (512 << 20)")
-	s := supervise(t, cmd, "supervise")
+		findProgram(t, "python3"), "-c", "import os; os.read(int(os.environ['REPL_IPC'].split(',')[0]), 0); x = b'x' * (512 << 20)")
+	s := runSupervisor(t, cmd, "supervise")
 	if line, _ := s.out.ReadString('\n'); line != "ended: killed by SIGKILL (out of memory)\n" {
 		t.Errorf("got %q, want it killed for lack of memory", line)
 	}

@@ -18,26 +18,26 @@ import (
 // A user with many pipes gets small ones from Linux (pipe-user-pages-soft).
 func TestOrder(t *testing.T) {
 	t.Parallel()
-	large := order{Do: doGrant, Grant: &confine.Grant{}}
+	large := monitorCommand{Kind: commandGrant, Grant: &confine.Grant{}}
 	for i := range 400 {
-		large.Grant.Reach = append(large.Grant.Reach, confine.Path(fmt.Sprintf("/srv/a/longer/path/number/%d", i)))
+		large.Grant.GitTargets = append(large.Grant.GitTargets, confine.Path(fmt.Sprintf("/srv/a/longer/path/number/%d", i)))
 	}
 	for _, c := range []struct {
 		name   string
-		orders []order
+		orders []monitorCommand
 	}{
-		{"is whole in a pipe that is smaller", []order{large}},
-		{"does not mix with others", []order{large, large, {Do: doForget}, large}},
+		{"is whole in a pipe that is smaller", []monitorCommand{large}},
+		{"does not mix with others", []monitorCommand{large, large, {Kind: commandForgetDenials}, large}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s, stage := orderedStage(t)
+			s, stage := newTestMonitorClient(t)
 			sent := make(chan error, len(c.orders))
 			for _, o := range c.orders {
 				go func() {
-					err := s.order(o)
-					for err != nil && o.Do == doForget && !errors.Is(err, errCut) { // a small one does not wait for room
-						err = s.order(o)
+					err := s.sendCommand(o)
+					for err != nil && o.Kind == commandForgetDenials && !errors.Is(err, errPartialCommand) { // a small one does not wait for room
+						err = s.sendCommand(o)
 					}
 					if err != nil {
 						s.down.out.Close() // ends the wait for it
@@ -47,12 +47,12 @@ func TestOrder(t *testing.T) {
 			}
 			lines := bufio.NewScanner(stage)
 			for range c.orders {
-				var got order
+				var got monitorCommand
 				if !lines.Scan() || json.Unmarshal(lines.Bytes(), &got) != nil {
 					t.Fatalf("got %.100q, %v, want an order", lines.Text(), lines.Err())
 				}
-				if got.Do == doGrant && len(got.Grant.Reach) != len(large.Grant.Reach) {
-					t.Errorf("got %d paths, want %d", len(got.Grant.Reach), len(large.Grant.Reach))
+				if got.Kind == commandGrant && len(got.Grant.GitTargets) != len(large.Grant.GitTargets) {
+					t.Errorf("got %d paths, want %d", len(got.Grant.GitTargets), len(large.Grant.GitTargets))
 				}
 			}
 			for range c.orders {
@@ -64,10 +64,10 @@ func TestOrder(t *testing.T) {
 	}
 	t.Run("fails if nothing reads it, and none follows its part", func(t *testing.T) {
 		t.Parallel()
-		s, stage := orderedStage(t)
-		for _, o := range []order{large, {Do: doForget}, large} {
-			if err := s.order(o); !errors.Is(err, errCut) {
-				t.Errorf("%s: got %v", o.Do, err)
+		s, stage := newTestMonitorClient(t)
+		for _, o := range []monitorCommand{large, {Kind: commandForgetDenials}, large} {
+			if err := s.sendCommand(o); !errors.Is(err, errPartialCommand) {
+				t.Errorf("%s: got %v", o.Kind, err)
 			}
 		}
 		if err := s.down.out.Close(); err != nil {
@@ -80,27 +80,27 @@ func TestOrder(t *testing.T) {
 	})
 	t.Run("fails if the pipe is full, and the next one is taken", func(t *testing.T) {
 		t.Parallel()
-		s, stage := orderedStage(t)
+		s, stage := newTestMonitorClient(t)
 		full := 0
-		for s.order(order{Do: doForget}) == nil {
+		for s.sendCommand(monitorCommand{Kind: commandForgetDenials}) == nil {
 			full++
 		}
 		lines := bufio.NewScanner(stage)
 		for range full {
 			lines.Scan()
 		}
-		if err := s.order(order{Do: doKill}); err != nil {
+		if err := s.sendCommand(monitorCommand{Kind: commandKill}); err != nil {
 			t.Fatal(err)
 		}
-		var got order
-		if !lines.Scan() || json.Unmarshal(lines.Bytes(), &got) != nil || got.Do != doKill {
+		var got monitorCommand
+		if !lines.Scan() || json.Unmarshal(lines.Bytes(), &got) != nil || got.Kind != commandKill {
 			t.Errorf("got %q, %v", lines.Text(), lines.Err())
 		}
 	})
 }
 
-// orderedStage returns the supervisor's side of a stage with a small pipe, and the stage's end of that.
-func orderedStage(t *testing.T) (*staged, *os.File) {
+// newTestMonitorClient returns the supervisor's side of a stage with a small pipe, and the stage's end of that.
+func newTestMonitorClient(t *testing.T) (*monitorClient, *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -115,5 +115,5 @@ func orderedStage(t *testing.T) (*staged, *os.File) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &staged{down: &Channel{out: w, raw: raw}}, r
+	return &monitorClient{down: &Channel{out: w, raw: raw}}, r
 }

@@ -12,29 +12,29 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// pipeBytes is the size of the buffer of each pipe.
-const pipeBytes = 64 << 10
+// pipeBufferBytes is the size of the buffer of each pipe.
+const pipeBufferBytes = 64 << 10
 
-// errStopped is returned by an accept that was stopped.
-var errStopped = errors.New("nobody connected")
+// errAcceptStopped is returned by an accept that was stopped.
+var errAcceptStopped = errors.New("nobody connected")
 
 // A pipe is the supervisor's end of a one-way named pipe for exactly one process. Only
 // the user's own processes on this machine can connect, and accept turns away all but
 // the right one.
 type pipe struct {
-	name   string
-	handle windows.Handle     // owned until file is set
-	file   *os.File           // set by accept; owns handle then
-	begun  windows.Overlapped // here, not on a stack: the kernel writes to it later
+	name       string
+	handle     windows.Handle     // owned until file is set
+	file       *os.File           // set by accept; owns handle then
+	overlapped windows.Overlapped // here, not on a stack: the kernel writes to it later
 }
 
-// listen makes a pipe; access is the direction as this side sees it.
-func listen(access uint32) (*pipe, error) {
-	return listenAt(`\\.\pipe\turnstone-`+randomName()+randomName(), access)
+// listenPipe makes a pipe; access is the direction as this side sees it.
+func listenPipe(access uint32) (*pipe, error) {
+	return listenPipeAt(`\\.\pipe\turnstone-`+randomHex()+randomHex(), access)
 }
 
-func listenAt(path string, access uint32) (*pipe, error) {
-	owner, err := ownerOnly()
+func listenPipeAt(path string, access uint32) (*pipe, error) {
+	owner, err := ownerOnlySecurity()
 	if err != nil {
 		return nil, err
 	}
@@ -46,15 +46,15 @@ func listenAt(path string, access uint32) (*pipe, error) {
 	p.handle, err = windows.CreateNamedPipe(name,
 		access|windows.FILE_FLAG_OVERLAPPED|windows.FILE_FLAG_FIRST_PIPE_INSTANCE,
 		windows.PIPE_TYPE_BYTE|windows.PIPE_READMODE_BYTE|windows.PIPE_WAIT|windows.PIPE_REJECT_REMOTE_CLIENTS,
-		1, pipeBytes, pipeBytes, 0, owner)
+		1, pipeBufferBytes, pipeBufferBytes, 0, owner)
 	if err != nil {
 		return nil, fmt.Errorf("create a named pipe: %w", err)
 	}
 	return p, nil
 }
 
-// ownerOnly allows access to the user of this process only.
-func ownerOnly() (*windows.SecurityAttributes, error) {
+// ownerOnlySecurity allows access to the user of this process only.
+func ownerOnlySecurity() (*windows.SecurityAttributes, error) {
 	user, err := windows.GetCurrentProcessToken().GetTokenUser()
 	if err != nil {
 		return nil, fmt.Errorf("ask for the user of this process: %w", err)
@@ -77,12 +77,12 @@ func (p *pipe) accept(belongs func(pid int) bool, deadline time.Time, stops ...w
 	}
 	defer windows.CloseHandle(event)
 	for {
-		p.begun = windows.Overlapped{HEvent: event}
-		err := windows.ConnectNamedPipe(p.handle, &p.begun)
+		p.overlapped = windows.Overlapped{HEvent: event}
+		err := windows.ConnectNamedPipe(p.handle, &p.overlapped)
 		switch {
 		case err == nil, errors.Is(err, windows.ERROR_PIPE_CONNECTED):
 		case errors.Is(err, windows.ERROR_IO_PENDING):
-			if err := p.await(event, deadline, stops); err != nil {
+			if err := p.awaitConnection(event, deadline, stops); err != nil {
 				return err
 			}
 		case errors.Is(err, windows.ERROR_NO_DATA): // a client connected and left again
@@ -100,8 +100,8 @@ func (p *pipe) accept(belongs func(pid int) bool, deadline time.Time, stops ...w
 	}
 }
 
-// await waits for the connection that has begun.
-func (p *pipe) await(event windows.Handle, deadline time.Time, stops []windows.Handle) error {
+// awaitConnection waits for the connection that has begun.
+func (p *pipe) awaitConnection(event windows.Handle, deadline time.Time, stops []windows.Handle) error {
 	limit := uint32(windows.INFINITE)
 	if !deadline.IsZero() {
 		limit = uint32(max(0, time.Until(deadline).Milliseconds()))
@@ -109,10 +109,10 @@ func (p *pipe) await(event windows.Handle, deadline time.Time, stops []windows.H
 	got, err := windows.WaitForMultipleObjects(append([]windows.Handle{event}, stops...), false, limit)
 	var n uint32
 	if err == nil && got == windows.WAIT_OBJECT_0 {
-		return windows.GetOverlappedResult(p.handle, &p.begun, &n, false)
+		return windows.GetOverlappedResult(p.handle, &p.overlapped, &n, false)
 	}
-	_ = windows.CancelIoEx(p.handle, &p.begun)
-	if windows.GetOverlappedResult(p.handle, &p.begun, &n, true) == nil {
+	_ = windows.CancelIoEx(p.handle, &p.overlapped)
+	if windows.GetOverlappedResult(p.handle, &p.overlapped, &n, true) == nil {
 		return nil // connected at the last moment
 	}
 	switch {
@@ -121,7 +121,7 @@ func (p *pipe) await(event windows.Handle, deadline time.Time, stops []windows.H
 	case err != nil:
 		return err
 	}
-	return errStopped
+	return errAcceptStopped
 }
 
 func (p *pipe) close() error {
@@ -134,59 +134,59 @@ func (p *pipe) close() error {
 // Channel is the supervisor's end of the worker's private channel. Reads and writes wait
 // until the worker connects.
 type Channel struct {
-	in, out *pipe
-	opened  chan struct{} // closed when the worker has connected, or never will
-	failed  error         // valid once opened is closed
-	closing sync.Once
-	closed  error
+	in, out    *pipe
+	connected  chan struct{} // closed when the worker has connected, or never will
+	connectErr error         // valid once opened is closed
+	closeOnce  sync.Once
+	closeErr   error
 
-	mu   sync.Mutex
-	stop windows.Handle // ends accept; 0 once closed; written under mu, by Close alone
+	mu        sync.Mutex
+	stopEvent windows.Handle // ends accept; 0 once closed; written under mu, by Close alone
 }
 
 // openChannel makes both pipes; accept then waits for the worker.
 func openChannel() (_ *Channel, err error) {
-	c := &Channel{opened: make(chan struct{})}
-	if c.stop, err = windows.CreateEvent(nil, 1, 0, nil); err != nil {
+	c := &Channel{connected: make(chan struct{})}
+	if c.stopEvent, err = windows.CreateEvent(nil, 1, 0, nil); err != nil {
 		return nil, err
 	}
-	if c.in, err = listen(windows.PIPE_ACCESS_INBOUND); err == nil {
-		if c.out, err = listen(windows.PIPE_ACCESS_OUTBOUND); err == nil {
+	if c.in, err = listenPipe(windows.PIPE_ACCESS_INBOUND); err == nil {
+		if c.out, err = listenPipe(windows.PIPE_ACCESS_OUTBOUND); err == nil {
 			return c, nil
 		}
 		c.in.close()
 	}
-	windows.CloseHandle(c.stop)
+	windows.CloseHandle(c.stopEvent)
 	return nil, err
 }
 
-// accept waits for the worker, until giveUp.
+// accept waits for the worker, until stopAccepting.
 func (c *Channel) accept(belongs func(pid int) bool) {
-	defer close(c.opened)
+	defer close(c.connected)
 	for _, p := range []*pipe{c.out, c.in} {
-		if err := p.accept(belongs, time.Time{}, c.stop); err != nil {
-			c.failed = io.EOF
-			if !errors.Is(err, errStopped) {
-				c.failed = fmt.Errorf("host: the worker's channel: %w", err)
+		if err := p.accept(belongs, time.Time{}, c.stopEvent); err != nil {
+			c.connectErr = io.EOF
+			if !errors.Is(err, errAcceptStopped) {
+				c.connectErr = fmt.Errorf("host: the worker's channel: %w", err)
 			}
 			return
 		}
 	}
 }
 
-// giveUp ends accept, once no process is left that could connect. The channel may be
+// stopAccepting ends accept, once no process is left that could connect. The channel may be
 // closed already.
-func (c *Channel) giveUp() {
+func (c *Channel) stopAccepting() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.stop != 0 {
-		_ = windows.SetEvent(c.stop)
+	if c.stopEvent != 0 {
+		_ = windows.SetEvent(c.stopEvent)
 	}
 }
 
 func (c *Channel) Read(b []byte) (int, error) {
-	if <-c.opened; c.failed != nil {
-		return 0, c.failed
+	if <-c.connected; c.connectErr != nil {
+		return 0, c.connectErr
 	}
 	n, err := c.in.file.Read(b)
 	if n == 0 && errors.Is(err, windows.ERROR_BROKEN_PIPE) {
@@ -196,12 +196,12 @@ func (c *Channel) Read(b []byte) (int, error) {
 }
 
 func (c *Channel) Write(b []byte) (int, error) {
-	if <-c.opened; c.failed != nil {
+	if <-c.connected; c.connectErr != nil {
 		return 0, io.ErrClosedPipe
 	}
 	total := 0
 	for total < len(b) {
-		n, err := c.out.file.Write(b[total:min(len(b), total+pipeBytes)])
+		n, err := c.out.file.Write(b[total:min(len(b), total+pipeBufferBytes)])
 		total += n
 		if err != nil {
 			return total, err
@@ -212,13 +212,13 @@ func (c *Channel) Write(b []byte) (int, error) {
 
 // Close closes both directions and ends a Read or Write in progress.
 func (c *Channel) Close() error {
-	c.closing.Do(func() {
-		c.giveUp()
-		<-c.opened
+	c.closeOnce.Do(func() {
+		c.stopAccepting()
+		<-c.connected
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.closed = errors.Join(c.out.close(), c.in.close(), windows.CloseHandle(c.stop))
-		c.stop = 0
+		c.closeErr = errors.Join(c.out.close(), c.in.close(), windows.CloseHandle(c.stopEvent))
+		c.stopEvent = 0
 	})
-	return c.closed
+	return c.closeErr
 }

@@ -8,22 +8,22 @@ import (
 	"syscall"
 )
 
-// FoldEnv says whether names of environment variables ignore case.
-const FoldEnv = false
+// CaseInsensitiveEnv says whether names of environment variables ignore case.
+const CaseInsensitiveEnv = false
 
 // Pager makes programs show text whole, without waiting for keys.
-const Pager = "PAGER=cat"
+const PagerEnv = "PAGER=cat"
 
 // Causes of a failed start.
 const (
 	errNotDirectory = syscall.ENOTDIR
-	errNoProgram    = syscall.ENOEXEC
+	errExecFormat   = syscall.ENOEXEC
 	errTooLong      = syscall.E2BIG
 )
 
-// MaxFiles is how many open files this process may have. The Go runtime has raised the soft
+// MaxOpenFiles is how many open files this process may have. The Go runtime has raised the soft
 // limit to the hard one.
-func MaxFiles() int {
+func MaxOpenFiles() int {
 	var l syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {
 		return 0
@@ -31,21 +31,21 @@ func MaxFiles() int {
 	return int(min(l.Cur, 1<<30))
 }
 
-// OwnedByUs reports whether the file belongs to the user of this process.
-func OwnedByUs(info os.FileInfo) bool {
+// IsOwnedByUser reports whether the file belongs to the user of this process.
+func IsOwnedByUser(info os.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(st.Uid) == os.Getuid()
 }
 
-// WritableByOthers reports whether other users may write to the file.
-func WritableByOthers(info os.FileInfo) bool { return info.Mode().Perm()&0o022 != 0 }
+// IsWritableByOthers reports whether other users may write to the file.
+func IsWritableByOthers(info os.FileInfo) bool { return info.Mode().Perm()&0o022 != 0 }
 
-// PrivateName returns the name of this user's directory in the temporary directory.
-func PrivateName() string { return "turnstone-" + strconv.Itoa(os.Getuid()) }
+// PrivateDirName returns the name of this user's directory in the temporary directory.
+func PrivateDirName() string { return "turnstone-" + strconv.Itoa(os.Getuid()) }
 
-// Lock creates the file if needed and locks it. It fails if another process or holder
+// LockFile creates the file if needed and locks it. It fails if another process or holder
 // has the lock. Closing the file, or the end of this process, releases it.
-func Lock(path string) (*os.File, error) {
+func LockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err

@@ -6,36 +6,36 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// FoldEnv says whether the names of environment variables are compared
+// CaseInsensitiveEnv says whether the names of environment variables are compared
 // without case.
-const FoldEnv = true
+const CaseInsensitiveEnv = true
 
 // Pager removes a pager: here is no cat, and programs show text whole where TERM is dumb.
-const Pager = "PAGER"
+const PagerEnv = "PAGER"
 
 // Causes of a failed start.
 const (
 	errNotDirectory = windows.ERROR_DIRECTORY
-	errNoProgram    = windows.ERROR_BAD_EXE_FORMAT
+	errExecFormat   = windows.ERROR_BAD_EXE_FORMAT
 	errTooLong      = windows.ERROR_FILENAME_EXCED_RANGE
 )
 
-// OwnedByUs reports whether the file belongs to the user of this process. It is true on
+// IsOwnedByUser reports whether the file belongs to the user of this process. It is true on
 // Windows, where the temporary directory is the user's own.
-func OwnedByUs(os.FileInfo) bool { return true }
+func IsOwnedByUser(os.FileInfo) bool { return true }
 
-// WritableByOthers reports whether other users may write to the file. On Windows the
-// mode of a file does not show that; the directory decides: see OwnedByUs.
-func WritableByOthers(os.FileInfo) bool { return false }
+// IsWritableByOthers reports whether other users may write to the file. On Windows the
+// mode of a file does not show that; the directory decides: see IsOwnedByUser.
+func IsWritableByOthers(os.FileInfo) bool { return false }
 
-// PrivateName returns the name of our directory in the temporary directory, which is
+// PrivateDirName returns the name of our directory in the temporary directory, which is
 // the user's own.
-func PrivateName() string { return "turnstone" }
+func PrivateDirName() string { return "turnstone" }
 
-// Lock creates the file if needed and locks it. It fails if another process or holder
+// LockFile creates the file if needed and locks it. It fails if another process or holder
 // has the lock. Closing the file, or the end of this process, releases it. The file may
 // be removed meanwhile.
-func Lock(path string) (*os.File, error) {
+func LockFile(path string) (*os.File, error) {
 	name, err := windows.UTF16PtrFromString(path)
 	if err != nil {
 		return nil, err
@@ -54,5 +54,5 @@ func Lock(path string) (*os.File, error) {
 	return os.NewFile(uintptr(h), path), nil
 }
 
-// MaxFiles is how many open files this process may have: Windows has no such limit.
-func MaxFiles() int { return 0 }
+// MaxOpenFiles is how many open files this process may have: Windows has no such limit.
+func MaxOpenFiles() int { return 0 }

@@ -1,8 +1,8 @@
 package host
 
-// A Reader is a thread of the worker's tree that is blocked in reading the
+// A TerminalReader is a thread of the worker's tree that is blocked in reading the
 // terminal.
-type Reader struct {
+type TerminalReader struct {
 	PID, TID int
 	Command  string // the name of its program, as the kernel keeps it (15 bytes)
 	// Secret means that the terminal does not echo lines now: a password is expected.

@@ -1,6 +1,6 @@
 package host
 
 // macOS does not show what a thread of another process waits for.
-func seesReaders(int) bool { return false }
+func canSeeReaders(int) bool { return false }
 
-func (p *ptyMaster) readers(root int, stage bool) []Reader { return nil }
+func (p *ptyMaster) findReaders(root int, stage bool) []TerminalReader { return nil }

@@ -9,56 +9,56 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// seesReaders reports whether /proc/<pid>/syscall, which shows the call that a thread is
+// canSeeReaders reports whether /proc/<pid>/syscall, which shows the call that a thread is
 // blocked in and its arguments, can be read. Some sandboxes lack the file, and some
 // security settings deny it even to the owner of the process.
-func seesReaders(worker int) bool { return readProc(worker, "syscall") != "" }
+func canSeeReaders(worker int) bool { return readProc(worker, "syscall") != "" }
 
-// readers looks at the descendants of root, and at root itself unless root is a stage.
+// findReaders looks at the descendants of root, and at root itself unless root is a stage.
 //
 // Only a wait without end counts: a read, or a poll, select or epoll_wait without a
 // timeout. With a timeout, the program has other things to do. A thread that is stopped
 // in its call does not wait for input: it waits to be continued.
-func (p *ptyMaster) readers(root int, stage bool) []Reader {
-	var found []Reader
-	walk(root, func(pid int, tid string) {
+func (p *ptyMaster) findReaders(root int, stage bool) []TerminalReader {
+	var found []TerminalReader
+	visitThreads(root, func(pid int, tid string) {
 		if pid == root && stage {
 			return
 		}
-		call, ok := parseCall(readProc(pid, "task/"+tid+"/syscall"))
+		call, ok := parseBlockedCall(readProc(pid, "task/"+tid+"/syscall"))
 		if ok && p.waitsForInput(pid, call) {
-			found = append(found, Reader{PID: pid, TID: atoi(tid)})
+			found = append(found, TerminalReader{PID: pid, TID: parseInt(tid)})
 		}
 	})
 	if len(found) == 0 {
 		return nil
 	}
-	secret := p.secret()
+	secret := p.isEchoOff()
 	blocked := found[:0]
 	for _, r := range found {
 		dir := "task/" + strconv.Itoa(r.TID)
 		r.Secret = secret
 		r.Command = strings.TrimSuffix(readProc(r.PID, dir+"/comm"), "\n")
-		r.Key = waitKey(r.PID, r.TID)
+		r.Key = readerKey(r.PID, r.TID)
 		// The key must belong to the call that was seen above. A thread that was
 		// woken in between is left to the next search.
-		call, ok := parseCall(readProc(r.PID, dir+"/syscall"))
-		if ok && p.waitsForInput(r.PID, call) && r.Key != "" && waitKey(r.PID, r.TID) == r.Key {
+		call, ok := parseBlockedCall(readProc(r.PID, dir+"/syscall"))
+		if ok && p.waitsForInput(r.PID, call) && r.Key != "" && readerKey(r.PID, r.TID) == r.Key {
 			blocked = append(blocked, r)
 		}
 	}
-	if p.queued() > 0 {
+	if p.unreadInput() > 0 {
 		return nil // they are about to read the input in the queue
 	}
 	return blocked
 }
 
-// waitKey identifies one wait of a thread. It changes once the thread has run, because
+// readerKey identifies one wait of a thread. It changes once the thread has run, because
 // the kernel counts how often it was switched out. It is empty for a thread that is gone or
 // stopped. The kernel stops a thread that reads from the background, as a worker does that
 // was faster than the stage with its terminal; the call that /proc shows is then one that
 // will be made anew, with another key, or never.
-func waitKey(pid, tid int) string {
+func readerKey(pid, tid int) string {
 	dir := "task/" + strconv.Itoa(tid)
 	f := statFields(readProc(pid, dir+"/stat"))
 	if f == nil || f[statState] == "T" || f[statState] == "t" { // t: by a debugger
@@ -67,26 +67,26 @@ func waitKey(pid, tid int) string {
 	switches := 0
 	for line := range strings.Lines(readProc(pid, dir+"/status")) {
 		if name, n, ok := strings.Cut(line, ":"); ok && strings.HasSuffix(name, "_ctxt_switches") {
-			switches += atoi(strings.TrimSpace(n))
+			switches += parseInt(strings.TrimSpace(n))
 		}
 	}
 	return fmt.Sprintf("%d/%d/%s/%d", pid, tid, f[statStart], switches)
 }
 
-// A call is a system call that a thread is blocked in.
-type call struct {
+// A blockedCall is a system call that a thread is blocked in.
+type blockedCall struct {
 	number int
 	args   [6]uint64
 }
 
-// parseCall reads "0 0x3 0x7ffc… …". A thread that is not blocked in a call shows
+// parseBlockedCall reads "0 0x3 0x7ffc… …". A thread that is not blocked in a call shows
 // "running" or "-1 …".
-func parseCall(text string) (c call, ok bool) {
+func parseBlockedCall(text string) (c blockedCall, ok bool) {
 	f := strings.Fields(text)
 	if len(f) < 7 {
 		return c, false
 	}
-	c.number = atoi(f[0])
+	c.number = parseInt(f[0])
 	for i := range c.args {
 		c.args[i], _ = strconv.ParseUint(strings.TrimPrefix(f[i+1], "0x"), 16, 64)
 	}
@@ -95,21 +95,21 @@ func parseCall(text string) (c call, ok bool) {
 
 // waitsForInput reports whether the call waits for input from this terminal, without a
 // timeout.
-func (p *ptyMaster) waitsForInput(pid int, c call) bool {
+func (p *ptyMaster) waitsForInput(pid int, c blockedCall) bool {
 	a := c.args
-	switch calls[c.number] {
+	switch inputCalls[c.number] {
 	case callRead: // fd, …
 		return p.isThisTerminal(pid, int(int32(a[0])))
 	case callPoll: // fds, n, timeout in ms
-		return int32(a[2]) < 0 && p.inPoll(pid, a[0], a[1])
+		return int32(a[2]) < 0 && p.isInPollSet(pid, a[0], a[1])
 	case callPpoll: // fds, n, *timeout
-		return a[2] == 0 && p.inPoll(pid, a[0], a[1])
+		return a[2] == 0 && p.isInPollSet(pid, a[0], a[1])
 	case callSelect: // n, *read, *write, *except, *timeout
-		return a[4] == 0 && p.inSelect(pid, a[0], a[1])
+		return a[4] == 0 && p.isInSelectSet(pid, a[0], a[1])
 	case callEpollWait: // epfd, *events, n, timeout in ms
-		return int32(a[3]) < 0 && p.inEpoll(pid, int(int32(a[0])))
+		return int32(a[3]) < 0 && p.isInEpollSet(pid, int(int32(a[0])))
 	case callEpollWait2: // epfd, *events, n, *timeout
-		return a[3] == 0 && p.inEpoll(pid, int(int32(a[0])))
+		return a[3] == 0 && p.isInEpollSet(pid, int(int32(a[0])))
 	}
 	return false
 }
@@ -127,13 +127,13 @@ const (
 	callEpollWait2
 )
 
-// maxWatched bounds the descriptors of one call that are examined.
-const maxWatched = 1024
+// maxPolledFDs bounds the descriptors of one call that are examined.
+const maxPolledFDs = 1024
 
-func (p *ptyMaster) inPoll(pid int, fds, n uint64) bool {
+func (p *ptyMaster) isInPollSet(pid int, fds, n uint64) bool {
 	const size = 8 // struct pollfd: fd int32, events int16, revents int16
-	b := make([]byte, size*min(n, maxWatched))
-	if len(b) == 0 || !peek(pid, fds, b) {
+	b := make([]byte, size*min(n, maxPolledFDs))
+	if len(b) == 0 || !readMemory(pid, fds, b) {
 		return false
 	}
 	for ; len(b) > 0; b = b[size:] {
@@ -145,10 +145,10 @@ func (p *ptyMaster) inPoll(pid int, fds, n uint64) bool {
 	return false
 }
 
-func (p *ptyMaster) inSelect(pid int, n, set uint64) bool {
-	n = min(n, maxWatched)
+func (p *ptyMaster) isInSelectSet(pid int, n, set uint64) bool {
+	n = min(n, maxPolledFDs)
 	b := make([]byte, (n+63)/64*8)
-	if len(b) == 0 || set == 0 || !peek(pid, set, b) {
+	if len(b) == 0 || set == 0 || !readMemory(pid, set, b) {
 		return false
 	}
 	for fd := range int(n) {
@@ -160,23 +160,23 @@ func (p *ptyMaster) inSelect(pid int, n, set uint64) bool {
 	return false
 }
 
-// inEpoll reads "tfd: 0 events: 19 data: …" lines.
-func (p *ptyMaster) inEpoll(pid, epfd int) bool {
+// isInEpollSet reads "tfd: 0 events: 19 data: …" lines.
+func (p *ptyMaster) isInEpollSet(pid, epfd int) bool {
 	for line := range strings.Lines(readProc(pid, "fdinfo/"+strconv.Itoa(epfd))) {
 		f := strings.Fields(line)
 		if len(f) < 4 || f[0] != "tfd:" {
 			continue
 		}
 		events, _ := strconv.ParseUint(f[3], 16, 64)
-		if events&unix.EPOLLIN != 0 && p.isThisTerminal(pid, atoi(f[1])) {
+		if events&unix.EPOLLIN != 0 && p.isThisTerminal(pid, parseInt(f[1])) {
 			return true
 		}
 	}
 	return false
 }
 
-// peek copies memory of another process.
-func peek(pid int, address uint64, b []byte) bool {
+// readMemory copies memory of another process.
+func readMemory(pid int, address uint64, b []byte) bool {
 	local := []unix.Iovec{{Base: &b[0]}}
 	local[0].SetLen(len(b))
 	remote := []unix.RemoteIovec{{Base: uintptr(address), Len: len(b)}}
@@ -196,7 +196,7 @@ func (p *ptyMaster) isThisTerminal(pid, fd int) bool {
 	}
 	if st.Rdev == unix.Mkdev(5, 0) { // /dev/tty
 		f := statFields(readProc(pid, "stat"))
-		return f != nil && uint64(atoi(f[statTerminal])) == statDevice(p.slave.Rdev)
+		return f != nil && uint64(parseInt(f[statTerminal])) == statDevice(p.slave.Rdev)
 	}
 	return st.Rdev == p.slave.Rdev && st.Ino == p.slave.Ino && st.Dev == p.slave.Dev
 }

@@ -11,44 +11,44 @@ import (
 	"syscall"
 )
 
-// maxReport bounds a report in bytes.
-const maxReport = 1 << 20
+// maxEventBytes bounds a report in bytes.
+const maxEventBytes = 1 << 20
 
-// reports are the stage's reports, in order. More than one goroutine may take them: the one
+// eventReader are the stage's reports, in order. More than one goroutine may take them: the one
 // that waits for them, and whoever needs to know those that have been sent.
-type reports struct {
+type eventReader struct {
 	raw syscall.RawConn
 
-	mu   sync.Mutex // held while a report is handled
-	rest []byte     // was read and is not handled yet
+	mu      sync.Mutex // held while a report is handled
+	pending []byte     // was read and is not handled yet
 }
 
-// await takes reports until handle returns false, the pipe ends or its deadline passes.
-func (r *reports) await(handle func(report) bool) (err error) {
+// handleUntil takes reports until handle returns false, the pipe ends or its deadline passes.
+func (r *eventReader) handleUntil(handle func(monitorEvent) bool) (err error) {
 	closed := r.raw.Read(func(fd uintptr) bool {
 		var done bool
-		done, err = r.take(int(fd), handle)
+		done, err = r.drain(int(fd), handle)
 		return done
 	})
 	return errors.Join(err, closed)
 }
 
-// now takes the reports that are there.
-func (r *reports) now(handle func(report) bool) {
-	_ = r.raw.Control(func(fd uintptr) { _, _ = r.take(int(fd), handle) })
+// handleAvailable takes the reports that are there.
+func (r *eventReader) handleAvailable(handle func(monitorEvent) bool) {
+	_ = r.raw.Control(func(fd uintptr) { _, _ = r.drain(int(fd), handle) })
 }
 
-func (r *reports) take(fd int, handle func(report) bool) (done bool, err error) {
+func (r *eventReader) drain(fd int, handle func(monitorEvent) bool) (done bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for {
-		line, rest, whole := bytes.Cut(r.rest, []byte{'\n'})
+		line, rest, whole := bytes.Cut(r.pending, []byte{'\n'})
 		if whole {
-			var next report
+			var next monitorEvent
 			if err := json.Unmarshal(line, &next); err != nil {
 				return true, err
 			}
-			if r.rest = rest; !handle(next) {
+			if r.pending = rest; !handle(next) {
 				return true, nil
 			}
 			continue
@@ -62,10 +62,10 @@ func (r *reports) take(fd int, handle func(report) bool) (done bool, err error) 
 			return true, err
 		case n == 0:
 			return true, io.EOF
-		case len(r.rest)+n > maxReport:
+		case len(r.pending)+n > maxEventBytes:
 			return true, errors.New("host: a report of the stage has no end")
 		default:
-			r.rest = append(r.rest, buf[:n]...)
+			r.pending = append(r.pending, buf[:n]...)
 		}
 	}
 }

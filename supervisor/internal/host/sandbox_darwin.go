@@ -5,11 +5,11 @@ import "syscall"
 // prepareSandbox has nothing to do: Start refuses sandboxes on macOS.
 func prepareSandbox(*syscall.SysProcAttr) {}
 
-func (s *stage) confine(*plan) {}
+func (s *monitor) enterSandbox(*workerCommand) {}
 
-// A box is a sandbox that the stage serves: none.
-type box *struct{}
+// A sandboxHandle is a sandbox that the stage serves: none.
+type sandboxHandle *struct{}
 
-func (s *stage) obeySandbox(order) bool { return false }
+func (s *monitor) handleSandboxCommand(monitorCommand) bool { return false }
 
-func (s *stage) seenFromOutside(pid int) int { return pid }
+func (s *monitor) outerPID(pid int) int { return pid }

@@ -12,66 +12,66 @@ import (
 )
 
 // prepareSandbox gives a stage that is about to start the rights to confine.
-func prepareSandbox(a *syscall.SysProcAttr) { confine.Attributes(a) }
+func prepareSandbox(a *syscall.SysProcAttr) { confine.SetNamespaces(a) }
 
-// confine confines this thread, if the plan has a sandbox. Then it enters the directory again,
+// enterSandbox confines this thread, if the plan has a sandbox. Then it enters the directory again,
 // because the old one is the machine's and not the sandbox's.
-func (s *stage) confine(plan *plan) {
+func (s *monitor) enterSandbox(plan *workerCommand) {
 	if plan.Sandbox == nil {
 		return
 	}
 	if plan.Sandbox.Rules != nil {
 		box, err := confine.Restrict(plan.Sandbox)
-		s.mustConfine(err)
+		s.exitOnSandboxError(err)
 		if box != nil {
-			s.must("sandbox: outlet", "", box.OpenOutlet(os.NewFile(fdOutlet, "outlet")))
+			s.exitOnError("sandbox: outlet", "", box.OpenEgress(os.NewFile(fdEgress, "outlet")))
 			box.Serve(func(confine.Denial) {}, func() {}) // it reports connects only, which the supervisor refuses
 		}
 		return
 	}
 	dir, err := os.Getwd()
-	s.must("chdir", "", err)
+	s.exitOnError("chdir", "", err)
 	box, err := confine.Enter(plan.Sandbox)
-	s.mustConfine(err)
-	s.must("chdir", dir, os.Chdir(dir))
-	if plan.Sandbox.Outlet { // otherwise that descriptor is another one, which a collection would close with the file
-		s.must("sandbox: outlet", "", box.OpenOutlet(os.NewFile(fdOutlet, "outlet")))
+	s.exitOnSandboxError(err)
+	s.exitOnError("chdir", dir, os.Chdir(dir))
+	if plan.Sandbox.Egress { // otherwise that descriptor is another one, which a collection would close with the file
+		s.exitOnError("sandbox: outlet", "", box.OpenEgress(os.NewFile(fdEgress, "outlet")))
 	}
-	box.Serve(func(d confine.Denial) { s.report(report{What: whatDenied, Denied: deniedOf(d)}) }, func() { s.report(report{What: whatLook}) })
-	s.box = box
-	s.notices = bytesOf(box.Notices())
+	box.Serve(func(d confine.Denial) { s.sendEvent(monitorEvent{Kind: eventDenied, Denial: newDenialEvent(d)}) }, func() { s.sendEvent(monitorEvent{Kind: eventFilesChanged}) })
+	s.sandbox = box
+	s.notices = toByteSlices(box.Notices())
 }
 
-// mustConfine ends the stage with a report if a step of the sandbox failed.
-func (s *stage) mustConfine(err error) {
+// exitOnSandboxError ends the stage with a report if a step of the sandbox failed.
+func (s *monitor) exitOnSandboxError(err error) {
 	if e, ok := errors.AsType[*confine.StepError](err); ok {
-		s.must("sandbox: "+e.Step, e.Path, e.Err)
+		s.exitOnError("sandbox: "+e.Step, e.Path, e.Err)
 	}
 }
 
-// A box is the sandbox of a worker.
-type box = *confine.Box
+// A sandboxHandle is the sandbox of a worker.
+type sandboxHandle = *confine.Sandbox
 
-// obeySandbox obeys an order for the sandbox. It returns false for other orders.
-func (s *stage) obeySandbox(o order) bool {
+// handleSandboxCommand obeys an order for the sandbox. It returns false for other orders.
+func (s *monitor) handleSandboxCommand(o monitorCommand) bool {
 	switch {
-	case s.box == nil:
+	case s.sandbox == nil:
 		return false
-	case o.Do == doPermit:
-		s.box.Permit(o.ID)
-	case o.Do == doRefresh && o.Grant != nil:
-		s.report(report{What: whatSent, Notices: bytesOf(s.box.Refresh(o.Grant))})
-	case o.Do == doForget:
-		s.box.Forget()
-		s.report(report{What: whatSent})
-	case o.Do == doGrant && o.Grant != nil:
-		s.box.Grant(o.Grant, func(err error) {
-			r := report{What: whatGranted, ID: o.ID}
+	case o.Kind == commandPermitCall:
+		s.sandbox.PermitCall(o.ID)
+	case o.Kind == commandRefreshSandbox && o.Grant != nil:
+		s.sendEvent(monitorEvent{Kind: eventSignalSent, Notices: toByteSlices(s.sandbox.Refresh(o.Grant))})
+	case o.Kind == commandForgetDenials:
+		s.sandbox.ForgetDenials()
+		s.sendEvent(monitorEvent{Kind: eventSignalSent})
+	case o.Kind == commandGrant && o.Grant != nil:
+		s.sandbox.Grant(o.Grant, func(err error) {
+			r := monitorEvent{Kind: eventGranted, ID: o.ID}
 			if e, ok := errors.AsType[*confine.StepError](err); ok {
 				r.Step, r.Path = "grant: "+e.Step, []byte(e.Path)
 				r.setCause(e.Err)
 			}
-			s.report(r)
+			s.sendEvent(r)
 		})
 	default:
 		return false
@@ -79,20 +79,20 @@ func (s *stage) obeySandbox(o order) bool {
 	return true
 }
 
-// seenFromOutside returns the worker's pid as the supervisor sees it. This thread sees the
+// outerPID returns the worker's pid as the supervisor sees it. This thread sees the
 // pids of its namespace; another thread sees the machine's.
-func (s *stage) seenFromOutside(worker int) int {
-	if s.box == nil {
+func (s *monitor) outerPID(worker int) int {
+	if s.sandbox == nil {
 		return worker
 	}
-	s.box.Worker(worker)
+	s.sandbox.SetWorkerPID(worker)
 	found := make(chan int)
 	go func() {
 		own, _ := os.Readlink("/proc/self")
 		outer := 0
-		walk(atoi(own), func(pid int, _ string) {
+		visitThreads(parseInt(own), func(pid int, _ string) {
 			for line := range strings.Lines(readProc(pid, "status")) {
-				if f := strings.Fields(line); len(f) > 2 && f[0] == "NSpid:" && f[len(f)-1] == strconv.Itoa(worker) && strconv.Itoa(parentOf(pid)) == own {
+				if f := strings.Fields(line); len(f) > 2 && f[0] == "NSpid:" && f[len(f)-1] == strconv.Itoa(worker) && strconv.Itoa(parentPID(pid)) == own {
 					outer = pid
 				}
 			}
@@ -101,7 +101,7 @@ func (s *stage) seenFromOutside(worker int) int {
 	}()
 	pid := <-found
 	if pid == 0 {
-		s.must("sandbox: processes", "", fmt.Errorf("process %d of the sandbox is not seen from outside", worker))
+		s.exitOnError("sandbox: processes", "", fmt.Errorf("process %d of the sandbox is not seen from outside", worker))
 	}
 	return pid
 }

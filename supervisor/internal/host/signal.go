@@ -29,26 +29,26 @@ func (t Target) String() string {
 	return [...]string{"worker", "group", "foreground"}[t]
 }
 
-// sending counts signals that were ordered from the stage and not confirmed yet.
-type sending struct {
+// signalCounter counts signals that were ordered from the stage and not confirmed yet.
+type signalCounter struct {
 	mu    sync.Mutex
 	count int
 	done  chan struct{} // closed at 0; nil when nobody waits
 }
 
-// counted runs order, which orders a signal, and counts the signal unless order fails.
-func (s *sending) counted(order func() error) error {
+// runCounted runs order, which orders a signal, and counts the signal unless order fails.
+func (s *signalCounter) runCounted(order func() error) error {
 	s.mu.Lock()
 	s.count++
 	s.mu.Unlock()
 	err := order()
 	if err != nil {
-		s.confirmed()
+		s.confirmSent()
 	}
 	return err
 }
 
-func (s *sending) confirmed() {
+func (s *signalCounter) confirmSent() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.count--; s.count == 0 && s.done != nil {
@@ -57,7 +57,7 @@ func (s *sending) confirmed() {
 	}
 }
 
-func (s *sending) signalsSent() <-chan struct{} {
+func (s *signalCounter) signalsSent() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.count > 0 && s.done == nil {

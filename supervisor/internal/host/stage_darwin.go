@@ -5,19 +5,19 @@ import (
 	"syscall"
 )
 
-func stageExecutable() (string, error) { return os.Executable() }
+func monitorExecutable() (string, error) { return os.Executable() }
 
-// A child is a process that this one has started.
-type child struct{ *os.Process }
+// A childProcess is a process that this one has started.
+type childProcess struct{ *os.Process }
 
-func startChild(path string, args []string, attr *os.ProcAttr) (child, error) {
+func startChild(path string, args []string, attr *os.ProcAttr) (childProcess, error) {
 	p, err := os.StartProcess(path, args, attr)
-	return child{p}, err
+	return childProcess{p}, err
 }
 
-func (c child) pid() int { return c.Pid }
-func (c child) kill()    { _ = c.Kill() }
-func (c child) wait()    { _, _ = c.Wait() }
+func (c childProcess) pid() int { return c.Pid }
+func (c childProcess) kill()    { _ = c.Kill() }
+func (c childProcess) wait()    { _, _ = c.Wait() }
 
 // maxrssUnit is the unit of Rusage.Maxrss in bytes.
 const maxrssUnit = 1
@@ -35,10 +35,10 @@ func ignoredSignals() []os.Signal {
 // worker inherits the signals that were blocked when this program started.
 func clearSignalMask() error { return nil }
 
-// adoptOrphans does nothing: orphans go to launchd, and tree.scan finds them.
+// adoptOrphans does nothing: orphans go to launchd, and processTree.visitTable finds them.
 func adoptOrphans() error { return nil }
 
-func outliveSignals() {}
+func surviveSignals() {}
 
 func workerAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
@@ -47,11 +47,11 @@ func workerAttributes() *syscall.SysProcAttr {
 // oomCounter has nothing to count here.
 type oomCounter struct{ limit int64 }
 
-func newOOMCounter(*plan) oomCounter { return oomCounter{} }
-func (oomCounter) increased() bool   { return false }
+func newOOMCounter(*workerCommand) oomCounter { return oomCounter{} }
+func (oomCounter) hasIncreased() bool         { return false }
 
-// forgetImage does nothing: the system does it when memory is short.
-func forgetImage() {}
+// releaseImagePages does nothing: the system does it when memory is short.
+func releaseImagePages() {}
 
-// widen does nothing: this system makes a pipe larger by itself.
-func widen(fd, n int) {}
+// growPipe does nothing: this system makes a pipe larger by itself.
+func growPipe(fd, n int) {}

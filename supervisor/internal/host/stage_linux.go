@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stageExecutable returns a path to this very program, which works even after its file
+// monitorExecutable returns a path to this very program, which works even after its file
 // was replaced or deleted.
-func stageExecutable() (string, error) { return "/proc/self/exe", nil }
+func monitorExecutable() (string, error) { return "/proc/self/exe", nil }
 
 // maxrssUnit is the unit of Rusage.Maxrss in bytes.
 const maxrssUnit = 1024
@@ -47,11 +47,11 @@ func adoptOrphans() error {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
-// outliveSignals makes what a program sends end this process no more than process 1 of any
+// surviveSignals makes what a program sends end this process no more than process 1 of any
 // namespace. Those in a sandbox may send every signal to the stage. Go would take those of faults
 // for its own, and print its stacks. Of those that it leaves to C libraries, 32 to 34, the kernel
 // drops none while the main thread is in the handler of another: such a signal ends the process.
-func outliveSignals() {
+func surviveSignals() {
 	signal.Notify(make(chan os.Signal, 1), // nobody listens
 		unix.SIGILL, unix.SIGTRAP, unix.SIGABRT, unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSTKFLT, unix.SIGSYS)
 	for sig := uintptr(32); sig <= 34; sig++ {
@@ -76,11 +76,11 @@ func workerAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// forgetImage gives back the pages of the program that the start has read. They are
+// releaseImagePages gives back the pages of the program that the start has read. They are
 // most of a stage's resident set and of no use while it waits; the kernel reads them
 // from the file again when they are needed. Only mappings without any private page
 // are given back: code, and constants unless a loader has relocated them.
-func forgetImage() {
+func releaseImagePages() {
 	maps, err := os.Open("/proc/self/smaps")
 	if err != nil {
 		return
@@ -94,7 +94,7 @@ func forgetImage() {
 		case line[0] >= '0' && line[0] <= '9' || line[0] >= 'a' && line[0] <= 'f': // 400000-8c2000 r-xp 00000000 fe:00 1234 /path
 			from, rest, _ := bytes.Cut(line, []byte{'-'})
 			to, rest, _ := bytes.Cut(rest, []byte{' '})
-			start, end = hexadecimal(from), hexadecimal(to)
+			start, end = parseHex(from), parseHex(to)
 			file := len(bytes.SplitN(rest, []byte{' '}, 5)) > 3 && rest[len(rest)-1] != ' '
 			readOnly = rest[1] == '-' && file
 		case readOnly && bytes.HasPrefix(line, []byte("Anonymous:")) && bytes.HasSuffix(line, []byte(" 0 kB")):
@@ -103,7 +103,7 @@ func forgetImage() {
 	}
 }
 
-func hexadecimal(digits []byte) (n uint64) {
+func parseHex(digits []byte) (n uint64) {
 	for _, d := range digits {
 		n = n<<4 | uint64(d&0xf)
 		if d >= 'a' {

@@ -5,39 +5,39 @@ import (
 	"log/slog"
 )
 
-// A stageLog is where orders to a stage and its reports are noted.
-type stageLog struct{ *slog.Logger }
+// A monitorLog is where orders to a stage and its reports are noted.
+type monitorLog struct{ *slog.Logger }
 
-// newStageLog is one that notes nothing unless l is for debug now.
-func newStageLog(l *slog.Logger) stageLog {
+// newMonitorLog is one that notes nothing unless l is for debug now.
+func newMonitorLog(l *slog.Logger) monitorLog {
 	if l == nil || !l.Enabled(context.Background(), slog.LevelDebug) {
-		return stageLog{}
+		return monitorLog{}
 	}
-	return stageLog{l}
+	return monitorLog{l}
 }
 
-// order logs an order. Of a worker's arguments and environment, which may be secret, it logs
+// logCommand logs an order. Of a worker's arguments and environment, which may be secret, it logs
 // only the number.
-func (l stageLog) order(o order) {
+func (l monitorLog) logCommand(o monitorCommand) {
 	switch {
 	case l.Logger == nil:
 	case o.Plan != nil:
-		l.Debug("order", "order", o.Do, "args", len(o.Plan.Args), "env", len(o.Plan.Env))
-	case o.Do == doSignal:
-		l.Debug("order", "order", o.Do, "signal", o.Signal, "to", o.To.String())
-	case o.Do == doMark:
-		l.Debug("order", "order", o.Do, "mark", o.Mark)
+		l.Debug("order", "order", o.Kind, "args", len(o.Plan.Args), "env", len(o.Plan.Env))
+	case o.Kind == commandSignal:
+		l.Debug("order", "order", o.Kind, "signal", o.Signal, "to", o.To.String())
+	case o.Kind == commandWriteMarker:
+		l.Debug("order", "order", o.Kind, "mark", o.Marker)
 	default:
-		l.Debug("order", "order", o.Do)
+		l.Debug("order", "order", o.Kind)
 	}
 }
 
-// report logs a report with its fields.
-func (l stageLog) report(r report) {
+// logEvent logs a report with its fields.
+func (l monitorLog) logEvent(r monitorEvent) {
 	if l.Logger == nil {
 		return
 	}
-	args := []any{"report", r.What}
+	args := []any{"report", r.Kind}
 	if r.PID != 0 {
 		args = append(args, "worker_pid", r.PID)
 	}

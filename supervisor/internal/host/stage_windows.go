@@ -18,15 +18,15 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// stageName is the first argument of a stage; the names of its two pipes follow. The
+// monitorName is the first argument of a stage; the names of its two pipes follow. The
 // plan of the worker comes over the first of them.
-const stageName = "turnstone-stage"
+const monitorName = "turnstone-stage"
 
-// stageEnv keeps a stage small and quiet, and free of settings of users for their own Go
+// monitorEnv keeps a stage small and quiet, and free of settings of users for their own Go
 // programs. worker is the worker's environment; it names the directory for coverage data,
 // if the program was built to measure coverage.
-func stageEnv(worker []string) []string {
-	return append([]string{"GOGC=off", "GOMAXPROCS=1", "GOMEMLIMIT=24MiB", "SystemRoot=" + systemRoot()}, coverage(worker)...)
+func monitorEnv(worker []string) []string {
+	return append([]string{"GOGC=off", "GOMAXPROCS=1", "GOMEMLIMIT=24MiB", "SystemRoot=" + systemRoot()}, coverageEnv(worker)...)
 }
 
 // systemRoot returns the directory of Windows; "" when it is unknown.
@@ -35,32 +35,32 @@ func systemRoot() string {
 	return dir
 }
 
-// wakeName returns the name of the event that interrupts the worker alone.
-func wakeName(nonce string) string { return `Local\turnstone-interrupt-` + nonce }
+// wakeEventName returns the name of the event that interrupts the worker alone.
+func wakeEventName(nonce string) string { return `Local\turnstone-interrupt-` + nonce }
 
-func isStage() bool { return len(os.Args) == 4 && os.Args[1] == stageName }
+func isMonitor() bool { return len(os.Args) == 4 && os.Args[1] == monitorName }
 
-// A stage is the parent of one worker. It shares the worker's console, which is the
+// A monitor is the parent of one worker. It shares the worker's console, which is the
 // only way to interrupt a program there, and reports how the worker ended. The job ends
 // everything else.
-type stage struct {
-	up      *json.Encoder
-	in, out *os.File // the console
-	output  *os.File // of the worker, if it is a pipe
-	modes   [2]uint32
-	worker  *exec.Cmd
-	wake    windows.Handle
-	crash   *crashLog
-	untold  bool // the event alone has told the last interrupt, which was for everybody
-	tag     string
-	orders  <-chan order // closes when the supervisor is gone
-	exited  chan Exit
+type monitor struct {
+	eventEncoder       *json.Encoder
+	in, out            *os.File // the console
+	output             *os.File // of the worker, if it is a pipe
+	modes              [2]uint32
+	worker             *exec.Cmd
+	wakeEvent          windows.Handle
+	crashLog           *crashLog
+	interruptedByEvent bool // the event alone has told the last interrupt, which was for everybody
+	tag                string
+	commands           <-chan monitorCommand // closes when the supervisor is gone
+	exits              chan Exit
 }
 
-// runStage is the whole life of a stage. The order of its steps matters, and a
+// runMonitor is the whole life of a stage. The order of its steps matters, and a
 // step that fails ends the start with its name.
-func runStage() {
-	s := &stage{exited: make(chan Exit, 1)}
+func runMonitor() {
+	s := &monitor{exits: make(chan Exit, 1)}
 
 	// 1. The stage survives a CTRL_C that is meant for the worker. It handles the
 	// event instead of ignoring it, because children inherit that; we may have
@@ -77,23 +77,23 @@ func runStage() {
 	if err != nil {
 		exit(1)
 	}
-	s.up = json.NewEncoder(up)
+	s.eventEncoder = json.NewEncoder(up)
 	decoder := json.NewDecoder(down)
-	var first order
-	if err := decoder.Decode(&first); err != nil || first.Do != doStart || first.Plan == nil {
+	var first monitorCommand
+	if err := decoder.Decode(&first); err != nil || first.Kind != commandStart || first.Plan == nil {
 		exit(1)
 	}
 	plan := first.Plan
 	s.tag = plan.Tag
 
 	// 3. The console: programs write and read UTF-8, and input is not echoed.
-	s.step("terminal", "", s.openConsole)
+	s.runStep("terminal", "", s.openConsole)
 
 	// 4. The event that a worker may wait for, and the pipe that it may write to when it crashes.
 	// They must exist before the worker opens them.
-	s.step("event", "", s.makeEvent)
-	s.step("crash log", "", func() (err error) {
-		s.crash, err = newCrashLog(s.tag)
+	s.runStep("event", "", s.createWakeEvent)
+	s.runStep("crash log", "", func() (err error) {
+		s.crashLog, err = newCrashLog(s.tag)
 		return err
 	})
 
@@ -101,7 +101,7 @@ func runStage() {
 	// program.
 	dir := string(plan.Dir)
 	if dir != "" {
-		s.step("chdir", dir, func() error {
+		s.runStep("chdir", dir, func() error {
 			info, err := os.Stat(dir)
 			if err == nil && !info.IsDir() {
 				err = windows.ERROR_DIRECTORY
@@ -113,28 +113,28 @@ func runStage() {
 	// 6. The worker. It inherits its standard handles and nothing else.
 	path := string(plan.Path)
 	s.worker = &exec.Cmd{
-		Path: path, Args: append([]string{path}, stringsOf(plan.Args)...), Env: stringsOf(plan.Env), Dir: dir,
+		Path: path, Args: append([]string{path}, toStrings(plan.Args)...), Env: toStrings(plan.Env), Dir: dir,
 		Stdin: s.in, Stdout: s.out, Stderr: s.out,
 	}
-	if plan.Piped {
-		s.step("channel", "", s.openPipes)
+	if plan.ChannelOnStdio {
+		s.runStep("channel", "", s.openPipes)
 	}
-	s.step("terminal", "", func() error { return s.redirect(plan) })
-	s.step("exec", path, func() error { return s.start(plan) })
+	s.runStep("terminal", "", func() error { return s.redirectStdio(plan) })
+	s.runStep("exec", path, func() error { return s.startWorker(plan) })
 	pid := s.worker.Process.Pid
 
 	// 7. Report the start, then serve.
-	s.report(report{What: whatStarted, PID: pid})
-	go s.wait() // ends with the worker
-	s.orders = receive(decoder)
+	s.sendEvent(monitorEvent{Kind: eventStarted, PID: pid})
+	go s.awaitWorker() // ends with the worker
+	s.commands = receiveCommands(decoder)
 	s.serve()
 }
 
-// step reports that a step begins, does it, and ends the stage with a report if it fails.
-func (s *stage) step(name, path string, do func() error) {
-	s.report(report{What: whatStep, Step: name, Path: []byte(path)})
+// runStep reports that a step begins, does it, and ends the stage with a report if it fails.
+func (s *monitor) runStep(name, path string, do func() error) {
+	s.sendEvent(monitorEvent{Kind: eventStep, Step: name, Path: []byte(path)})
 	if err := do(); err != nil {
-		s.report(failed(name, path, err))
+		s.sendEvent(newFailedEvent(name, path, err))
 		exit(1)
 	}
 }
@@ -143,12 +143,12 @@ func (s *stage) step(name, path string, do func() error) {
 // write to the worker's console.
 func exit(code uint32) { windows.ExitProcess(code) }
 
-// report ignores errors: if the supervisor is gone, the job ends the stage.
-func (s *stage) report(r report) { _ = s.up.Encode(r) }
+// sendEvent ignores errors: if the supervisor is gone, the job ends the stage.
+func (s *monitor) sendEvent(r monitorEvent) { _ = s.eventEncoder.Encode(r) }
 
 // openConsole opens the console by name. On Windows the names mean the standard handles;
 // Wine gives a program in a pseudo console none.
-func (s *stage) openConsole() (err error) {
+func (s *monitor) openConsole() (err error) {
 	if s.in, err = os.OpenFile("CONIN$", os.O_RDWR, 0); err != nil {
 		return err
 	}
@@ -161,14 +161,14 @@ func (s *stage) openConsole() (err error) {
 		}
 	}
 	s.modes[0] &^= windows.ENABLE_ECHO_INPUT
-	return s.restore()
+	return s.restoreConsole()
 }
 
 // openPipes makes the channel the standard input and output of a program that knows no
 // REPL_IPC, which names both pipes.
-func (s *stage) openPipes() error {
+func (s *monitor) openPipes() error {
 	for i, kv := range s.worker.Env {
-		value, ok := strings.CutPrefix(kv, channelName+"=")
+		value, ok := strings.CutPrefix(kv, channelVariable+"=")
 		names := strings.Split(value, ",")
 		if !ok || len(names) != 3 {
 			continue
@@ -185,8 +185,8 @@ func (s *stage) openPipes() error {
 	return errors.New("there is no channel")
 }
 
-// start starts the worker. A batch file is started by cmd.exe, also by the system itself.
-func (s *stage) start(p *plan) error {
+// startWorker starts the worker. A batch file is started by cmd.exe, also by the system itself.
+func (s *monitor) startWorker(p *workerCommand) error {
 	if file := s.worker.Path; isBatch(file) {
 		if _, err := os.Stat(file); err != nil {
 			return err
@@ -196,7 +196,7 @@ func (s *stage) start(p *plan) error {
 			return err
 		}
 		s.worker.Path = filepath.Join(dir, "cmd.exe")
-		line, err := batchLine(s.worker.Path, file, stringsOf(p.Args))
+		line, err := batchLine(s.worker.Path, file, toStrings(p.Args))
 		if err != nil {
 			return err
 		}
@@ -205,8 +205,8 @@ func (s *stage) start(p *plan) error {
 	return s.worker.Start()
 }
 
-// redirect gives the worker what the plan has in the place of the console.
-func (s *stage) redirect(p *plan) (err error) {
+// redirectStdio gives the worker what the plan has in the place of the console.
+func (s *monitor) redirectStdio(p *workerCommand) (err error) {
 	if p.Stdin != 0 {
 		s.worker.Stdin = os.NewFile(uintptr(p.Stdin), "stdin")
 	}
@@ -217,9 +217,9 @@ func (s *stage) redirect(p *plan) (err error) {
 	return err
 }
 
-// restore sets the console to the state in which a worker starts. Modes and code pages belong to the
+// restoreConsole sets the console to the state in which a worker starts. Modes and code pages belong to the
 // console: what a program sets, as chcp does, outlasts it.
-func (s *stage) restore() error {
+func (s *monitor) restoreConsole() error {
 	const utf8 = 65001
 	in, out := windows.Handle(s.in.Fd()), windows.Handle(s.out.Fd())
 	return errors.Join(
@@ -230,9 +230,9 @@ func (s *stage) restore() error {
 		windows.FlushConsoleInputBuffer(in))
 }
 
-func (s *stage) makeEvent() error {
-	name := wakeName(s.tag)
-	owner, err := ownerOnly()
+func (s *monitor) createWakeEvent() error {
+	name := wakeEventName(s.tag)
+	owner, err := ownerOnlySecurity()
 	if err != nil {
 		return err
 	}
@@ -240,81 +240,81 @@ func (s *stage) makeEvent() error {
 	if err != nil {
 		return err
 	}
-	s.wake, err = windows.CreateEvent(owner, 0, 0, p)
+	s.wakeEvent, err = windows.CreateEvent(owner, 0, 0, p)
 	if errors.Is(err, windows.ERROR_ALREADY_EXISTS) {
 		return fmt.Errorf("the event %s belongs to somebody else", name)
 	}
 	return err
 }
 
-// wait waits for the end of the worker.
-func (s *stage) wait() {
+// awaitWorker waits for the end of the worker.
+func (s *monitor) awaitWorker() {
 	_ = s.worker.Wait()
 	state := s.worker.ProcessState
-	s.exited <- Exit{Code: state.ExitCode(), UserCPU: state.UserTime(), SystemCPU: state.SystemTime()}
+	s.exits <- Exit{Code: state.ExitCode(), UserCPU: state.UserTime(), SystemCPU: state.SystemTime()}
 }
 
 // serve ends the process when the supervisor is gone; the job, closed by then, ends
 // everything anyway. It stays when the worker is gone: the supervisor ends it with the
 // job.
-func (s *stage) serve() {
+func (s *monitor) serve() {
 	for {
 		select {
-		case e := <-s.exited:
-			s.crash.show(cmp.Or(s.output, s.out), e.Code)
-			s.mark(endMark)
-			s.report(report{What: whatExited, Exit: &e})
-		case o, ok := <-s.orders:
+		case e := <-s.exits:
+			s.crashLog.writeIfCrashed(cmp.Or(s.output, s.out), e.Code)
+			s.writeMarker(endMarker)
+			s.sendEvent(monitorEvent{Kind: eventExited, Exit: &e})
+		case o, ok := <-s.commands:
 			if !ok {
 				exit(0)
 			}
-			s.obey(o)
+			s.handleCommand(o)
 		}
 	}
 }
 
-func (s *stage) obey(o order) {
-	if o.Do == doSignal {
-		defer s.report(report{What: whatSent})
+func (s *monitor) handleCommand(o monitorCommand) {
+	if o.Kind == commandSignal {
+		defer s.sendEvent(monitorEvent{Kind: eventSignalSent})
 	}
 	switch {
-	case o.Do == doMark:
-		s.mark(o.Mark)
-	case o.Do == doRestore:
-		s.crash.survived()
-		_ = s.restore() // a console that is gone has nothing to restore
-		s.report(report{What: whatRestored})
+	case o.Kind == commandWriteMarker:
+		s.writeMarker(o.Marker)
+	case o.Kind == commandRestoreConsole:
+		s.crashLog.discardText()
+		_ = s.restoreConsole() // a console that is gone has nothing to restore
+		s.sendEvent(monitorEvent{Kind: eventConsoleRestored})
 	case Signal(o.Signal) == Kill:
 		_ = s.worker.Process.Kill()
 	default:
-		s.interrupt(o.To)
+		s.deliverInterrupt(o.To)
 	}
 }
 
-// interrupt wakes the worker by its event if nobody else is meant, or there. If it does not wait for
+// deliverInterrupt wakes the worker by its event if nobody else is meant, or there. If it does not wait for
 // that, everybody on the console gets CTRL_C, and so they do when an interrupt is repeated that the
 // event alone has told: code in C, or a child that has come since, may know CTRL_C only.
-func (s *stage) interrupt(to Target) {
-	byEvent := to == Worker && !s.untold || to == Group && s.workerIsAlone()
+func (s *monitor) deliverInterrupt(to Target) {
+	byEvent := to == Worker && !s.interruptedByEvent || to == Group && s.isWorkerAlone()
 	woken := byEvent && s.wakeWorker()
-	s.untold = woken && to == Group
+	s.interruptedByEvent = woken && to == Group
 	if !woken {
 		_ = windows.GenerateConsoleCtrlEvent(windows.CTRL_C_EVENT, 0) // to all processes on this console
 	}
 }
 
-// workerIsAlone reports whether the worker is the only other program on the console. Its child, or
+// isWorkerAlone reports whether the worker is the only other program on the console. Its child, or
 // the interpreter behind a launcher, is one more.
-func (s *stage) workerIsAlone() bool {
+func (s *monitor) isWorkerAlone() bool {
 	var there [3]uint32
 	n, _, _ := procGetConsoleProcessList.Call(uintptr(unsafe.Pointer(&there)), uintptr(len(there)))
 	return n == 2 // 0: it is not known
 }
 
-// mark leaves a mark after all text that was written to the console so far, and after that in the
+// writeMarker leaves a mark after all text that was written to the console so far, and after that in the
 // pipe, if there is one, in the form in which the console shows it.
-func (s *stage) mark(n uint64) {
-	title := titlePrefix(s.tag) + strconv.FormatUint(n, 10)
+func (s *monitor) writeMarker(n uint64) {
+	title := markerTitlePrefix(s.tag) + strconv.FormatUint(n, 10)
 	if p, err := windows.UTF16PtrFromString(title); err == nil {
 		procSetConsoleTitle.Call(uintptr(unsafe.Pointer(p)))
 	}
@@ -325,22 +325,22 @@ func (s *stage) mark(n uint64) {
 
 // wakeWorker interrupts the worker alone. It reports whether the worker waited for its event.
 // If the event is still set, the worker did not, and wakeWorker resets it.
-func (s *stage) wakeWorker() bool {
-	if windows.SetEvent(s.wake) != nil {
+func (s *monitor) wakeWorker() bool {
+	if windows.SetEvent(s.wakeEvent) != nil {
 		return false
 	}
-	still, err := windows.WaitForSingleObject(s.wake, 0)
+	still, err := windows.WaitForSingleObject(s.wakeEvent, 0)
 	return err == nil && still != windows.WAIT_OBJECT_0
 }
 
-// receive forwards orders until the pipe ends. The goroutine ends with the
+// receiveCommands forwards orders until the pipe ends. The goroutine ends with the
 // process.
-func receive(down *json.Decoder) <-chan order {
-	c := make(chan order)
+func receiveCommands(down *json.Decoder) <-chan monitorCommand {
+	c := make(chan monitorCommand)
 	go func() {
 		defer close(c)
 		for {
-			var o order
+			var o monitorCommand
 			if down.Decode(&o) != nil {
 				return
 			}

@@ -32,12 +32,12 @@ func TestStart_ARefusalBeforeTheReportOfTheStartIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	to := json.NewEncoder(reportsIn)
-	for _, r := range []report{
-		{What: whatDenied, Denied: deniedOf(Denial{Op: "open", Path: "/first"})},
-		{What: whatDenied, Denied: deniedOf(Denial{ID: 7, Op: "open", Path: "/held"})},
-		{What: whatStarted, PID: 42},
-		{What: whatDenied, Denied: deniedOf(Denial{Op: "open", Path: "/later"})},
-		{What: whatEmpty},
+	for _, r := range []monitorEvent{
+		{Kind: eventDenied, Denial: newDenialEvent(Denial{Op: "open", Path: "/first"})},
+		{Kind: eventDenied, Denial: newDenialEvent(Denial{ID: 7, Op: "open", Path: "/held"})},
+		{Kind: eventStarted, PID: 42},
+		{Kind: eventDenied, Denial: newDenialEvent(Denial{Op: "open", Path: "/later"})},
+		{Kind: eventTreeEmpty},
 	} {
 		if err := to.Encode(r); err != nil {
 			t.Fatal(err)
@@ -46,13 +46,13 @@ func TestStart_ARefusalBeforeTheReportOfTheStartIsKept(t *testing.T) {
 	reportsIn.Close()
 
 	var told []string
-	s := &staged{down: down, reports: reports{raw: up}, denied: func(d Denial) { told = append(told, d.Path) }}
-	pid, err := s.startWorker(&launch{command: &Command{Path: "/bin/true", Timeout: time.Minute}})
+	s := &monitorClient{down: down, events: eventReader{raw: up}, onDenial: func(d Denial) { told = append(told, d.Path) }}
+	pid, err := s.startWorker(&startAttempt{command: &Command{Path: "/bin/true", Timeout: time.Minute}})
 	if err != nil || pid != 42 || len(told) != 0 {
 		t.Fatalf("got pid %d, error %v, told %q, want a start and nothing told before it is known", pid, err, told)
 	}
 	s.begin(func(Exit) {}, func(string) {})
-	_ = s.reports.await(s.take)
+	_ = s.events.handleUntil(s.handleEvent)
 	if want := []string{"/first", "/held", "/later"}; !slices.Equal(told, want) {
 		t.Errorf("told of %q, want %q", told, want)
 	}
@@ -62,16 +62,16 @@ func TestStart_ARefusalBeforeTheReportOfTheStartIsKept(t *testing.T) {
 func TestStage_SendsASignalBeforeItObeysForTheSandbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told bytes.Buffer
-		s := &stage{up: json.NewEncoder(&told), box: &confine.Box{}}
+		s := &monitor{eventEncoder: json.NewEncoder(&told), sandbox: &confine.Sandbox{}}
 		in, out := io.Pipe()
 		defer out.Close()
-		orders := s.receive(json.NewDecoder(in))
+		orders := s.receiveCommands(json.NewDecoder(in))
 		go func() {
 			to := json.NewEncoder(out)
-			_ = to.Encode(order{Do: doSignal, Signal: int(syscall.SIGINT)})
-			_ = to.Encode(order{Do: doForget})
+			_ = to.Encode(monitorCommand{Kind: commandSignal, Signal: int(syscall.SIGINT)})
+			_ = to.Encode(monitorCommand{Kind: commandForgetDenials})
 		}()
-		if o := <-orders; o.Do != doSignal {
+		if o := <-orders; o.Kind != commandSignal {
 			t.Fatalf("got %+v", o)
 		}
 		synctest.Wait()
@@ -80,14 +80,14 @@ func TestStage_SendsASignalBeforeItObeysForTheSandbox(t *testing.T) {
 		}
 		select {
 		case o := <-orders:
-			if o.Do != "" {
+			if o.Kind != "" {
 				t.Errorf("got %+v, want what asks nothing", o)
 			}
 		default:
 			t.Error("it does not wait until the signal is sent")
 		}
 		synctest.Wait()
-		if !strings.Contains(told.String(), whatSent) {
+		if !strings.Contains(told.String(), eventSignalSent) {
 			t.Errorf("it told %q after the signal, want that it obeyed", &told)
 		}
 	})
@@ -106,13 +106,13 @@ func TestGrant_AnAnswerThatComesLateIsTakenIn(t *testing.T) {
 		}
 	}
 	more := filepath.Join(base, "data", "more")
-	for name, r := range map[string]report{
-		"given":   {What: whatGranted},
-		"refused": {What: whatGranted, Step: "place", Errno: int(syscall.EIO)},
+	for name, r := range map[string]monitorEvent{
+		"given":   {Kind: eventGranted},
+		"refused": {Kind: eventGranted, Step: "place", Errno: int(syscall.EIO)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			plan, _, err := confine.NewPlan(&workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}, confine.Origin{
+			plan, _, err := confine.NewPlan(&workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}, confine.PlanInput{
 				Home: filepath.Join(base, "home"), Dir: filepath.Join(base, "work"), Program: "/bin/true", State: filepath.Join(base, "state"),
 				Sessions: filepath.Join(base, "sessions"), Temporary: []string{filepath.Join(base, "tmp")},
 			})
@@ -120,24 +120,24 @@ func TestGrant_AnAnswerThatComesLateIsTakenIn(t *testing.T) {
 				t.Fatal(err)
 			}
 			synctest.Test(t, func(t *testing.T) {
-				s, stage := orderedStage(t)
-				s.confined, s.sandbox = true, plan
-				orders := make(chan order, 1)
+				s, stage := newTestMonitorClient(t)
+				s.isConfined, s.sandboxPlan = true, plan
+				orders := make(chan monitorCommand, 1)
 				go func() { // the order is larger than the pipe
-					var o order
+					var o monitorCommand
 					_ = json.NewDecoder(stage).Decode(&o)
 					orders <- o
 				}()
 				told := false
 				late := func() { // what the plan knows as written is a place in a directory around it
 					around, err := plan.NewGrant(filepath.Dir(more), false, "")
-					told = err == nil && slices.ContainsFunc(around.Places, func(p confine.Place) bool { return string(p.Path) == more })
+					told = err == nil && slices.ContainsFunc(around.Mounts, func(p confine.Mount) bool { return string(p.Path) == more })
 				}
-				if err := s.grant(more, false, "", late); !errors.Is(err, ErrUnanswered) {
+				if err := s.grantAccess(more, false, "", late); !errors.Is(err, ErrGrantPending) {
 					t.Fatalf("got %v", err)
 				}
 				r.ID = (<-orders).ID
-				s.take(r)
+				s.handleEvent(r)
 				synctest.Wait()
 				if want := r.Step == ""; told != want {
 					t.Errorf("told %v, want %v", told, want)

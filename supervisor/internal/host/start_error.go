@@ -35,7 +35,7 @@ func (e *StartError) Unwrap() error { return e.Err }
 func (e *StartError) hint() string {
 	is := func(step string, cause error) bool { return e.Step == step && errors.Is(e.Err, cause) }
 	if step, ok := strings.CutPrefix(e.Step, "sandbox: "); ok {
-		return confine.Remedy(step, e.Err)
+		return confine.Hint(step, e.Err)
 	}
 	switch {
 	case is("chdir", fs.ErrNotExist), is("chdir", errNotDirectory):
@@ -46,7 +46,7 @@ func (e *StartError) hint() string {
 		return "the program, or the interpreter that its first line names, does not exist; install it or correct the path"
 	case is("exec", fs.ErrPermission):
 		return "it is not an executable file; correct the path or make it executable"
-	case is("exec", errNoProgram):
+	case is("exec", errExecFormat):
 		return "it is not a program for this system; a script needs a #! line"
 	case is("exec", errTooLong):
 		return "arguments and environment are too large together; shorten them"

@@ -69,7 +69,7 @@ func TestStart_FailingStepThenErrorNamesItAndWhatToDo(t *testing.T) {
 func TestStart_WorkerEndsAtOnceThenItsStatusIsReported(t *testing.T) {
 	t.Parallel()
 	w := startProgram(t, "true")
-	within(t, "exit", w.Exited())
+	waitClosed(t, "exit", w.Exited())
 	if got := w.Exit().String(); got != "exit status 0" {
 		t.Errorf("got %q, want exit status 0", got)
 	}
@@ -85,8 +85,8 @@ func TestExit_NamesStatusOrSignal(t *testing.T) {
 		"kill -TERM $$": "killed by SIGTERM",
 		"kill -SEGV $$": "killed by SIGSEGV",
 	} {
-		w := bash(t, script)
-		within(t, "exit", w.Exited())
+		w := startBash(t, script)
+		waitClosed(t, "exit", w.Exited())
 		if got := w.Exit().String(); got != want {
 			t.Errorf("%s: got %q, want %q", script, got, want)
 		}
@@ -98,8 +98,8 @@ func TestExit_NamesStatusOrSignal(t *testing.T) {
 
 func TestExit_WorkerThatBurnsTimeThenItsTimeIsReported(t *testing.T) {
 	t.Parallel()
-	w := python(t, "import time\nwhile time.process_time() < 0.2: pass")
-	within(t, "exit", w.Exited())
+	w := startPython(t, "import time\nwhile time.process_time() < 0.2: pass")
+	waitClosed(t, "exit", w.Exited())
 	if e := w.Exit(); e.UserCPU+e.SystemCPU < 200e6 {
 		t.Errorf("got %s user and %s system, want 200ms together", e.UserCPU, e.SystemCPU)
 	}
@@ -107,8 +107,8 @@ func TestExit_WorkerThatBurnsTimeThenItsTimeIsReported(t *testing.T) {
 
 func TestWorker_OutputBeforeItsEndThenAllOfItIsRead(t *testing.T) {
 	t.Parallel()
-	w := bash(t, "for i in {1..20000}; do echo line $i; done")
-	text := w.all(t)
+	w := startBash(t, "for i in {1..20000}; do echo line $i; done")
+	text := w.waitAll(t)
 	if want := 20000; strings.Count(text, "\n") != want || !strings.HasSuffix(text, "line 20000\n") {
 		t.Errorf("got %d lines ending in %q, want %d", strings.Count(text, "\n"), text[max(0, len(text)-20):], want)
 	}
@@ -116,8 +116,8 @@ func TestWorker_OutputBeforeItsEndThenAllOfItIsRead(t *testing.T) {
 
 func TestSignal_AfterTheEndThenErrEnded(t *testing.T) {
 	t.Parallel()
-	w := bash(t, "exit 0")
-	within(t, "exit", w.Exited())
+	w := startBash(t, "exit 0")
+	waitClosed(t, "exit", w.Exited())
 	for _, to := range []host.Target{host.Worker, host.Group, host.Foreground} {
 		if err := w.Signal(host.Kill, to); !errors.Is(err, host.ErrEnded) {
 			t.Errorf("%s: got %v, want ErrEnded", to, err)
@@ -128,7 +128,7 @@ func TestSignal_AfterTheEndThenErrEnded(t *testing.T) {
 // Frames that come after the last signal find the processes there.
 func TestSignal_NotUnderWayThenItIsPendingBeforeWhatIsReadNext(t *testing.T) {
 	t.Parallel()
-	w := python(t, `
+	w := startPython(t, `
 import os, signal
 got = []
 signal.signal(signal.SIGINT, lambda *a: got.append(1))
@@ -137,13 +137,13 @@ while os.read(3, 1):
     n = len(got)
     del got[:n]
     os.write(4, b"%d" % n)`)
-	w.line(t, "ready")
+	w.waitLine(t, "ready")
 	for range 200 {
 		if err := w.Signal(host.Interrupt, host.Group); err != nil {
 			t.Fatal(err)
 		}
 		if sent := w.SignalsSent(); sent != nil {
-			within(t, "answer", sent)
+			waitClosed(t, "answer", sent)
 		}
 		got := make([]byte, 1)
 		if _, err := w.Channel().Write([]byte("x")); err != nil {
@@ -157,18 +157,18 @@ while os.read(3, 1):
 
 func TestSignal_EachOneReachesTheWorker(t *testing.T) {
 	t.Parallel()
-	w := bash(t, "trap 'echo got INT' INT; trap 'echo got HUP' HUP; trap 'echo got TERM' TERM; echo ready; while :; do read -t 1000 </dev/null; sleep 0.01; done")
-	w.line(t, "ready")
+	w := startBash(t, "trap 'echo got INT' INT; trap 'echo got HUP' HUP; trap 'echo got TERM' TERM; echo ready; while :; do read -t 1000 </dev/null; sleep 0.01; done")
+	w.waitLine(t, "ready")
 	for s, want := range map[host.Signal]string{host.Interrupt: "got INT", host.Hangup: "got HUP", host.Terminate: "got TERM"} {
 		if err := w.Signal(s, host.Worker); err != nil {
 			t.Fatal(err)
 		}
-		w.line(t, want)
+		w.waitLine(t, want)
 	}
 	if err := w.Signal(host.Kill, host.Worker); err != nil {
 		t.Fatal(err)
 	}
-	within(t, "exit", w.Exited())
+	waitClosed(t, "exit", w.Exited())
 	if got := w.Exit().String(); got != "killed by SIGKILL" {
 		t.Errorf("got %q, want killed by SIGKILL", got)
 	}
@@ -176,24 +176,24 @@ func TestSignal_EachOneReachesTheWorker(t *testing.T) {
 
 func TestSignal_ToTheGroupThenChildrenGetIt(t *testing.T) {
 	t.Parallel()
-	w := python(t, `
+	w := startPython(t, `
 import os, signal
 child = os.fork() == 0
 signal.signal(signal.SIGINT, lambda *a: os.write(1, b"child\n" if child else b"worker\n"))
 os.write(1, b"child ready\n" if child else b"worker ready\n")
 while 1: signal.pause()`)
-	w.line(t, "child ready")
-	w.line(t, "worker ready")
+	w.waitLine(t, "child ready")
+	w.waitLine(t, "worker ready")
 	if err := w.Signal(host.Interrupt, host.Group); err != nil {
 		t.Fatal(err)
 	}
-	w.line(t, "worker\n")
-	w.line(t, "child\n")
+	w.waitLine(t, "worker\n")
+	w.waitLine(t, "child\n")
 }
 
 func TestSignal_ToTheForegroundThenOnlyAGroupInFrontGetsIt(t *testing.T) {
 	t.Parallel()
-	w := python(t, `
+	w := startPython(t, `
 import os, signal, sys, time
 signal.signal(signal.SIGINT, lambda *a: os.write(1, b"worker\n"))
 signal.signal(signal.SIGTTOU, signal.SIG_IGN)
@@ -210,22 +210,22 @@ while 1: signal.pause()`)
 	if err := w.Signal(host.Interrupt, host.Foreground); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Terminal().Feed([]byte("go\n"), false); err != nil {
+	if err := w.Terminal().WriteInput([]byte("go\n"), false); err != nil {
 		t.Fatal(err)
 	}
-	w.line(t, "ready")
+	w.waitLine(t, "ready")
 	if err := w.Signal(host.Interrupt, host.Foreground); err != nil {
 		t.Fatal(err)
 	}
-	w.line(t, "front")
-	if text, _ := w.now(); strings.Contains(text, "worker") {
+	w.waitLine(t, "front")
+	if text, _ := w.snapshot(); strings.Contains(text, "worker") {
 		t.Errorf("got %q, want no signal for the worker", text)
 	}
 }
 
 func TestChannel_WorkerAnswersOverIt(t *testing.T) {
 	t.Parallel()
-	w := python(t, `
+	w := startPython(t, `
 import os
 i, o, nonce = os.environ["REPL_IPC"].split(",")
 os.write(int(o), nonce.encode() + os.read(int(i), 100))`)
@@ -258,7 +258,7 @@ func TestChannel_NobodyReadsThenTryWriteTakesWhatFitsAndReturns(t *testing.T) {
 
 func TestChannel_WorkerHasEndedThenReadsEndOfFile(t *testing.T) {
 	t.Parallel()
-	w := bash(t, "exit 0")
+	w := startBash(t, "exit 0")
 	if n, err := w.Channel().Read(make([]byte, 1)); n != 0 || err == nil {
 		t.Errorf("got %d, %v, want end of file", n, err)
 	}
@@ -266,11 +266,11 @@ func TestChannel_WorkerHasEndedThenReadsEndOfFile(t *testing.T) {
 
 func TestClose_WhileReadingThenReadsEnd(t *testing.T) {
 	t.Parallel()
-	p, err := host.Start(&host.Command{Path: program(t, "sleep"), Args: []string{"1000"}})
+	p, err := host.Start(&host.Command{Path: findProgram(t, "sleep"), Args: []string{"1000"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := collect(terminalReader{p})
+	out := collectOutput(terminalReader{p})
 	read := make(chan struct{})
 	go func() {
 		p.Channel().Read(make([]byte, 1))
@@ -279,8 +279,8 @@ func TestClose_WhileReadingThenReadsEnd(t *testing.T) {
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
-	within(t, "end of the channel's read", read)
-	within(t, "end of the terminal's read", out.end)
+	waitClosed(t, "end of the channel's read", read)
+	waitClosed(t, "end of the terminal's read", out.ended)
 	if _, open := <-p.Notices(); open {
 		t.Error("got a notice, want a closed channel")
 	}

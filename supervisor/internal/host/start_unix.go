@@ -9,53 +9,53 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/outlet"
 )
 
-// A launch holds what a start needs, with or without a stage.
-type launch struct {
+// A startAttempt holds what a start needs, with or without a stage.
+type startAttempt struct {
 	command             *Command
 	env                 []string
 	tag, nonce          string
 	pty                 *ptyMaster
 	channel             *Channel
-	outlet              *outlet.Conn // of a sandbox, if it has one
-	uncounted           string       // what the limit of memory leaves out
+	egressConn          *outlet.Conn // of a sandbox, if it has one
+	uncountedMemory     string       // what the limit of memory leaves out
 	slave               *os.File     // the worker's ends,
 	workerIn, workerOut *os.File     // closed here once it has them
 }
 
 func start(c *Command) (*Process, error) {
-	l, err := prepare(c)
+	l, err := prepareStart(c)
 	if err != nil {
 		return nil, err
 	}
 	defer l.closeWorkerEnds()
-	begin := l.direct
-	if StageAvailable() {
-		begin = l.staged
+	begin := l.startUnmonitored
+	if IsMonitorAvailable() {
+		begin = l.startMonitored
 	}
 	backend, pid, err := begin()
 	if err != nil {
 		l.channel.Close()
 		l.pty.close()
-		if l.outlet != nil {
-			l.outlet.Close()
+		if l.egressConn != nil {
+			l.egressConn.Close()
 		}
 		return nil, err
 	}
-	p := newProcess(pid, l.nonce, StageAvailable(), backend, l.channel, &Terminal{l.pty})
-	p.outlet, p.uncounted = l.outlet, l.uncounted
+	p := newProcess(pid, l.nonce, IsMonitorAvailable(), backend, l.channel, &Terminal{l.pty})
+	p.egressConn, p.uncountedMemory = l.egressConn, l.uncountedMemory
 	return p, nil
 }
 
-// prepare makes the terminal and the channel.
-func prepare(c *Command) (*launch, error) {
-	l := &launch{command: c, tag: randomName(), nonce: randomName()}
-	l.env = without(c.Env, channelName, tagName)
-	if !c.Piped {
-		l.env = append(l.env, channelName+"=3,4,"+l.nonce)
+// prepareStart makes the terminal and the channel.
+func prepareStart(c *Command) (*startAttempt, error) {
+	l := &startAttempt{command: c, tag: randomHex(), nonce: randomHex()}
+	l.env = removeVariables(c.Env, channelVariable, tagVariable)
+	if !c.ChannelOnStdio {
+		l.env = append(l.env, channelVariable+"=3,4,"+l.nonce)
 	}
-	l.env = append(l.env, tagName+"="+l.tag)
+	l.env = append(l.env, tagVariable+"="+l.tag)
 	var err error
-	if l.pty, l.slave, err = openPTY(c.Size.orDefault(), c.Person); err != nil {
+	if l.pty, l.slave, err = openPTY(c.Size.orDefault(), c.Interactive); err != nil {
 		return nil, &StartError{Step: "terminal", Err: err}
 	}
 	if l.channel, l.workerIn, l.workerOut, err = openChannel(); err != nil {
@@ -86,14 +86,14 @@ func openChannel() (ours *Channel, theirIn, theirOut *os.File, err error) {
 	return nil, nil, nil, err
 }
 
-func (l *launch) closeWorkerEnds() {
+func (l *startAttempt) closeWorkerEnds() {
 	l.slave.Close()
 	l.workerIn.Close()
 	l.workerOut.Close()
 }
 
-// without returns a copy of env without these names.
-func without(env []string, names ...string) []string {
+// removeVariables returns a copy of env without these names.
+func removeVariables(env []string, names ...string) []string {
 	kept := make([]string, 0, len(env)+len(names))
 next:
 	for _, v := range env {

@@ -62,8 +62,8 @@ func TestStart_FailingStepThenErrorNamesItAndWhatToDo(t *testing.T) {
 	}
 }
 
-// copyOfUs is this program under a name by which it misbehaves as a stage.
-func copyOfUs(t *testing.T, name string) string {
+// copyTestBinary is this program under a name by which it misbehaves as a stage.
+func copyTestBinary(t *testing.T, name string) string {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -82,11 +82,11 @@ func copyOfUs(t *testing.T, name string) string {
 
 func TestStart_StageMisbehavesThenErrorSaysSoAndItIsGone(t *testing.T) {
 	for name, want := range map[string]string{
-		endsEarly: "it ended before it could be told what to start",
-		hangs:     "it did not come in time",
+		earlyExitProgram: "it ended before it could be told what to start",
+		hangingProgram:   "it did not come in time",
 	} {
 		t.Run(name, func(t *testing.T) {
-			cmd := exec.Command(copyOfUs(t, name))
+			cmd := exec.Command(copyTestBinary(t, name))
 			cmd.Env = append(os.Environ(), roleEnv+"=impatient")
 			out, err := cmd.CombinedOutput()
 			if text := string(out); err != nil || !strings.HasPrefix(text, "host: start: stage: "+want) || !strings.Contains(text, "StageMain") {
@@ -97,7 +97,7 @@ func TestStart_StageMisbehavesThenErrorSaysSoAndItIsGone(t *testing.T) {
 }
 
 func TestStart_StageHangsInAStepThenItIsNamed(t *testing.T) {
-	err := host.StartHanging("exec", `C:\slow.exe`)
+	err := host.StartWithHungMonitor("exec", `C:\slow.exe`)
 	e, ok := errors.AsType[*host.StartError](err)
 	if !ok || e.Step != "exec" || e.Path != `C:\slow.exe` || !strings.Contains(err.Error(), "StartTimeout") {
 		t.Errorf("got %v, want the step, what it was about, and what to do", err)
@@ -107,9 +107,9 @@ func TestStart_StageHangsInAStepThenItIsNamed(t *testing.T) {
 func TestStart_JobEndsWithItsLastHandleAndNothingBreaksAway(t *testing.T) {
 	const always = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE | windows.JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION
 	for memory, flags := range map[int64]uint32{0: always, 512 << 20: always | windows.JOB_OBJECT_LIMIT_JOB_MEMORY} {
-		limits := host.LimitsFor(host.Limits{Memory: memory})
-		if !underWine() { // it does not show its arguments
-			c := roleCommand("forever")
+		limits := host.NewJobLimits(host.Limits{Memory: memory})
+		if !isWine() { // it does not show its arguments
+			c := newRoleCommand("forever")
 			c.Limits.Memory = memory
 			limits = host.JobLimits(startCommand(t, c).Process)
 		}
@@ -120,19 +120,19 @@ func TestStart_JobEndsWithItsLastHandleAndNothingBreaksAway(t *testing.T) {
 }
 
 func TestStart_WithAMemoryLimitThenTheWorkerRuns(t *testing.T) {
-	c := roleCommand("read")
+	c := newRoleCommand("read")
 	c.Limits.Memory = 512 << 20
-	startCommand(t, c).line(t, "ready")
+	startCommand(t, c).waitLine(t, "ready")
 }
 
 func TestExit_MemoryLimitIsMetThenItIsReported(t *testing.T) {
-	if underWine() {
+	if isWine() {
 		t.Skip("Wine's jobs do not count memory")
 	}
-	c := roleCommand("allocate")
+	c := newRoleCommand("allocate")
 	c.Limits.Memory = 512 << 20
 	w := startCommand(t, c)
-	within(t, "exit", w.Exited())
+	waitClosed(t, "exit", w.Exited())
 	if got := w.Exit(); got.MemoryLimit != c.Limits.Memory || got.Code == 0 {
 		t.Errorf("got %+v, want the limit and a failure", got)
 	}
@@ -148,7 +148,7 @@ func TestExit_NamesStatus(t *testing.T) {
 		"0xC0001234": "exit status 0xc0001234",
 	} {
 		w := startRole(t, "exit", code)
-		within(t, "exit", w.Exited())
+		waitClosed(t, "exit", w.Exited())
 		if got := w.Exit().String(); got != want {
 			t.Errorf("%s: got %q, want %q", code, got, want)
 		}
@@ -156,11 +156,11 @@ func TestExit_NamesStatus(t *testing.T) {
 }
 
 func TestExit_PeakMemoryIsReported(t *testing.T) {
-	if underWine() {
+	if isWine() {
 		t.Skip("Wine's jobs do not count memory")
 	}
 	w := startRole(t, "exit", "0")
-	within(t, "exit", w.Exited())
+	waitClosed(t, "exit", w.Exited())
 	if got := w.Exit().PeakRSS; got < 100<<10 {
 		t.Errorf("got a peak of %d bytes, want a program's", got)
 	}
@@ -169,7 +169,7 @@ func TestExit_PeakMemoryIsReported(t *testing.T) {
 func TestWorker_OutputBeforeItsEndThenAllOfItIsRead(t *testing.T) {
 	const count = 500
 	w := startRole(t, "lines", fmt.Sprint(count))
-	text := w.all(t)
+	text := w.waitAll(t)
 	for i := range count {
 		if line := fmt.Sprintf("line %d\n", i); !strings.Contains(text, line) {
 			t.Fatalf("got no %q in %d bytes", line, len(text))
@@ -181,10 +181,10 @@ func TestWorker_OutputBeforeItsEndThenAllOfItIsRead(t *testing.T) {
 }
 
 func TestWorker_DirectoryAndEnvironment(t *testing.T) {
-	c := roleCommand("where")
+	c := newRoleCommand("where")
 	c.Dir = t.TempDir()
 	c.Env = append(c.Env, "Path=first", "path=last", "second=x", "SECOND=größer")
-	text := startCommand(t, c).all(t)
+	text := startCommand(t, c).waitAll(t)
 	for _, want := range []string{"in " + c.Dir + " <nil>\n", "PATH = last\n", "Second = größer\n", "SYSTEMROOT = " + os.Getenv("SYSTEMROOT")} {
 		if !strings.Contains(text, want) {
 			t.Errorf("got %q, want %q in it", text, want)
@@ -195,13 +195,13 @@ func TestWorker_DirectoryAndEnvironment(t *testing.T) {
 // cmd.exe, which runs batch files, takes parts of their arguments for itself if they are not quoted.
 func TestWorker_ThatIsABatchFileGetsItsWordsAsTheyAre(t *testing.T) {
 	words := []string{"a", "", "b c", "https://h/?a=1&b=2", "p|q<r>s^t(u)", `say "hi"`, `"a&b"`, "%PATH%", "50%", "!x!", `b c\`, "größe"}
-	c := roleCommand("words", words...)
+	c := newRoleCommand("words", words...)
 	file := filepath.Join(t.TempDir(), "x & y.cmd")
 	if err := os.WriteFile(file, []byte("@\""+c.Path+"\" %*\r\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c.Path = file
-	if got, want := startCommand(t, c).line(t, "words "), fmt.Sprintf("%q", words); got != want {
+	if got, want := startCommand(t, c).waitLine(t, "words "), fmt.Sprintf("%q", words); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
@@ -214,7 +214,7 @@ func TestWorker_InheritsNoHandleOfTheSupervisor(t *testing.T) {
 	}
 	defer windows.CloseHandle(r)
 	defer windows.CloseHandle(wr)
-	if got := startRole(t, "handle", fmt.Sprint(uint64(r))).line(t, "handle:"); strings.HasPrefix(got, "3") {
+	if got := startRole(t, "handle", fmt.Sprint(uint64(r))).waitLine(t, "handle:"); strings.HasPrefix(got, "3") {
 		t.Errorf("got %q for a pipe of the supervisor, want that it is not there", got)
 	}
 }
@@ -233,7 +233,7 @@ func TestChannel_WorkerAnswersOverIt(t *testing.T) {
 
 func TestChannel_StrangerIsTurnedAway(t *testing.T) {
 	w := startRole(t, "late")
-	name := w.line(t, "pipe ")
+	name := w.waitLine(t, "pipe ")
 	stranger, err := os.OpenFile(name, os.O_RDONLY, 0) // from outside of the job
 	if err != nil {
 		t.Fatal(err)
@@ -242,7 +242,7 @@ func TestChannel_StrangerIsTurnedAway(t *testing.T) {
 	if n, err := stranger.Read(make([]byte, 1)); err == nil {
 		t.Errorf("a stranger read %d bytes, want an error", n)
 	}
-	if err := w.Terminal().Feed([]byte("now\n"), false); err != nil {
+	if err := w.Terminal().WriteInput([]byte("now\n"), false); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.Channel().Write([]byte("x")); err != nil {
@@ -291,13 +291,13 @@ func TestSignal_InterruptToTheGroupThenEverybodyOnTheConsoleGetsItAndNobodyElse(
 	signal.Notify(ours, os.Interrupt)
 	defer signal.Stop(ours)
 	w := startRole(t, "parent")
-	w.line(t, "parent ready")
-	w.line(t, "ready")
+	w.waitLine(t, "parent ready")
+	w.waitLine(t, "ready")
 	if err := w.Signal(host.Interrupt, host.Group); err != nil {
 		t.Fatal(err)
 	}
-	w.line(t, "parent interrupted")
-	w.line(t, "interrupted")
+	w.waitLine(t, "parent interrupted")
+	w.waitLine(t, "interrupted")
 	select {
 	case <-ours:
 		t.Error("the supervisor got the interrupt, too")
@@ -307,18 +307,18 @@ func TestSignal_InterruptToTheGroupThenEverybodyOnTheConsoleGetsItAndNobodyElse(
 
 func TestSignal_InterruptToAWorkerThatWaitsForItThenTheConsoleIsLeftAlone(t *testing.T) {
 	w := startRole(t, "awake")
-	w.line(t, "ready <nil>")
+	w.waitLine(t, "ready <nil>")
 	if err := w.Signal(host.Interrupt, host.Worker); err != nil {
 		t.Fatal(err)
 	}
-	w.line(t, "woken")
+	w.waitLine(t, "woken")
 }
 
 // The event is exact, where CTRL_C is a thread that begins later. The first repetition is CTRL_C, for
 // code that knows nothing else.
 func TestSignal_InterruptToTheGroupOfAWorkerThatIsAloneThenItsEventComesFirst(t *testing.T) {
 	w := startRole(t, "awake")
-	w.line(t, "ready <nil>")
+	w.waitLine(t, "ready <nil>")
 	for _, s := range []struct {
 		to   host.Target
 		want string
@@ -326,17 +326,17 @@ func TestSignal_InterruptToTheGroupOfAWorkerThatIsAloneThenItsEventComesFirst(t 
 		if err := w.Signal(host.Interrupt, s.to); err != nil {
 			t.Fatal(err)
 		}
-		w.line(t, s.want)
+		w.waitLine(t, s.want)
 	}
 }
 
 func TestSignal_InterruptToAWorkerThatDoesNotWaitThenItComesThroughTheConsole(t *testing.T) {
 	w := startRole(t, "interrupted")
-	w.line(t, "ready")
+	w.waitLine(t, "ready")
 	if err := w.Signal(host.Interrupt, host.Worker); err != nil {
 		t.Fatal(err)
 	}
-	w.line(t, "interrupted")
+	w.waitLine(t, "interrupted")
 }
 
 func TestSignal_WhatWindowsDoesNotHaveThenUnsupported(t *testing.T) {
@@ -350,7 +350,7 @@ func TestSignal_WhatWindowsDoesNotHaveThenUnsupported(t *testing.T) {
 
 func TestSignal_AfterTheEndThenErrEnded(t *testing.T) {
 	w := startRole(t, "exit", "0")
-	within(t, "exit", w.Exited())
+	waitClosed(t, "exit", w.Exited())
 	for _, to := range []host.Target{host.Worker, host.Group, host.Foreground} {
 		if err := w.Signal(host.Kill, to); !errors.Is(err, host.ErrEnded) {
 			t.Errorf("%s: got %v, want ErrEnded", to, err)
@@ -363,7 +363,7 @@ func TestSignal_KillToTheWorkerThenItsStatusIsReported(t *testing.T) {
 	if err := w.Signal(host.Kill, host.Worker); err != nil {
 		t.Fatal(err)
 	}
-	within(t, "exit", w.Exited())
+	waitClosed(t, "exit", w.Exited())
 	if got := w.Exit().String(); got != "exit status 1" {
 		t.Errorf("got %q, want exit status 1", got)
 	}
@@ -371,41 +371,41 @@ func TestSignal_KillToTheWorkerThenItsStatusIsReported(t *testing.T) {
 
 func TestTerminal_FeedThenAReaderOfTheConsoleGetsIt(t *testing.T) {
 	w := startRole(t, "read")
-	w.line(t, "ready")
-	if err := w.Terminal().Feed([]byte("größer\n"), false); err != nil {
+	w.waitLine(t, "ready")
+	if err := w.Terminal().WriteInput([]byte("größer\n"), false); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.line(t, "read "); got != `"größer"` {
+	if got := w.waitLine(t, "read "); got != `"größer"` {
 		t.Errorf("got %s, want the line that was fed", got)
 	}
-	if err := w.Terminal().Feed(nil, true); err != nil {
+	if err := w.Terminal().WriteInput(nil, true); err != nil {
 		t.Fatal(err)
 	}
-	w.line(t, "end of input")
+	w.waitLine(t, "end of input")
 }
 
 func TestTerminal_RestoreThenTheModesAreThoseOfTheStart(t *testing.T) {
 	w := startRole(t, "modes")
-	if got := w.line(t, "before "); got != "<nil> 0" {
+	if got := w.waitLine(t, "before "); got != "<nil> 0" {
 		t.Errorf("got %q, want no echo", got)
 	}
-	w.line(t, "changed")
+	w.waitLine(t, "changed")
 	if err := w.Terminal().Restore(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.Channel().Write([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.line(t, "after "); got != "<nil> true" {
+	if got := w.waitLine(t, "after "); got != "<nil> true" {
 		t.Errorf("got %q, want the modes of the start", got)
 	}
-	if got := w.line(t, "code pages "); got != "65001 65001" {
+	if got := w.waitLine(t, "code pages "); got != "65001 65001" {
 		t.Errorf("got the code pages %s, want UTF-8", got)
 	}
 }
 
 func TestTerminal_Resize(t *testing.T) {
-	if underWine() {
+	if isWine() {
 		t.Skip("Wine's ResizePseudoConsole is not implemented")
 	}
 	w := startRole(t, "forever")
@@ -416,7 +416,7 @@ func TestTerminal_Resize(t *testing.T) {
 
 func TestMemoryBytes_IsAProgramsAndNotTheStages(t *testing.T) {
 	w := startRole(t, "read")
-	w.line(t, "ready")
+	w.waitLine(t, "ready")
 	if got := w.MemoryBytes(); got < 100<<10 || got > 1<<30 {
 		t.Errorf("got %d bytes, want those of a program", got)
 	}

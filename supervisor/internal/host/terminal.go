@@ -8,16 +8,16 @@ type Terminal struct{ tty tty }
 // tty is a terminal as one operating system implements it.
 type tty interface {
 	tryRead(b []byte) (int, error)
-	await(take func() bool) error
-	feed(b []byte, eof bool) error
-	queued() int
-	sync()
-	restore() error
-	resize(Size) error
+	awaitOutput(take func() bool) error
+	writeInput(b []byte, eof bool) error
+	unreadInput() int
+	syncOutput()
+	restoreState() error
+	setSize(Size) error
 	close() error
-	screen() bool
-	keys([]byte) error
-	lent() bool
+	isRawMode() bool
+	typeKeys([]byte) error
+	hasForegroundJob() bool
 }
 
 // TryRead reads what the worker's side wrote, without waiting: 0 and nil mean
@@ -25,39 +25,39 @@ type tty interface {
 // open any more, or Process.Close closed it.
 func (t *Terminal) TryRead(b []byte) (int, error) { return t.tty.tryRead(b) }
 
-// Await calls take at once, and again whenever there may be something to read,
+// AwaitOutput calls take at once, and again whenever there may be something to read,
 // until take returns true. It returns io.EOF when Process.Close closed the
 // terminal. It is for one goroutine at a time.
-func (t *Terminal) Await(take func() bool) error { return t.tty.await(take) }
+func (t *Terminal) AwaitOutput(take func() bool) error { return t.tty.awaitOutput(take) }
 
-// Feed writes b as input of the terminal, followed by one end of file if eof is set. It
+// WriteInput writes b as input of the terminal, followed by one end of file if eof is set. It
 // fails when no reader takes anything for a second. Unread bytes stay queued until
 // Restore.
-func (t *Terminal) Feed(b []byte, eof bool) error { return t.tty.feed(b, eof) }
+func (t *Terminal) WriteInput(b []byte, eof bool) error { return t.tty.writeInput(b, eof) }
 
-// Queued returns the number of input bytes that were fed and not read yet.
-func (t *Terminal) Queued() int { return t.tty.queued() }
+// UnreadInput returns the number of input bytes that were fed and not read yet.
+func (t *Terminal) UnreadInput() int { return t.tty.unreadInput() }
 
-// Sync waits until everything that was written to the terminal can be read. On Unix
-// that is at once. On Windows a pseudo console draws it first; Sync waits at most 1 s.
-func (t *Terminal) Sync() { t.tty.sync() }
+// SyncOutput waits until everything that was written to the terminal can be read. On Unix
+// that is at once. On Windows a pseudo console draws it first; SyncOutput waits at most 1 s.
+func (t *Terminal) SyncOutput() { t.tty.syncOutput() }
 
 // Restore restores the terminal's first foreground group and modes, and discards unread
 // input. It costs two system calls when nothing has changed.
-func (t *Terminal) Restore() error { return t.tty.restore() }
+func (t *Terminal) Restore() error { return t.tty.restoreState() }
 
 // Resize sets the terminal's size. The programs on it are notified.
-func (t *Terminal) Resize(s Size) error { return t.tty.resize(s.orDefault()) }
+func (t *Terminal) Resize(s Size) error { return t.tty.setSize(s.orDefault()) }
 
-// Screen reports whether a program takes each key as it is typed: an editor, a pager, a shell.
+// IsRawMode reports whether a program takes each key as it is typed: an editor, a pager, a shell.
 // It is known of a person's terminal on Unix, as of the last TryRead.
-func (t *Terminal) Screen() bool { return t.tty.screen() }
+func (t *Terminal) IsRawMode() bool { return t.tty.isRawMode() }
 
-// Keys types b at a person's terminal, as a terminal's driver would: a key that makes a signal
+// TypeKeys types b at a person's terminal, as a terminal's driver would: a key that makes a signal
 // under the modes that the program has chosen becomes that signal. It fails when nobody takes
 // anything for a second; the rest is lost.
-func (t *Terminal) Keys(b []byte) error { return t.tty.keys(b) }
+func (t *Terminal) TypeKeys(b []byte) error { return t.tty.typeKeys(b) }
 
-// Lent reports whether a program has brought a group of its own to the foreground, as a shell does
+// HasForegroundJob reports whether a program has brought a group of its own to the foreground, as a shell does
 // with its jobs. It is known on Unix.
-func (t *Terminal) Lent() bool { return t.tty.lent() }
+func (t *Terminal) HasForegroundJob() bool { return t.tty.hasForegroundJob() }

@@ -11,31 +11,31 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 )
 
-// awaitReader waits until a thread of the tree blocks in reading the terminal.
-func awaitReader(t testing.TB, w worker) host.Reader {
+// waitReader waits until a thread of the tree blocks in reading the terminal.
+func waitReader(t testing.TB, w testWorker) host.TerminalReader {
 	t.Helper()
-	var got []host.Reader
-	eventually(t, "reader of the terminal", func() bool {
+	var got []host.TerminalReader
+	waitFor(t, "reader of the terminal", func() bool {
 		got = w.Readers()
 		return len(got) > 0
 	})
 	return got[0]
 }
 
-// step feeds one input to the next reader.
-type step struct {
+// inputStep feeds one input to the next reader.
+type inputStep struct {
 	text string
 	eof  bool
 }
 
-// answer feeds each step to the reader that then waits, and returns which of
+// writeAnswer feeds each step to the reader that then waits, and returns which of
 // them were secret.
-func answer(t testing.TB, w worker, steps ...step) (secrets []bool) {
+func writeAnswer(t testing.TB, w testWorker, steps ...inputStep) (secrets []bool) {
 	t.Helper()
 	key := ""
 	for _, s := range steps {
-		var r host.Reader
-		eventually(t, "new reader of the terminal", func() bool {
+		var r host.TerminalReader
+		waitFor(t, "new reader of the terminal", func() bool {
 			for _, r = range w.Readers() {
 				if r.Key != key {
 					return true
@@ -45,7 +45,7 @@ func answer(t testing.TB, w worker, steps ...step) (secrets []bool) {
 		})
 		key = r.Key
 		secrets = append(secrets, r.Secret)
-		if err := w.Terminal().Feed([]byte(s.text), s.eof); err != nil {
+		if err := w.Terminal().WriteInput([]byte(s.text), s.eof); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -57,53 +57,53 @@ func answer(t testing.TB, w worker, steps ...step) (secrets []bool) {
 func TestFeed_EveryKindOfReaderGetsTheBytes(t *testing.T) {
 	t.Parallel()
 	const py, sh = "python3", "bash"
-	line := step{text: "hello\n"}
-	end := step{eof: true}
+	line := inputStep{text: "hello\n"}
+	end := inputStep{eof: true}
 	long := strings.Repeat("x", 100_000)
 	control := "a\x03b\x1a\x11\x13\x16c\x7fd\x15\x1c\n"
 	for _, c := range []struct {
 		name    string
 		program string
 		args    []string
-		steps   []step
+		steps   []inputStep
 		want    string
 		secret  bool
 	}{
-		{"cat", "cat", nil, []step{line, {text: "two\n"}, end}, "hello\ntwo\n", false},
-		{"cat, text without a newline before the end", "cat", nil, []step{{text: "abc", eof: true}}, "abc", false},
-		{"cat, control characters", "cat", nil, []step{{text: control}, end}, control, false},
-		{"cat, a long line", "cat", nil, []step{{text: long + "\n"}, end}, long + "\n", false},
-		{"cat, many lines at once", "cat", nil, []step{{text: strings.Repeat("line\n", 5000), eof: true}}, strings.Repeat("line\n", 5000), false},
-		{"head", "head", []string{"-n1"}, []step{line}, "hello\n", false},
-		{"read", sh, []string{"-c", `read x; echo "<$x>"`}, []step{line}, "<hello>\n", false},
-		{"read at the end", sh, []string{"-c", `read x; echo "$?<$x>"`}, []step{end}, "1<>\n", false},
-		{"read, a long line", sh, []string{"-c", `read x; echo ${#x}`}, []step{{text: long + "\n"}}, "100000\n", false},
-		{"read, one character", sh, []string{"-c", `read -n1 x; echo "<$x>"`}, []step{{text: "y"}}, "<y>\n", false},
-		{"read, secret", sh, []string{"-c", `read -s x; echo "<$x>"`}, []step{{text: "pw\n"}}, "<pw>\n", true},
-		{"stty -echo, secret", sh, []string{"-c", `stty -echo; read x; stty echo; echo "<$x>"`}, []step{{text: "pw\n"}}, "<pw>\n", true},
-		{"getpass, on /dev/tty", py, []string{"-c", `import getpass; print("<%s>" % getpass.getpass(""))`}, []step{{text: "pw\n"}}, "\n<pw>\n", true},
-		{"input", py, []string{"-c", `print(repr(input()))`}, []step{line}, "'hello'\n", false},
-		{"input, a long line", py, []string{"-c", `print(len(input()))`}, []step{{text: long + "\n"}}, "100000\n", false},
-		{"input at the end, then again", py, []string{"-c", "try: input()\nexcept EOFError: print('end')\nprint(input())"}, []step{end, line}, "end\nhello\n", false},
-		{"read to the end", py, []string{"-c", `import sys; print(repr(sys.stdin.read()))`}, []step{line, line, end}, "'hello\\nhello\\n'\n", false},
-		{"os.read", py, []string{"-c", `import os; print(os.read(0, 100))`}, []step{line}, "b'hello\\n'\n", false},
-		{"os.read of more than there is", py, []string{"-c", `import os; print(len(os.read(0, 1000000)))`}, []step{{text: strings.Repeat("y", 1023) + "\n"}}, "1024\n", false},
-		{"getchar", py, []string{"-c", `import ctypes; c = ctypes.CDLL(None); print(c.getchar(), c.getchar())`}, []step{{text: "a\n"}}, "97 10\n", false},
-		{"cbreak mode", py, []string{"-c", `import tty, os; tty.setcbreak(0); print(os.read(0, 1))`}, []step{{text: "k"}}, "b'k'\n", false},
-		{"raw mode", py, []string{"-c", `import tty, os; tty.setraw(0); os.write(1, os.read(0, 1))`}, []step{{text: "\x03"}}, "\x03", false},
-		{"select", py, []string{"-c", `import select, os; select.select([0], [], []); print(os.read(0, 100))`}, []step{line}, "b'hello\\n'\n", false},
-		{"poll", py, []string{"-c", `import select, os; p = select.poll(); p.register(0, select.POLLIN); p.poll(); print(os.read(0, 100))`}, []step{line}, "b'hello\\n'\n", false},
-		{"epoll", py, []string{"-c", `import select, os; p = select.epoll(); p.register(0, select.EPOLLIN); p.poll(); print(os.read(0, 100))`}, []step{line}, "b'hello\\n'\n", false},
-		{"a shell and its children", sh, []string{"--norc", "--noediting", "-c", "cat; read x; echo $x"}, []step{line, end, line}, "hello\nhello\n", false},
-		{"node", "node", []string{"-e", `process.stdin.once("data", d => { console.log(JSON.stringify(String(d))); process.exit() })`}, []step{line}, "\"hello\\n\"\n", false},
-		{"less", "less", []string{"-X", "/etc/passwd"}, []step{{text: "\n"}, {text: "q"}}, "*", false},
+		{"cat", "cat", nil, []inputStep{line, {text: "two\n"}, end}, "hello\ntwo\n", false},
+		{"cat, text without a newline before the end", "cat", nil, []inputStep{{text: "abc", eof: true}}, "abc", false},
+		{"cat, control characters", "cat", nil, []inputStep{{text: control}, end}, control, false},
+		{"cat, a long line", "cat", nil, []inputStep{{text: long + "\n"}, end}, long + "\n", false},
+		{"cat, many lines at once", "cat", nil, []inputStep{{text: strings.Repeat("line\n", 5000), eof: true}}, strings.Repeat("line\n", 5000), false},
+		{"head", "head", []string{"-n1"}, []inputStep{line}, "hello\n", false},
+		{"read", sh, []string{"-c", `read x; echo "<$x>"`}, []inputStep{line}, "<hello>\n", false},
+		{"read at the end", sh, []string{"-c", `read x; echo "$?<$x>"`}, []inputStep{end}, "1<>\n", false},
+		{"read, a long line", sh, []string{"-c", `read x; echo ${#x}`}, []inputStep{{text: long + "\n"}}, "100000\n", false},
+		{"read, one character", sh, []string{"-c", `read -n1 x; echo "<$x>"`}, []inputStep{{text: "y"}}, "<y>\n", false},
+		{"read, secret", sh, []string{"-c", `read -s x; echo "<$x>"`}, []inputStep{{text: "pw\n"}}, "<pw>\n", true},
+		{"stty -echo, secret", sh, []string{"-c", `stty -echo; read x; stty echo; echo "<$x>"`}, []inputStep{{text: "pw\n"}}, "<pw>\n", true},
+		{"getpass, on /dev/tty", py, []string{"-c", `import getpass; print("<%s>" % getpass.getpass(""))`}, []inputStep{{text: "pw\n"}}, "\n<pw>\n", true},
+		{"input", py, []string{"-c", `print(repr(input()))`}, []inputStep{line}, "'hello'\n", false},
+		{"input, a long line", py, []string{"-c", `print(len(input()))`}, []inputStep{{text: long + "\n"}}, "100000\n", false},
+		{"input at the end, then again", py, []string{"-c", "try: input()\nexcept EOFError: print('end')\nprint(input())"}, []inputStep{end, line}, "end\nhello\n", false},
+		{"read to the end", py, []string{"-c", `import sys; print(repr(sys.stdin.read()))`}, []inputStep{line, line, end}, "'hello\\nhello\\n'\n", false},
+		{"os.read", py, []string{"-c", `import os; print(os.read(0, 100))`}, []inputStep{line}, "b'hello\\n'\n", false},
+		{"os.read of more than there is", py, []string{"-c", `import os; print(len(os.read(0, 1000000)))`}, []inputStep{{text: strings.Repeat("y", 1023) + "\n"}}, "1024\n", false},
+		{"getchar", py, []string{"-c", `import ctypes; c = ctypes.CDLL(None); print(c.getchar(), c.getchar())`}, []inputStep{{text: "a\n"}}, "97 10\n", false},
+		{"cbreak mode", py, []string{"-c", `import tty, os; tty.setcbreak(0); print(os.read(0, 1))`}, []inputStep{{text: "k"}}, "b'k'\n", false},
+		{"raw mode", py, []string{"-c", `import tty, os; tty.setraw(0); os.write(1, os.read(0, 1))`}, []inputStep{{text: "\x03"}}, "\x03", false},
+		{"select", py, []string{"-c", `import select, os; select.select([0], [], []); print(os.read(0, 100))`}, []inputStep{line}, "b'hello\\n'\n", false},
+		{"poll", py, []string{"-c", `import select, os; p = select.poll(); p.register(0, select.POLLIN); p.poll(); print(os.read(0, 100))`}, []inputStep{line}, "b'hello\\n'\n", false},
+		{"epoll", py, []string{"-c", `import select, os; p = select.epoll(); p.register(0, select.EPOLLIN); p.poll(); print(os.read(0, 100))`}, []inputStep{line}, "b'hello\\n'\n", false},
+		{"a shell and its children", sh, []string{"--norc", "--noediting", "-c", "cat; read x; echo $x"}, []inputStep{line, end, line}, "hello\nhello\n", false},
+		{"node", "node", []string{"-e", `process.stdin.once("data", d => { console.log(JSON.stringify(String(d))); process.exit() })`}, []inputStep{line}, "\"hello\\n\"\n", false},
+		{"less", "less", []string{"-X", "/etc/passwd"}, []inputStep{{text: "\n"}, {text: "q"}}, "*", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			env := append(os.Environ(), "TERM=dumb", "PYTHONUNBUFFERED=")
-			w := startCommand(t, &host.Command{Path: program(t, c.program), Args: c.args, Env: env})
-			secrets := answer(t, w, c.steps...)
-			got := w.all(t)
+			w := startCommand(t, &host.Command{Path: findProgram(t, c.program), Args: c.args, Env: env})
+			secrets := writeAnswer(t, w, c.steps...)
+			got := w.waitAll(t)
 			if c.want != "*" && got != c.want {
 				t.Errorf("got %.200q, want %.200q", got, c.want)
 			}
@@ -120,31 +120,31 @@ func TestFeed_EveryKindOfReaderGetsTheBytes(t *testing.T) {
 func TestFeed_NobodyReadsThenItFailsWithinItsBound(t *testing.T) {
 	t.Parallel()
 	w := startProgram(t, "sleep", "1000")
-	if err := w.Terminal().Feed([]byte("short\n"), false); err != nil {
+	if err := w.Terminal().WriteInput([]byte("short\n"), false); err != nil {
 		t.Fatalf("got %v, want what fits to be taken", err)
 	}
-	if got := w.Terminal().Queued(); got != 6 {
+	if got := w.Terminal().UnreadInput(); got != 6 {
 		t.Errorf("got %d bytes queued, want 6", got)
 	}
 	since := time.Now()
-	err := w.Terminal().Feed(bytes.Repeat([]byte("x"), 10_000), true)
+	err := w.Terminal().WriteInput(bytes.Repeat([]byte("x"), 10_000), true)
 	if err == nil || !strings.Contains(err.Error(), "of 10000 bytes") {
 		t.Errorf("got %v, want how much was taken", err)
 	}
-	if took := time.Since(since); took > endLimit {
-		t.Errorf("got the error after %s, want it within %s", took, endLimit)
+	if took := time.Since(since); took > treeEndTimeout {
+		t.Errorf("got the error after %s, want it within %s", took, treeEndTimeout)
 	}
 	if err := w.Terminal().Restore(); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.Terminal().Queued(); got != 0 {
+	if got := w.Terminal().UnreadInput(); got != 0 {
 		t.Errorf("got %d bytes queued after restore, want 0", got)
 	}
 }
 
 func TestRestore_WhatATurnLeftBehindThenTheNextReaderStartsFresh(t *testing.T) {
 	t.Parallel()
-	w := python(t, `
+	w := startPython(t, `
 import os, signal, subprocess, sys, termios, tty
 def say(s): os.write(1, s + b"\n")
 before = termios.tcgetattr(0)
@@ -157,8 +157,8 @@ signal.sigwait([signal.SIGHUP])
 say(b"modes " + (b"same" if termios.tcgetattr(0) == before else b"other"))
 say(b"group " + (b"ours" if os.tcgetpgrp(0) == os.getpgrp() else b"other"))
 say(b"read " + os.read(0, 100).strip())`)
-	w.line(t, "left")
-	if err := w.Terminal().Feed([]byte("stale\n"), false); err != nil {
+	w.waitLine(t, "left")
+	if err := w.Terminal().WriteInput([]byte("stale\n"), false); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Terminal().Restore(); err != nil {
@@ -167,27 +167,27 @@ say(b"read " + os.read(0, 100).strip())`)
 	if err := w.Signal(host.Hangup, host.Worker); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.line(t, "modes "); got != "same" {
+	if got := w.waitLine(t, "modes "); got != "same" {
 		t.Errorf("got %s modes, want the same", got)
 	}
-	if got := w.line(t, "group "); got != "ours" {
+	if got := w.waitLine(t, "group "); got != "ours" {
 		t.Errorf("got %s group in front, want ours", got)
 	}
-	answer(t, w, step{text: "fresh\n"})
-	if got := w.line(t, "read "); got != "fresh" {
+	writeAnswer(t, w, inputStep{text: "fresh\n"})
+	if got := w.waitLine(t, "read "); got != "fresh" {
 		t.Errorf("got %q, want fresh", got)
 	}
 }
 
 func TestRestore_OutputThatNobodyHasReadThenItIsKept(t *testing.T) {
 	t.Parallel()
-	p, err := host.Start(&host.Command{Path: program(t, "bash"), Args: []string{"-c", "echo kept; read x"}})
+	p, err := host.Start(&host.Command{Path: findProgram(t, "bash"), Args: []string{"-c", "echo kept; read x"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	eventually(t, "reader of the terminal", func() bool { return len(p.Readers()) > 0 })
-	if err := p.Terminal().Feed([]byte(strings.Repeat("x", 100)), false); err != nil {
+	waitFor(t, "reader of the terminal", func() bool { return len(p.Readers()) > 0 })
+	if err := p.Terminal().WriteInput([]byte(strings.Repeat("x", 100)), false); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Terminal().Restore(); err != nil {
@@ -212,12 +212,12 @@ func TestTryRead_WhileAnotherGoroutineAwaitsThenItReturnsAtOnce(t *testing.T) {
 
 func TestResize_ProgramInFrontThenItIsTold(t *testing.T) {
 	t.Parallel()
-	w := bash(t, "trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.01; done")
-	w.line(t, "ready")
+	w := startBash(t, "trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.01; done")
+	w.waitLine(t, "ready")
 	if err := w.Terminal().Resize(host.Size{Rows: 11, Cols: 22}); err != nil {
 		t.Fatal(err)
 	}
-	w.line(t, "11 22")
+	w.waitLine(t, "11 22")
 }
 
 // orphan reads only after its adoption, because a look at that moment may miss it.
@@ -252,8 +252,8 @@ func TestReaders_ThreadWaitsForTheTerminalThenItIsNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := python(t, script)
-			r := awaitReader(t, w)
+			w := startPython(t, script)
+			r := waitReader(t, w)
 			if r.PID == 0 || r.TID == 0 || r.Command == "" || r.Key == "" || r.Secret {
 				t.Errorf("got %+v, want all of it and no secret", r)
 			}
@@ -286,10 +286,10 @@ func TestReaders_NobodyWaitsForTheTerminalThenNoneIsNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := python(t, "import os, pty, select, socket, subprocess, threading, time\nos.write(1, b'ready\\n')\n"+script)
-			w.line(t, "ready")
+			w := startPython(t, "import os, pty, select, socket, subprocess, threading, time\nos.write(1, b'ready\\n')\n"+script)
+			w.waitLine(t, "ready")
 			enough := time.Now().Add(150 * time.Millisecond) // long enough for a child to get there
-			eventually(t, "worker that reads nothing", func() bool {
+			waitFor(t, "worker that reads nothing", func() bool {
 				if got := w.Readers(); len(got) > 0 {
 					t.Fatalf("got %+v, want none", got)
 				}
@@ -302,7 +302,7 @@ func TestReaders_NobodyWaitsForTheTerminalThenNoneIsNamed(t *testing.T) {
 func TestReaders_InputIsQueuedThenNoneWaits(t *testing.T) {
 	t.Parallel()
 	// A poll that wants nine bytes leaves two of them in the terminal.
-	w := python(t, `import os, select, termios
+	w := startPython(t, `import os, select, termios
 modes = termios.tcgetattr(0)
 modes[3] &= ~termios.ICANON
 modes[6][termios.VMIN] = 9
@@ -312,18 +312,18 @@ p.register(0, select.POLLIN)
 p.poll()
 os.write(1, os.read(0, 100) + b'\n')
 `)
-	awaitReader(t, w)
-	if err := w.Terminal().Feed([]byte("x\n"), false); err != nil {
+	waitReader(t, w)
+	if err := w.Terminal().WriteInput([]byte("x\n"), false); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.Readers(); len(got) > 0 {
 		t.Errorf("got %+v, want none", got)
 	}
-	if err := w.Terminal().Feed([]byte("the rest"), false); err != nil {
+	if err := w.Terminal().WriteInput([]byte("the rest"), false); err != nil {
 		t.Fatal(err)
 	}
-	w.line(t, "x")
-	w.line(t, "the rest")
+	w.waitLine(t, "x")
+	w.waitLine(t, "the rest")
 }
 
 // A program that is stopped in its read takes no input until it is continued.
@@ -336,7 +336,7 @@ func TestStoppedReader(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := python(t, start+script+`
+			w := startPython(t, start+script+`
 os.waitpid(p.pid, os.WUNTRACED)
 os.write(1, b'stopped\n')
 os.read(3, 1)
@@ -351,15 +351,15 @@ time.sleep(1000)
 				}
 			}
 			if strings.Contains(script, "SIGSTOP") {
-				awaitReader(t, w)
+				waitReader(t, w)
 				goOn()
 			}
-			w.line(t, "stopped")
+			w.waitLine(t, "stopped")
 			if got := w.Readers(); len(got) > 0 {
 				t.Errorf("got %+v, want none", got)
 			}
 			goOn()
-			if r := awaitReader(t, w); r.Command != "cat" {
+			if r := waitReader(t, w); r.Command != "cat" {
 				t.Errorf("got %+v, want cat, once it was continued", r)
 			}
 		})
@@ -369,11 +369,11 @@ time.sleep(1000)
 func TestReaders_SameCallAgainThenTheKeyDiffers(t *testing.T) {
 	t.Parallel()
 	w := startProgram(t, "cat")
-	first := awaitReader(t, w)
-	answer(t, w, step{text: "a\n"})
-	w.line(t, "a")
-	var second host.Reader
-	eventually(t, "second wait", func() bool {
+	first := waitReader(t, w)
+	writeAnswer(t, w, inputStep{text: "a\n"})
+	w.waitLine(t, "a")
+	var second host.TerminalReader
+	waitFor(t, "second wait", func() bool {
 		r := w.Readers()
 		if len(r) == 0 {
 			return false
@@ -388,8 +388,8 @@ func TestReaders_SameCallAgainThenTheKeyDiffers(t *testing.T) {
 
 func TestMemoryBytes_IsTheTreesNotTheStages(t *testing.T) {
 	t.Parallel()
-	w := python(t, "import os; x = b'x' * (64 << 20); pid = os.fork(); y = b'y' * (32 << 20) if pid == 0 else b''; os.write(1, b'ready\\n') if pid == 0 else None; os.read(0, 1)")
-	w.line(t, "ready")
+	w := startPython(t, "import os; x = b'x' * (64 << 20); pid = os.fork(); y = b'y' * (32 << 20) if pid == 0 else b''; os.write(1, b'ready\\n') if pid == 0 else None; os.read(0, 1)")
+	w.waitLine(t, "ready")
 	if got := w.MemoryBytes() >> 20; got < 150 || got > 400 {
 		t.Errorf("got %d MiB, want two processes of 64 MiB and more", got)
 	}
@@ -397,16 +397,16 @@ func TestMemoryBytes_IsTheTreesNotTheStages(t *testing.T) {
 
 func TestProcess_AloneUntilItHasChildrenOrOrphansOrThreads(t *testing.T) {
 	t.Parallel()
-	p, err := host.Start(&host.Command{Path: program(t, "bash"), Args: []string{"-c",
+	p, err := host.Start(&host.Command{Path: findProgram(t, "bash"), Args: []string{"-c",
 		`read x; sleep 1000 & read x; kill $!; wait; read x; (setsid sleep 1000 &); read x`}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Close()
 	for i, want := range []bool{true, false, true, false} {
-		eventually(t, "reader of the terminal", func() bool { return len(p.Readers()) > 0 })
-		eventually(t, "state", func() bool { return p.NoOtherReader() == want })
-		if err := p.Terminal().Feed([]byte("\n"), false); err != nil {
+		waitFor(t, "reader of the terminal", func() bool { return len(p.Readers()) > 0 })
+		waitFor(t, "state", func() bool { return p.HasNoOtherReader() == want })
+		if err := p.Terminal().WriteInput([]byte("\n"), false); err != nil {
 			t.Fatal(i, err)
 		}
 	}
@@ -436,7 +436,7 @@ step(lock.acquire)                                     # and it is gone
 step(lambda: select.select([0], [], []))               # a thread that waits for the terminal
 `)
 	for i, want := range []bool{true, true, false, true, false} {
-		eventually(t, fmt.Sprintf("state of step %d", i), func() bool { return w.NoOtherReader() == want })
+		waitFor(t, fmt.Sprintf("state of step %d", i), func() bool { return w.HasNoOtherReader() == want })
 		if readers := w.Readers(); (i == 4) != (len(readers) > 0) {
 			t.Errorf("step %d: got readers %+v", i, readers)
 		}

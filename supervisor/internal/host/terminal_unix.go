@@ -16,12 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// feedLimit bounds the time that Feed waits for a reader to take something.
-const feedLimit = time.Second
+// inputTimeout bounds the time that Feed waits for a reader to take something.
+const inputTimeout = time.Second
 
-// feedAhead bounds the bytes that may be unread at once. The kernel keeps 4095 and
+// maxUnreadInput bounds the bytes that may be unread at once. The kernel keeps 4095 and
 // silently spoils a longer line.
-const feedAhead = 4000
+const maxUnreadInput = 4000
 
 // ptyMaster is the master of a pseudo terminal.
 //
@@ -36,20 +36,20 @@ const feedAhead = 4000
 // reach the next line. And the kernel tells this side of each change of the modes, by a packet
 // (TIOCPKT), which it does for a terminal with EXTPROC only.
 type ptyMaster struct {
-	master       *os.File // nonblocking, in the poller
-	raw          syscall.RawConn
-	name         string       // of the slave
-	slave        unix.Stat_t  // of the slave: finds the processes that have it open
-	modes        unix.Termios // at the start
-	fed          atomic.Bool  // input may be unread
-	toForeground func() error // gives the terminal to the worker's group; nil: cannot
-	packets      bool         // it is a person's
-	keysTaken    atomic.Bool  // a program wants each key; only known of a person's
+	master        *os.File // nonblocking, in the poller
+	raw           syscall.RawConn
+	name          string       // of the slave
+	slave         unix.Stat_t  // of the slave: finds the processes that have it open
+	modes         unix.Termios // at the start
+	mayHaveInput  atomic.Bool  // input may be unread
+	setForeground func() error // gives the terminal to the worker's group; nil: cannot
+	packetMode    bool         // it is a person's
+	rawMode       atomic.Bool  // a program wants each key; only known of a person's
 
-	feeding sync.Mutex // held while one piece is written, never while waiting for a reader
-	round   int        // counts Restores; a Feed ends when it changes
-	ahead   int        // bytes fed since the queue was last seen empty
-	group   int        // the worker's process group
+	inputMu      sync.Mutex // held while one piece is written, never while waiting for a reader
+	restoreCount int        // counts Restores; a Feed ends when it changes
+	bytesAhead   int        // bytes fed since the queue was last seen empty
+	workerGroup  int        // the worker's process group
 }
 
 // openPTY returns a terminal, of a person or not, and its slave, which belongs to the caller.
@@ -64,12 +64,12 @@ func openPTY(size Size, person bool) (_ *ptyMaster, slave *os.File, err error) {
 			slave.Close()
 		}
 	}()
-	p := &ptyMaster{name: slave.Name(), packets: person}
+	p := &ptyMaster{name: slave.Name(), packetMode: person}
 	fd := int(slave.Fd())
 	if err := unix.Fstat(fd, &p.slave); err != nil {
 		return nil, nil, err
 	}
-	modes, err := unix.IoctlGetTermios(fd, getModes)
+	modes, err := unix.IoctlGetTermios(fd, ioctlGetModes)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -79,11 +79,11 @@ func openPTY(size Size, person bool) (_ *ptyMaster, slave *os.File, err error) {
 	modes.Iflag &^= unix.IXON | unix.IXANY
 	modes.Lflag |= unix.EXTPROC | unix.ECHO | unix.ICANON | unix.ISIG
 	modes.Cc[unix.VSUSP] = 0
-	if err := unix.IoctlSetTermios(fd, setModes, modes); err != nil {
+	if err := unix.IoctlSetTermios(fd, ioctlSetModes, modes); err != nil {
 		return nil, nil, err
 	}
 	// Restore compares with the modes as the kernel has set them.
-	if modes, err = unix.IoctlGetTermios(fd, getModes); err != nil {
+	if modes, err = unix.IoctlGetTermios(fd, ioctlGetModes); err != nil {
 		return nil, nil, err
 	}
 	p.modes = *modes
@@ -99,10 +99,10 @@ func openPTY(size Size, person bool) (_ *ptyMaster, slave *os.File, err error) {
 	}
 	p.master = os.NewFile(uintptr(master), "terminal")
 	if p.raw, err = p.master.SyscallConn(); err == nil {
-		err = p.resize(size)
+		err = p.setSize(size)
 	}
 	if err == nil && person {
-		err = p.control(func(fd int) error { return unix.IoctlSetPointerInt(fd, unix.TIOCPKT, 1) })
+		err = p.withMasterFD(func(fd int) error { return unix.IoctlSetPointerInt(fd, unix.TIOCPKT, 1) })
 	}
 	if err != nil {
 		p.master.Close()
@@ -111,23 +111,23 @@ func openPTY(size Size, person bool) (_ *ptyMaster, slave *os.File, err error) {
 	return p, slave, nil
 }
 
-func (p *ptyMaster) sync() {}
+func (p *ptyMaster) syncOutput() {}
 
 func (p *ptyMaster) close() error { return p.master.Close() }
 
-// control runs f on the master's descriptor and keeps it open meanwhile.
-func (p *ptyMaster) control(f func(fd int) error) error {
+// withMasterFD runs f on the master's descriptor and keeps it open meanwhile.
+func (p *ptyMaster) withMasterFD(f func(fd int) error) error {
 	var err error
 	if closed := p.raw.Control(func(fd uintptr) {
-		err = again(func() error { return f(int(fd)) })
+		err = retryEINTR(func() error { return f(int(fd)) })
 	}); closed != nil {
 		return closed
 	}
 	return err
 }
 
-// again repeats a call that a signal interrupted; the Go runtime sends itself many.
-func again(f func() error) error {
+// retryEINTR repeats a call that a signal interrupted; the Go runtime sends itself many.
+func retryEINTR(f func() error) error {
 	for {
 		if err := f(); err != unix.EINTR {
 			return err
@@ -136,9 +136,9 @@ func again(f func() error) error {
 }
 
 func (p *ptyMaster) tryRead(b []byte) (n int, err error) {
-	err = p.control(func(fd int) (err error) {
+	err = p.withMasterFD(func(fd int) (err error) {
 		n, err = unix.Read(fd, b)
-		for p.packets && err == nil && n > 0 && !p.unpack(b, &n) {
+		for p.packetMode && err == nil && n > 0 && !p.unpackPacket(b, &n) {
 			n, err = unix.Read(fd, b)
 		}
 		return err
@@ -154,30 +154,30 @@ func (p *ptyMaster) tryRead(b []byte) (n int, err error) {
 	return 0, err
 }
 
-func (p *ptyMaster) await(take func() bool) error {
+func (p *ptyMaster) awaitOutput(take func() bool) error {
 	if p.raw.Read(func(uintptr) bool { return take() }) != nil {
 		return io.EOF
 	}
 	return nil
 }
 
-func (p *ptyMaster) resize(s Size) error {
-	return p.control(func(fd int) error {
+func (p *ptyMaster) setSize(s Size) error {
+	return p.withMasterFD(func(fd int) error {
 		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: s.Rows, Col: s.Cols})
 	})
 }
 
-func (p *ptyMaster) feed(b []byte, eof bool) error {
-	p.feeding.Lock()
-	round, ahead := p.round, p.ahead
-	p.feeding.Unlock()
-	p.fed.Store(true)
-	push := textNeedsPush && len(b) > 0 && b[len(b)-1] != '\n'
+func (p *ptyMaster) writeInput(b []byte, eof bool) error {
+	p.inputMu.Lock()
+	round, ahead := p.restoreCount, p.bytesAhead
+	p.inputMu.Unlock()
+	p.mayHaveInput.Store(true)
+	push := needsPushAfterText && len(b) > 0 && b[len(b)-1] != '\n'
 	for total := len(b); len(b) > 0; {
-		if ahead+len(b) > feedAhead && !p.awaitEmpty(round) {
-			return fmt.Errorf("host: feed: the reader took only %d of %d bytes within %s", total-len(b), total, feedLimit)
+		if ahead+len(b) > maxUnreadInput && !p.awaitEmpty(round) {
+			return fmt.Errorf("host: feed: the reader took only %d of %d bytes within %s", total-len(b), total, inputTimeout)
 		}
-		n, err := p.write(b[:min(len(b), feedAhead)], round)
+		n, err := p.write(b[:min(len(b), maxUnreadInput)], round)
 		if err != nil {
 			return fmt.Errorf("host: feed: %w", err)
 		}
@@ -193,7 +193,7 @@ func (p *ptyMaster) feed(b []byte, eof bool) error {
 		return nil
 	}
 	if !p.awaitEmpty(round) { // a reader must get the VEOF character alone
-		return fmt.Errorf("host: feed: the reader did not take the text before the end of file within %s", feedLimit)
+		return fmt.Errorf("host: feed: the reader did not take the text before the end of file within %s", inputTimeout)
 	}
 	return p.writeEOF(round)
 }
@@ -214,67 +214,67 @@ var errRestored = errors.New("the terminal was restored meanwhile")
 
 // write does not wait: it is an error if there is no room.
 func (p *ptyMaster) write(b []byte, round int) (int, error) {
-	p.feeding.Lock()
-	defer p.feeding.Unlock()
-	if p.round != round {
+	p.inputMu.Lock()
+	defer p.inputMu.Unlock()
+	if p.restoreCount != round {
 		return 0, errRestored
 	}
-	if err := p.master.SetWriteDeadline(time.Now().Add(feedLimit)); err != nil {
+	if err := p.master.SetWriteDeadline(time.Now().Add(inputTimeout)); err != nil {
 		return 0, err
 	}
 	n, err := p.master.Write(b)
-	p.ahead += n
+	p.bytesAhead += n
 	return n, err
 }
 
 // awaitEmpty waits until all input was read. It gives up when nothing was read for
-// feedLimit.
+// inputTimeout.
 func (p *ptyMaster) awaitEmpty(round int) bool {
-	queued := p.queued()
+	queued := p.unreadInput()
 	wait := 20 * time.Microsecond
 	for moved := time.Now(); queued > 0; {
-		if time.Since(moved) > feedLimit {
+		if time.Since(moved) > inputTimeout {
 			return false
 		}
 		time.Sleep(wait) // the kernel does not tell when input was read
 		wait = min(2*wait, time.Millisecond)
-		if now := p.queued(); now != queued {
+		if now := p.unreadInput(); now != queued {
 			queued, moved = now, time.Now()
 		}
 	}
-	p.feeding.Lock()
-	defer p.feeding.Unlock()
-	if p.round == round {
-		p.ahead = 0
+	p.inputMu.Lock()
+	defer p.inputMu.Unlock()
+	if p.restoreCount == round {
+		p.bytesAhead = 0
 	}
 	return true
 }
 
-func (p *ptyMaster) queued() int {
-	if !p.fed.Load() {
+func (p *ptyMaster) unreadInput() int {
+	if !p.mayHaveInput.Load() {
 		return 0
 	}
 	n := 0
-	_ = p.onSlave(func(fd int) (err error) {
-		n, err = unread(fd)
+	_ = p.withSlaveFD(func(fd int) (err error) {
+		n, err = countUnread(fd)
 		return err
 	})
 	return max(n, 0)
 }
 
-// unread counts the unread input bytes of a slave. Bytes that were written to the master
+// countUnread counts the unread input bytes of a slave. Bytes that were written to the master
 // arrive there a moment later. Polling an empty queue waits for them; counting does not.
 // So 0 is exact, and any other count may be too low.
-func unread(fd int) (int, error) {
+func countUnread(fd int) (int, error) {
 	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
-	return unix.IoctlGetInt(fd, queuedInput)
+	return unix.IoctlGetInt(fd, ioctlUnreadInput)
 }
 
-// onSlave opens the slave for one call of f only: a slave kept open here would hide
+// withSlaveFD opens the slave for one call of f only: a slave kept open here would hide
 // that the worker's side has closed.
-func (p *ptyMaster) onSlave(f func(fd int) error) error {
+func (p *ptyMaster) withSlaveFD(f func(fd int) error) error {
 	var fd int
-	err := again(func() (err error) {
+	err := retryEINTR(func() (err error) {
 		fd, err = unix.Open(p.name, unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 		return err
 	})
@@ -282,64 +282,64 @@ func (p *ptyMaster) onSlave(f func(fd int) error) error {
 		return err
 	}
 	defer unix.Close(fd)
-	return again(func() error { return f(fd) })
+	return retryEINTR(func() error { return f(fd) })
 }
 
 func (p *ptyMaster) currentModes() (*unix.Termios, error) {
 	var modes *unix.Termios
-	err := p.control(func(fd int) (err error) {
-		modes, err = unix.IoctlGetTermios(fd, getModes)
+	err := p.withMasterFD(func(fd int) (err error) {
+		modes, err = unix.IoctlGetTermios(fd, ioctlGetModes)
 		return err
 	})
 	return modes, err
 }
 
-// secret reports whether the reader wants a line that is not shown.
-func (p *ptyMaster) secret() bool {
+// isEchoOff reports whether the reader wants a line that is not shown.
+func (p *ptyMaster) isEchoOff() bool {
 	m, err := p.currentModes()
 	return err == nil && m.Lflag&unix.ECHO == 0 && m.Lflag&unix.ICANON != 0
 }
 
-func (p *ptyMaster) restore() error {
-	group := p.group
-	err := p.control(func(fd int) (err error) {
-		if p.toForeground != nil {
+func (p *ptyMaster) restoreState() error {
+	group := p.workerGroup
+	err := p.withMasterFD(func(fd int) (err error) {
+		if p.setForeground != nil {
 			group, err = unix.IoctlGetInt(fd, unix.TIOCGPGRP)
 		}
 		return err
 	})
-	if err == nil && group != p.group {
-		err = p.toForeground()
+	if err == nil && group != p.workerGroup {
+		err = p.setForeground()
 	}
 	modes, merr := p.currentModes()
 	if merr == nil && *modes != p.modes {
-		merr = p.control(func(fd int) error { return unix.IoctlSetTermios(fd, setModes, &p.modes) })
+		merr = p.withMasterFD(func(fd int) error { return unix.IoctlSetTermios(fd, ioctlSetModes, &p.modes) })
 	}
-	if err = errors.Join(err, merr, p.flush()); err != nil {
+	if err = errors.Join(err, merr, p.discardUnread()); err != nil {
 		return fmt.Errorf("host: restore the terminal: %w", err)
 	}
 	return nil
 }
 
-// flush discards unread input. It uses the slave, because on the master it would
+// discardUnread discards unread input. It uses the slave, because on the master it would
 // discard output.
-func (p *ptyMaster) flush() error {
-	if !p.fed.Load() {
+func (p *ptyMaster) discardUnread() error {
+	if !p.mayHaveInput.Load() {
 		return nil
 	}
-	p.feeding.Lock()
-	defer p.feeding.Unlock()
-	p.round++
-	err := p.onSlave(func(fd int) error {
-		n, err := unread(fd)
+	p.inputMu.Lock()
+	defer p.inputMu.Unlock()
+	p.restoreCount++
+	err := p.withSlaveFD(func(fd int) error {
+		n, err := countUnread(fd)
 		if err != nil || n == 0 {
 			return err
 		}
 		return discardInput(fd)
 	})
 	if err == nil {
-		p.fed.Store(false)
-		p.ahead = 0
+		p.mayHaveInput.Store(false)
+		p.bytesAhead = 0
 	}
 	return err
 }

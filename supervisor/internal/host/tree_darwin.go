@@ -6,28 +6,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// members visits what the process table shows of the tree. That is best effort, since
+// visitMembers visits what the process table shows of the tree. That is best effort, since
 // orphans go to launchd.
-func (t tree) members(visit func(pid, group int)) { t.scan(visit) }
+func (t processTree) visitMembers(visit func(pid, group int)) { t.visitTable(visit) }
 
-func (t tree) memory() int64 { return 0 }
+func (t processTree) residentMemory() int64 { return 0 }
 
 // zombieState is SZOMB of <sys/proc.h>.
 const zombieState = 5
 
-func processTable() []process {
+func processTable() []processRow {
 	rows, err := unix.SysctlKinfoProcSlice("kern.proc.all")
 	if err != nil {
 		return nil
 	}
-	table := make([]process, 0, len(rows))
+	table := make([]processRow, 0, len(rows))
 	for _, r := range rows {
 		pid := int(r.Proc.P_pid)
 		session, err := unix.Getsid(pid)
 		if err != nil {
 			session = -1
 		}
-		table = append(table, process{
+		table = append(table, processRow{
 			pid:     pid,
 			parent:  int(r.Eproc.Ppid),
 			group:   int(r.Eproc.Pgid),

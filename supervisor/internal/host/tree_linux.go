@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// members visits every descendant of root, parents first, zombies included. Nothing
+// visitMembers visits every descendant of root, parents first, zombies included. Nothing
 // escapes, because root adopts orphans.
-func (t tree) members(visit func(pid, group int)) {
+func (t processTree) visitMembers(visit func(pid, group int)) {
 	last := t.root
-	walk(t.root, func(pid int, _ string) {
+	visitThreads(t.root, func(pid int, _ string) {
 		if pid == last {
 			return // another thread
 		}
@@ -27,10 +27,10 @@ func (t tree) members(visit func(pid, group int)) {
 	})
 }
 
-// memory is the resident set of the tree in bytes, without root.
-func (t tree) memory() int64 {
+// residentMemory is the resident set of the tree in bytes, without root.
+func (t processTree) residentMemory() int64 {
 	var pages int64
-	t.members(func(pid, _ int) { pages += residentPages(pid) })
+	t.visitMembers(func(pid, _ int) { pages += residentPages(pid) })
 	return pages * int64(os.Getpagesize())
 }
 
@@ -43,22 +43,22 @@ func residentPages(pid int) int64 {
 	return n
 }
 
-// maxWalk bounds the processes of one walk. Without it, a walk could follow processes
+// maxVisitedProcesses bounds the processes of one walk. Without it, a walk could follow processes
 // that do nothing but fork for ever.
-const maxWalk = 10_000
+const maxVisitedProcesses = 10_000
 
-// walk visits every thread of root and of its descendants, all threads of one process
+// visitThreads visits every thread of root and of its descendants, all threads of one process
 // in a row. On a kernel without /proc/<pid>/task/<tid>/children it uses the process
 // table.
-func walk(root int, visit func(pid int, tid string)) {
+func visitThreads(root int, visit func(pid int, tid string)) {
 	if unix.Access("/proc/thread-self/children", unix.F_OK) != nil {
-		walkTable(root, visit)
+		visitThreadsByTable(root, visit)
 		return
 	}
 	pids := []int{root}
-	for i := 0; i < len(pids) && i < maxWalk; i++ {
+	for i := 0; i < len(pids) && i < maxVisitedProcesses; i++ {
 		pid := pids[i]
-		for _, tid := range threads(pid) {
+		for _, tid := range threadIDs(pid) {
 			visit(pid, tid)
 			for c := range strings.FieldsSeq(readProc(pid, "task/"+tid+"/children")) {
 				if n, err := strconv.Atoi(c); err == nil {
@@ -69,11 +69,11 @@ func walk(root int, visit func(pid int, tid string)) {
 	}
 }
 
-func walkTable(root int, visit func(pid int, tid string)) {
+func visitThreadsByTable(root int, visit func(pid int, tid string)) {
 	table := processTable()
 	pids := []int{root}
-	for i := 0; i < len(pids) && i < maxWalk; i++ {
-		for _, tid := range threads(pids[i]) {
+	for i := 0; i < len(pids) && i < maxVisitedProcesses; i++ {
+		for _, tid := range threadIDs(pids[i]) {
 			visit(pids[i], tid)
 		}
 		for _, p := range table {
@@ -84,8 +84,8 @@ func walkTable(root int, visit func(pid int, tid string)) {
 	}
 }
 
-// threads returns the names of the threads of a process; none when it is gone.
-func threads(pid int) []string {
+// threadIDs returns the names of the threads of a process; none when it is gone.
+func threadIDs(pid int) []string {
 	d, err := os.Open("/proc/" + strconv.Itoa(pid) + "/task")
 	if err != nil {
 		return nil
@@ -95,25 +95,25 @@ func threads(pid int) []string {
 	return names
 }
 
-func processTable() []process {
+func processTable() []processRow {
 	d, err := os.Open("/proc")
 	if err != nil {
 		return nil
 	}
 	defer d.Close()
 	names, _ := d.Readdirnames(-1)
-	var table []process
+	var table []processRow
 	for _, n := range names {
 		pid, err := strconv.Atoi(n)
 		if err != nil {
 			continue
 		}
 		if f := statFields(readProc(pid, "stat")); f != nil {
-			table = append(table, process{
+			table = append(table, processRow{
 				pid:     pid,
-				parent:  atoi(f[statParent]),
-				group:   atoi(f[statGroup]),
-				session: atoi(f[statSession]),
+				parent:  parseInt(f[statParent]),
+				group:   parseInt(f[statGroup]),
+				session: parseInt(f[statSession]),
 				zombie:  f[statState] == "Z" || f[statState] == "X",
 			})
 		}
@@ -174,7 +174,7 @@ func readFile(name string) string {
 	}
 }
 
-func atoi(s string) int {
+func parseInt(s string) int {
 	n, _ := strconv.Atoi(s)
 	return n
 }

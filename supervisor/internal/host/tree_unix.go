@@ -10,31 +10,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A tree is a worker and everything it started.
-type tree struct {
+// A processTree is a worker and everything it started.
+type processTree struct {
 	root    int    // the stage, or the worker where there is none
 	session int    // of the terminal; the same process as root
 	tag     string // the value of REPL_TAG in the environment of the tree
 }
 
-// tagName is the variable that marks the processes of a tree. It finds them when their
+// tagVariable is the variable that marks the processes of a tree. It finds them when their
 // ancestry is lost.
-const tagName = "REPL_TAG"
+const tagVariable = "REPL_TAG"
 
-// process is one row of the system's process table.
-type process struct {
+// processRow is one row of the system's process table.
+type processRow struct {
 	pid, parent, group, session int
 	zombie                      bool
 }
 
-// scan visits the tree as the process table shows it: all processes in its session or with its
+// visitTable visits the tree as the process table shows it: all processes in its session or with its
 // tag, and all descendants of these and of root. It visits neither root nor zombies. It serves
 // systems on which no stage adopts orphans.
-func (t tree) scan(visit func(pid, group int)) {
+func (t processTree) visitTable(visit func(pid, group int)) {
 	table := processTable()
 	in := map[int]bool{t.root: true}
 	for _, p := range table {
-		if p.session == t.session || hasEnvironment(p.pid, tagName+"="+t.tag) {
+		if p.session == t.session || hasEnvironment(p.pid, tagVariable+"="+t.tag) {
 			in[p.pid] = true
 		}
 	}
@@ -53,14 +53,14 @@ func (t tree) scan(visit func(pid, group int)) {
 	}
 }
 
-// sweep kills the processes that each visits, again and again, until there are none or
+// killRemaining kills the processes that each visits, again and again, until there are none or
 // limit has passed. It returns those of the last visit. pause waits for a change, at
 // most for the given time.
 //
 // Whole groups are killed as well: the kernel signals all members of a group together.
 // Otherwise processes that only fork would stay ahead, each gone by the time its pid is
 // read.
-func sweep(limit time.Duration, each func(visit func(pid, group int)), pause func(time.Duration)) []int {
+func killRemaining(limit time.Duration, each func(visit func(pid, group int)), pause func(time.Duration)) []int {
 	own := unix.Getpgrp()
 	for deadline := time.Now().Add(limit); ; {
 		var left []int
@@ -78,13 +78,13 @@ func sweep(limit time.Duration, each func(visit func(pid, group int)), pause fun
 	}
 }
 
-// dyingLimit bounds the wait after a sweep for processes that SIGKILL has reached. They
+// dyingTimeout bounds the wait after a sweep for processes that SIGKILL has reached. They
 // cannot refuse it, but giving back gigabytes takes seconds.
-const dyingLimit = 3 * time.Second
+const dyingTimeout = 3 * time.Second
 
-// awaitGone waits, for limit at most, until these processes are gone. It returns those
+// awaitProcessEnd waits, for limit at most, until these processes are gone. It returns those
 // that are still there.
-func awaitGone(pids []int, limit time.Duration) []int {
+func awaitProcessEnd(pids []int, limit time.Duration) []int {
 	for deadline := time.Now().Add(limit); len(pids) > 0; time.Sleep(5 * time.Millisecond) {
 		var left []int
 		for _, p := range processTable() {

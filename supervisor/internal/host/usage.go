@@ -2,59 +2,59 @@ package host
 
 // A Usage is what a worker and everything it started use at one moment.
 type Usage struct {
-	Memory int64 // bytes that no file has: on the heap, on stacks, in shared memory, swapped out
-	Tasks  int   // processes with their threads
-	Killed int   // processes that the kernel has ended for a lack of memory, where it counts them
-	parts  []part
+	Memory    int64 // bytes that no file has: on the heap, on stacks, in shared memory, swapped out
+	Tasks     int   // processes with their threads
+	OOMKills  int   // processes that the kernel has ended for a lack of memory, where it counts them
+	processes []processUsage
 }
 
-// A part is one process of a tree.
-type part struct {
+// A processUsage is one process of a tree.
+type processUsage struct {
 	pid, tasks   int
 	name         string
 	data, memory int64 // bytes: what it may write alone, and what it uses
 	mapped       int64 // of that, in files in memory
 }
 
-// Allowance is what a tree may have from now on.
-type Allowance struct {
-	Left int64 // bytes that it may still use
-	Most int64 // bytes that one process may ask for, used or not; 0: memory is not bounded
+// LimitUpdate is what a tree may have from now on.
+type LimitUpdate struct {
+	RemainingBytes  int64 // bytes that it may still use
+	MaxProcessBytes int64 // bytes that one process may ask for, used or not; 0: memory is not bounded
 
 	// Spare bytes are allowed to each process even where nothing is left, so that a runtime
 	// can say so and take an order to free something.
-	Spare int64
+	SpareBytes int64
 
 	// Forks holds without a sandbox, whose kernel counts its processes; with Uncounted also in one.
-	Forks
-	Uncounted bool
+	ForkPolicy
+	ApplyInSandbox bool
 }
 
-// keptBytes of what it was allowed before stays allowed to a process when nothing is left: a
+// retainedBytes of what it was allowed before stays allowed to a process when nothing is left: a
 // runtime that gives memory back to show an error can use it for that.
-const keptBytes = 8 << 20
+const retainedBytes = 8 << 20
 
-// Forks says whether a tree may start processes and threads.
-type Forks int
+// ForkPolicy says whether a tree may start processes and threads.
+type ForkPolicy int
 
 const (
-	ForksKept    Forks = iota // as it is
-	ForksAllowed              // as at the beginning
+	ForksUnchanged ForkPolicy = iota // as it is
+	ForksAllowed                     // as at the beginning
 	ForksRefused
 )
 
-// Usage looks at the tree. Its processes share memory after a fork; from exact bytes on, that
+// MeasureUsage looks at the tree. Its processes share memory after a fork; from exact bytes on, that
 // is counted once, which takes milliseconds for each gigabyte.
-func (p *Process) Usage(exact int64) Usage { return p.backend.usage(exact) }
+func (p *Process) MeasureUsage(exact int64) Usage { return p.backend.measureUsage(exact) }
 
-// Allow bounds the tree by an allowance, as it was seen.
-func (p *Process) Allow(u Usage, a Allowance) { p.backend.allow(u, a) }
+// ApplyLimits bounds the tree by an allowance, as it was seen.
+func (p *Process) ApplyLimits(u Usage, a LimitUpdate) { p.backend.applyLimits(u, a) }
 
 // EndLargest ends the largest process of the tree but the worker, if it uses this much. It
 // returns its name, or "" if there is none.
 func (p *Process) EndLargest(u Usage, bytes int64) string {
-	var largest part
-	for _, one := range u.parts {
+	var largest processUsage
+	for _, one := range u.processes {
 		if one.pid != p.pid && one.memory > largest.memory {
 			largest = one
 		}
@@ -62,7 +62,7 @@ func (p *Process) EndLargest(u Usage, bytes int64) string {
 	if largest.memory < bytes || largest.pid == 0 {
 		return ""
 	}
-	p.backend.endMembers([]int{largest.pid})
+	p.backend.killMembers([]int{largest.pid})
 	return largest.name
 }
 
@@ -70,11 +70,11 @@ func (p *Process) EndLargest(u Usage, bytes int64) string {
 // tasks less.
 func (p *Process) EndNewest(u Usage, tasks int) {
 	var pids []int
-	for i := len(u.parts) - 1; i >= 0 && tasks > 0; i-- {
-		if one := u.parts[i]; one.pid != p.pid {
+	for i := len(u.processes) - 1; i >= 0 && tasks > 0; i-- {
+		if one := u.processes[i]; one.pid != p.pid {
 			tasks -= one.tasks
 			pids = append(pids, one.pid)
 		}
 	}
-	p.backend.endMembers(pids)
+	p.backend.killMembers(pids)
 }

@@ -14,7 +14,7 @@ import (
 type terminalReader struct{ p *host.Process }
 
 func (r terminalReader) Read(b []byte) (n int, err error) {
-	closed := r.p.Terminal().Await(func() bool {
+	closed := r.p.Terminal().AwaitOutput(func() bool {
 		n, err = r.p.Terminal().TryRead(b)
 		return n > 0 || err != nil
 	})
@@ -25,44 +25,44 @@ func (r terminalReader) Read(b []byte) (n int, err error) {
 }
 
 // patience is the one deadline of these tests: no fact takes this long.
-const patience = 60 * time.Second
+const testTimeout = 60 * time.Second
 
-// eventually waits for a fact that nothing announces.
-func eventually(t testing.TB, what string, fact func() bool) {
+// waitFor waits for a fact that nothing announces.
+func waitFor(t testing.TB, what string, fact func() bool) {
 	t.Helper()
-	limit := time.After(patience)
+	limit := time.After(testTimeout)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for !fact() {
 		select {
 		case <-tick.C:
 		case <-limit:
-			t.Fatalf("got no %s within %s", what, patience)
+			t.Fatalf("got no %s within %s", what, testTimeout)
 		}
 	}
 }
 
-func within(t testing.TB, what string, c <-chan struct{}) {
+func waitClosed(t testing.TB, what string, c <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-c:
-	case <-time.After(patience):
-		t.Fatalf("got no %s within %s", what, patience)
+	case <-time.After(testTimeout):
+		t.Fatalf("got no %s within %s", what, testTimeout)
 	}
 }
 
-// output collects what a worker shows on its terminal.
-type output struct {
-	mu   sync.Mutex
-	text []byte        // guarded by mu
-	more chan struct{} // replaced when text grew; guarded by mu
-	end  chan struct{} // closed at end of file
+// workerOutput collects what a worker shows on its terminal.
+type workerOutput struct {
+	mu    sync.Mutex
+	text  []byte        // guarded by mu
+	more  chan struct{} // replaced when text grew; guarded by mu
+	ended chan struct{} // closed at end of file
 }
 
-func collect(r io.Reader) *output {
-	o := &output{more: make(chan struct{}), end: make(chan struct{})}
+func collectOutput(r io.Reader) *workerOutput {
+	o := &workerOutput{more: make(chan struct{}), ended: make(chan struct{})}
 	go func() {
-		defer close(o.end)
+		defer close(o.ended)
 		b := make([]byte, 4096)
 		for {
 			n, err := r.Read(b)
@@ -79,18 +79,18 @@ func collect(r io.Reader) *output {
 	return o
 }
 
-func (o *output) now() (string, <-chan struct{}) {
+func (o *workerOutput) snapshot() (string, <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return shown(string(o.text)), o.more
+	return plainText(string(o.text)), o.more
 }
 
-// line waits for a whole line that begins with prefix and returns its rest.
-func (o *output) line(t testing.TB, prefix string) string {
+// waitLine waits for a whole line that begins with prefix and returns its rest.
+func (o *workerOutput) waitLine(t testing.TB, prefix string) string {
 	t.Helper()
-	limit := time.After(patience)
+	limit := time.After(testTimeout)
 	for {
-		text, more := o.now()
+		text, more := o.snapshot()
 		for l := range strings.Lines(text) {
 			if rest, ok := strings.CutPrefix(l, prefix); ok && strings.HasSuffix(l, "\n") {
 				return strings.TrimSpace(rest)
@@ -98,30 +98,30 @@ func (o *output) line(t testing.TB, prefix string) string {
 		}
 		select {
 		case <-more:
-		case <-o.end:
-			if again, _ := o.now(); again == text {
+		case <-o.ended:
+			if again, _ := o.snapshot(); again == text {
 				t.Fatalf("got end of file and %q, want a line %q", text, prefix+"…")
 			}
 		case <-limit:
-			t.Fatalf("got %q within %s, want a line %q", text, patience, prefix+"…")
+			t.Fatalf("got %q within %s, want a line %q", text, testTimeout, prefix+"…")
 		}
 	}
 }
 
-func (o *output) all(t testing.TB) string {
+func (o *workerOutput) waitAll(t testing.TB) string {
 	t.Helper()
-	within(t, "end of file on the terminal", o.end)
-	text, _ := o.now()
+	waitClosed(t, "end of file on the terminal", o.ended)
+	text, _ := o.snapshot()
 	return text
 }
 
-// worker is a started process with its output.
-type worker struct {
+// testWorker is a started process with its output.
+type testWorker struct {
 	*host.Process
-	*output
+	*workerOutput
 }
 
-func startCommand(t testing.TB, c *host.Command) worker {
+func startCommand(t testing.TB, c *host.Command) testWorker {
 	t.Helper()
 	if c.Env == nil {
 		c.Env = os.Environ()
@@ -130,12 +130,12 @@ func startCommand(t testing.TB, c *host.Command) worker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := worker{p, collect(terminalReader{p})}
+	w := testWorker{p, collectOutput(terminalReader{p})}
 	t.Cleanup(func() {
 		if err := p.Close(); err != nil {
 			t.Errorf("close: %v", err)
 		}
-		if r := p.Remains(); len(r) > 0 {
+		if r := p.Survivors(); len(r) > 0 {
 			t.Errorf("got remaining processes %v, want none", r)
 		}
 	})

@@ -22,30 +22,30 @@ import (
 
 // A Message goes from the stage to the supervisor; an answer goes back.
 type Message struct {
-	Do    Kind
+	Do    MessageKind
 	ID    uint64         `json:",omitempty"` // of the connect, from 1
 	To    netip.AddrPort `json:",omitzero"`  // of ask: where the session connects to
 	Wait  bool           `json:",omitempty"` // of ask: answer after the dial, because the caller waits for it
 	Errno int            `json:",omitempty"` // of answer; 0 is yes
 }
 
-// A Kind is what a message is for.
-type Kind string
+// A MessageKind is what a message is for.
+type MessageKind string
 
 const (
-	Names     Kind = "names"     // the first message; its descriptor is a bound UDP socket
-	Ask       Kind = "ask"       // may the session connect To?
-	Answer    Kind = "answer"    // to ask
-	Connected Kind = "connected" // its descriptor is the other end of the session's connection
-	Gone      Kind = "gone"      // nobody wants the connection any more
-	Proxied   Kind = "proxied"   // its descriptor is the other end of a connection to Proxy
+	NameSocket       MessageKind = "names"     // the first message; its descriptor is a bound UDP socket
+	ConnectRequest   MessageKind = "ask"       // may the session connect To?
+	ConnectAnswer    MessageKind = "answer"    // to ask
+	ConnectionSocket MessageKind = "connected" // its descriptor is the other end of the session's connection
+	ConnectCanceled  MessageKind = "gone"      // nobody wants the connection any more
+	ProxySocket      MessageKind = "proxied"   // its descriptor is the other end of a connection to Proxy
 )
 
 // Proxy is where a session without namespaces finds its proxy. Nobody listens there: the stage
 // connects whoever connects there to the supervisor.
-var Proxy = netip.MustParseAddrPort("198.18.0.1:1080")
+var ProxyAddr = netip.MustParseAddrPort("198.18.0.1:1080")
 
-// maxMessage bounds one message in bytes. None of ours has more than 200.
-const maxMessage = 1024
+// maxMessageBytes bounds one message in bytes. None of ours has more than 200.
+const maxMessageBytes = 1024
 
 var errMalformed = errors.New("outlet: a message that cannot be read")

@@ -14,13 +14,13 @@ import (
 // A Conn is one end of the socket. One goroutine may receive, any may send.
 type Conn struct{ socket *net.UnixConn }
 
-// Pair returns the supervisor's end, and that of the stage as a file to be inherited.
-func Pair() (*Conn, *os.File, error) {
+// NewPair returns the supervisor's end, and that of the stage as a file to be inherited.
+func NewPair() (*Conn, *os.File, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, err
 	}
-	ours, err := Open(os.NewFile(uintptr(fds[0]), "outlet"))
+	ours, err := NewConn(os.NewFile(uintptr(fds[0]), "outlet"))
 	if err != nil {
 		unix.Close(fds[1])
 		return nil, nil, err
@@ -28,8 +28,8 @@ func Pair() (*Conn, *os.File, error) {
 	return ours, os.NewFile(uintptr(fds[1]), "outlet"), nil
 }
 
-// Open makes a Conn of an end, which it closes.
-func Open(end *os.File) (*Conn, error) {
+// NewConn makes a Conn of an end, which it closes.
+func NewConn(end *os.File) (*Conn, error) {
 	defer end.Close()
 	c, err := net.FileConn(end)
 	if err != nil {
@@ -60,9 +60,9 @@ func (c *Conn) Send(m Message, fd int) error {
 // Receive returns the next message and its descriptor, nil if it has none. The error is
 // io.EOF when the other side is gone.
 func (c *Conn) Receive() (m Message, file *os.File, err error) {
-	buf, rights := make([]byte, maxMessage), make([]byte, unix.CmsgSpace(4))
+	buf, rights := make([]byte, maxMessageBytes), make([]byte, unix.CmsgSpace(4))
 	n, nr, flags, _, err := c.socket.ReadMsgUnix(buf, rights)
-	file, wrong := fileIn(rights[:max(nr, 0)])
+	file, wrong := parseRights(rights[:max(nr, 0)])
 	switch {
 	case err == nil && n == 0 && nr == 0, errors.Is(err, syscall.ECONNRESET):
 		err = io.EOF
@@ -76,9 +76,9 @@ func (c *Conn) Receive() (m Message, file *os.File, err error) {
 	return m, file, err
 }
 
-// fileIn returns the one descriptor in the rights of a message. It reports whether they are
+// parseRights returns the one descriptor in the rights of a message. It reports whether they are
 // something else.
-func fileIn(rights []byte) (file *os.File, wrong bool) {
+func parseRights(rights []byte) (file *os.File, wrong bool) {
 	if len(rights) == 0 {
 		return nil, false
 	}

@@ -16,9 +16,9 @@ func FuzzReceive(f *testing.F) {
 	f.Add([]byte(`{"Do":"connected","ID":1}`), uint8(1))
 	f.Add([]byte(`{"Do":"names","ID":-1,"To":"x"}`), uint8(2))
 	f.Add([]byte{}, uint8(3))
-	f.Add(make([]byte, maxMessage+1), uint8(1))
+	f.Add(make([]byte, maxMessageBytes+1), uint8(1))
 	f.Fuzz(func(t *testing.T, packet []byte, descriptors uint8) {
-		ours, theirs, err := Pair()
+		ours, theirs, err := NewPair()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,8 +42,8 @@ func FuzzReceive(f *testing.F) {
 		if len(fds) > 0 {
 			rights = unix.UnixRights(fds...)
 		}
-		if len(packet) > 4*maxMessage {
-			packet = packet[:4*maxMessage]
+		if len(packet) > 4*maxMessageBytes {
+			packet = packet[:4*maxMessageBytes]
 		}
 		_, _, err = raw.(*net.UnixConn).WriteMsgUnix(packet, rights, nil)
 		raw.Close()
@@ -58,7 +58,7 @@ func FuzzReceive(f *testing.F) {
 			}
 			file.Close()
 		}
-		if err == nil && len(packet) > maxMessage || err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, errMalformed) {
+		if err == nil && len(packet) > maxMessageBytes || err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, errMalformed) {
 			t.Errorf("got %v for %d bytes with %d descriptors", err, len(packet), len(fds))
 		}
 		if n, err := in.Read(make([]byte, 1)); n != 0 || err != io.EOF {

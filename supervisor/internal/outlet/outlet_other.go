@@ -10,8 +10,8 @@ import (
 // A Conn is one end of the socket. No system but Linux has one.
 type Conn struct{}
 
-func Pair() (*Conn, *os.File, error)                { return nil, nil, errors.ErrUnsupported }
-func Open(*os.File) (*Conn, error)                  { return nil, errors.ErrUnsupported }
+func NewPair() (*Conn, *os.File, error)             { return nil, nil, errors.ErrUnsupported }
+func NewConn(*os.File) (*Conn, error)               { return nil, errors.ErrUnsupported }
 func (c *Conn) Send(Message, int) error             { return errors.ErrUnsupported }
 func (c *Conn) Receive() (Message, *os.File, error) { return Message{}, nil, errMalformed }
 func (c *Conn) Close() error                        { return nil }

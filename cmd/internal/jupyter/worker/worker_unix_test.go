@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	supervisor.StageMain()
+	supervisor.MonitorMain()
 	if len(os.Args) > 2 {
 		switch os.Args[1] {
 		case "fake-kernel":
