@@ -20,15 +20,15 @@ import (
 )
 
 // greet is what repl dial prints, for the scripts that stand for a far side.
-const greet = `printf '\nturnstone-dial 1 %s {"version":"1","protocol":1,"host":"far"}\n' "$4"; `
+const printGreeting = `printf '\nturnstone-dial 1 %s {"version":"1","protocol":1,"host":"far"}\n' "$4"; `
 
-// leadsTo is a command whose far side is a script.
-func leadsTo(script string) *Command {
-	return &Command{Name: "gpu", Prefix: []string{"sh", "-c", script, "sh"}, Wait: time.Minute}
+// newScriptCommand is a command whose far side is a script.
+func newScriptCommand(script string) *Command {
+	return &Command{Name: "gpu", Prefix: []string{"sh", "-c", script, "sh"}, GreetingTimeout: time.Minute}
 }
 
-// fails dials and returns the error, which has to be one of reaching.
-func fails(t *testing.T, c *Command) string {
+// wantDialError dials and returns the error, which has to be one of reaching.
+func wantDialError(t *testing.T, c *Command) string {
 	t.Helper()
 	conn, err := c.Dial(t.Context())
 	if err == nil {
@@ -41,8 +41,8 @@ func fails(t *testing.T, c *Command) string {
 	return err.Error()
 }
 
-// says checks that a text has some parts.
-func says(t *testing.T, text string, parts ...string) {
+// wantContains checks that a text has some parts.
+func wantContains(t *testing.T, text string, parts ...string) {
 	t.Helper()
 	for _, p := range parts {
 		if !strings.Contains(text, p) {
@@ -51,9 +51,9 @@ func says(t *testing.T, text string, parts ...string) {
 	}
 }
 
-// pidFile is a file for a script to write a process id to. The test checks at its end that the
+// newPIDFile is a file for a script to write a process id to. The test checks at its end that the
 // process is gone.
-func pidFile(t *testing.T) (path string, gone func()) {
+func newPIDFile(t *testing.T) (path string, gone func()) {
 	path = filepath.Join(t.TempDir(), "pid")
 	return path, func() {
 		t.Helper()
@@ -79,7 +79,7 @@ func pidFile(t *testing.T) (path string, gone func()) {
 
 func TestCommand_DropsWhatComesBeforeTheGreeting(t *testing.T) {
 	t.Parallel()
-	c := leadsTo(`printf 'welcome\n\001\377 a line without an end'; ` + greet + `exec cat`)
+	c := newScriptCommand(`printf 'welcome\n\001\377 a line without an end'; ` + printGreeting + `exec cat`)
 	conn, err := c.Dial(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func TestCommand_DropsWhatComesBeforeTheGreeting(t *testing.T) {
 
 func TestCommand_ANonceOfAnotherIsNoGreeting(t *testing.T) {
 	t.Parallel()
-	says(t, fails(t, leadsTo(`printf '\nturnstone-dial 1 AAAA {"protocol":1}\n'`)), "status 0", "without a word of repl dial", "turnstone-dial 1 AAAA")
+	wantContains(t, wantDialError(t, newScriptCommand(`printf '\nturnstone-dial 1 AAAA {"protocol":1}\n'`)), "status 0", "without a word of repl dial", "turnstone-dial 1 AAAA")
 }
 
 func TestCommand_SaysInWordsHowItEnded(t *testing.T) {
@@ -115,48 +115,48 @@ func TestCommand_SaysInWordsHowItEnded(t *testing.T) {
 		`kill -9 $$`:                   {"signal: killed"},
 		`printf '\033[2J' >&2; exit 1`: {"it said: [2J"},
 	} {
-		text := fails(t, leadsTo(script))
-		says(t, text, want...)
+		text := wantDialError(t, newScriptCommand(script))
+		wantContains(t, text, want...)
 		if strings.ContainsAny(text, "\x1b\n") {
 			t.Errorf("%q acts on a terminal", text)
 		}
 	}
-	says(t, fails(t, &Command{Prefix: []string{"nosuchprogram"}}), `there is no program "nosuchprogram" on this machine`)
+	wantContains(t, wantDialError(t, &Command{Prefix: []string{"nosuchprogram"}}), `there is no program "nosuchprogram" on this machine`)
 }
 
 func TestCommand_SeesATerminalInBetween(t *testing.T) {
 	t.Parallel()
-	says(t, fails(t, leadsTo(`printf '\r\nturnstone-dial 1 %s {"protocol":1}\r\n' "$4"; cat`)), "must not allocate a terminal", "ssh -T")
+	wantContains(t, wantDialError(t, newScriptCommand(`printf '\r\nturnstone-dial 1 %s {"protocol":1}\r\n' "$4"; cat`)), "must not allocate a terminal", "ssh -T")
 }
 
 func TestCommand_ThatDropsTheWordsBehindItIsTold(t *testing.T) {
 	t.Parallel()
-	says(t, fails(t, leadsTo(`printf '\nturnstone-dial 1 - {"protocol":1}\n'; cat`)), "the words that follow the command were lost", `"$@"`)
+	wantContains(t, wantDialError(t, newScriptCommand(`printf '\nturnstone-dial 1 - {"protocol":1}\n'; cat`)), "the words that follow the command were lost", `"$@"`)
 }
 
 func TestCommand_ThatHangsEndsWithEverythingItStarted(t *testing.T) {
 	t.Parallel()
-	leader, leaderGone := pidFile(t)
-	child, childGone := pidFile(t)
-	c := leadsTo(`trap '' TERM; echo queued >&2; echo $$ > ` + leader + `; sleep 1000 & echo $! > ` + child + `; wait; sleep 1000`)
-	c.Wait = 300 * time.Millisecond
-	c.Asked = func() time.Time { // the time counts from when the script waits
+	leader, leaderGone := newPIDFile(t)
+	child, childGone := newPIDFile(t)
+	c := newScriptCommand(`trap '' TERM; echo queued >&2; echo $$ > ` + leader + `; sleep 1000 & echo $! > ` + child + `; wait; sleep 1000`)
+	c.GreetingTimeout = 300 * time.Millisecond
+	c.LastPrompt = func() time.Time { // the time counts from when the script waits
 		if id, _ := os.ReadFile(child); len(id) == 0 {
 			return time.Now()
 		}
 		return time.Time{}
 	}
-	says(t, fails(t, c), "nothing that answers came for 300ms", "it said: queued")
+	wantContains(t, wantDialError(t, c), "nothing that answers came for 300ms", "it said: queued")
 	leaderGone()
 	childGone()
 }
 
 func TestCommand_ThatPrintsWithoutEndIsEnded(t *testing.T) {
 	t.Parallel()
-	leader, gone := pidFile(t)
-	says(t, fails(t, leadsTo(`echo $$ > `+leader+`; exec yes`)), "it printed more than 65536 bytes", "it printed: y | y")
+	leader, gone := newPIDFile(t)
+	wantContains(t, wantDialError(t, newScriptCommand(`echo $$ > `+leader+`; exec yes`)), "it printed more than 65536 bytes", "it printed: y | y")
 	gone()
-	says(t, fails(t, leadsTo(`tr '\0' x < /dev/zero`)), "it printed more than 65536 bytes")
+	wantContains(t, wantDialError(t, newScriptCommand(`tr '\0' x < /dev/zero`)), "it printed more than 65536 bytes")
 }
 
 func TestCommand_AChildWithItsOutputHoldsNothingUp(t *testing.T) {
@@ -164,9 +164,9 @@ func TestCommand_AChildWithItsOutputHoldsNothingUp(t *testing.T) {
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Skip("setsid is not here")
 	}
-	for _, before := range []string{"", greet} {
-		child, _ := pidFile(t)
-		c := leadsTo(before + `setsid sh -c 'echo $$ > ` + child + `; exec sleep 1000' & while [ ! -s ` + child + ` ]; do sleep 0.01; done; echo last >&2; exit 255`)
+	for _, before := range []string{"", printGreeting} {
+		child, _ := newPIDFile(t)
+		c := newScriptCommand(before + `setsid sh -c 'echo $$ > ` + child + `; exec sleep 1000' & while [ ! -s ` + child + ` ]; do sleep 0.01; done; echo last >&2; exit 255`)
 		conn, err := c.Dial(t.Context())
 		if err == nil {
 			_, err = io.ReadAll(conn)
@@ -176,7 +176,7 @@ func TestCommand_AChildWithItsOutputHoldsNothingUp(t *testing.T) {
 			}
 		}
 		if err != nil {
-			says(t, err.Error(), "status 255", "last")
+			wantContains(t, err.Error(), "status 255", "last")
 		}
 		if err := exec.Command("sh", "-c", "kill -9 $(cat "+child+")").Run(); err != nil {
 			t.Errorf("the child was gone before: %v", err)
@@ -186,8 +186,8 @@ func TestCommand_AChildWithItsOutputHoldsNothingUp(t *testing.T) {
 
 func TestCommand_CloseEndsOneThatDoesNotWantTo(t *testing.T) {
 	t.Parallel()
-	leader, gone := pidFile(t)
-	conn, err := leadsTo(`trap '' TERM HUP; echo $$ > ` + leader + `; ` + greet + `while :; do sleep 1; done`).Dial(t.Context())
+	leader, gone := newPIDFile(t)
+	conn, err := newScriptCommand(`trap '' TERM HUP; echo $$ > ` + leader + `; ` + printGreeting + `while :; do sleep 1; done`).Dial(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,9 +200,9 @@ func TestCommand_CloseEndsOneThatDoesNotWantTo(t *testing.T) {
 
 func TestCommand_ACancelledDialEndsIt(t *testing.T) {
 	t.Parallel()
-	leader, gone := pidFile(t)
+	leader, gone := newPIDFile(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	c := leadsTo(`echo $$ > ` + leader + `; echo ready >&2; exec sleep 1000`)
+	c := newScriptCommand(`echo $$ > ` + leader + `; echo ready >&2; exec sleep 1000`)
 	c.Stderr = writerFunc(func([]byte) { cancel() })
 	if _, err := c.Dial(ctx); err == nil || !strings.Contains(err.Error(), context.Canceled.Error()) {
 		t.Errorf("got %v", err)
@@ -218,7 +218,7 @@ func TestCommand_StandardErrorIsPassedOnUntilTheGreetingAndItsEndKept(t *testing
 	t.Parallel()
 	var live bytes.Buffer
 	seen := filepath.Join(t.TempDir(), "seen")
-	c := leadsTo(`echo question >&2; while [ ! -e ` + seen + ` ]; do sleep 0.01; done; ` + greet + `read go; yes 0123456789 | head -c 9000 >&2; echo; echo the last >&2; exit 1`)
+	c := newScriptCommand(`echo question >&2; while [ ! -e ` + seen + ` ]; do sleep 0.01; done; ` + printGreeting + `read go; yes 0123456789 | head -c 9000 >&2; echo; echo the last >&2; exit 1`)
 	c.Stderr = writerFunc(func(b []byte) {
 		live.Write(b)
 		_ = os.WriteFile(seen, nil, 0o600)
@@ -235,7 +235,7 @@ func TestCommand_StandardErrorIsPassedOnUntilTheGreetingAndItsEndKept(t *testing
 	if err == nil || strings.Count(err.Error(), "0123456789") > 4096/11 {
 		t.Fatalf("the end was %v", err)
 	}
-	says(t, err.Error(), "gpu (sh", "status 1", "it said: 0123456789 | ", "the last")
+	wantContains(t, err.Error(), "gpu (sh", "status 1", "it said: 0123456789 | ", "the last")
 	if live.String() != "question\n" {
 		t.Errorf("live it said %q", live.String())
 	}
@@ -245,40 +245,40 @@ func TestCommand_WordsThatAShellWouldChangeAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []*Command{{Socket: "/tmp/a b"}, {Program: "~/repl"}, {Socket: "$HOME/x"}, {Program: "a;b"}} {
 		c.Prefix = []string{"sh", "-c", "exit 1", "sh"}
-		says(t, fails(t, c), "cannot be said to the far side")
+		wantContains(t, wantDialError(t, c), "cannot be said to the far side")
 	}
-	says(t, fails(t, &Command{}), "no command that leads there")
+	wantContains(t, wantDialError(t, &Command{}), "no command that leads there")
 }
 
 func TestCommand_WordsBetweenLinesAreSurvived(t *testing.T) {
 	t.Parallel()
-	c, err := Dial(t.Context(), leadsTo(greet+`echo a late word; echo '42'; read request
+	c, err := Dial(t.Context(), newScriptCommand(printGreeting+`echo a late word; echo '42'; read request
 		printf '{"jsonrpc":"2.0","id":1,"result":{"version":"far"}}\n'; cat > /dev/null`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if i, err := c.Info(t.Context()); err != nil || i.Version != "far" {
+	if i, err := c.DaemonInfo(t.Context()); err != nil || i.Version != "far" {
 		t.Errorf("got %+v, %v", i, err)
 	}
 }
 
 func TestCommand_WordsWithinLinesEndTheConnectionAndTheThirdTimeTheWay(t *testing.T) {
 	t.Parallel()
-	way := leadsTo(greet + `read request; printf '{"jsonrpc":a late word\n"id":1,"result":{}}\n'; cat > /dev/null`)
-	for range spoiledMost {
+	way := newScriptCommand(printGreeting + `read request; printf '{"jsonrpc":a late word\n"id":1,"result":{}}\n'; cat > /dev/null`)
+	for range maxCorruptions {
 		c, err := Dial(t.Context(), way)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = c.Info(t.Context())
+		_, err = c.DaemonInfo(t.Context())
 		if session.KindOf(err) != KindUnreachable {
 			t.Errorf("got %v", err)
 		}
 		_ = c.Close()
 	}
-	says(t, fails(t, way), "3 times within a minute", "a late word", "print nothing")
-	way.spoiled[0].at = time.Now().Add(-spoiledTime - time.Second)
+	wantContains(t, wantDialError(t, way), "3 times within a minute", "a late word", "print nothing")
+	way.corruptions[0].at = time.Now().Add(-corruptionWindow - time.Second)
 	c, err := Dial(t.Context(), way)
 	if err != nil {
 		t.Fatalf("after the minute: %v", err)
@@ -288,7 +288,7 @@ func TestCommand_WordsWithinLinesEndTheConnectionAndTheThirdTimeTheWay(t *testin
 
 func TestCommand_TooManyWordsBetweenLinesEndTheConnection(t *testing.T) {
 	t.Parallel()
-	c, err := Dial(t.Context(), leadsTo(greet+`yes | head -c 100000; cat > /dev/null`))
+	c, err := Dial(t.Context(), newScriptCommand(printGreeting+`yes | head -c 100000; cat > /dev/null`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,43 +298,43 @@ func TestCommand_TooManyWordsBetweenLinesEndTheConnection(t *testing.T) {
 
 func TestCommand_ALastLineWithoutItsEndIsTheEnd(t *testing.T) {
 	t.Parallel()
-	way := leadsTo(greet + `read request; printf '{"jsonrpc":"'; exit 0`)
+	way := newScriptCommand(printGreeting + `read request; printf '{"jsonrpc":"'; exit 0`)
 	c, err := Dial(t.Context(), way)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	_, err = c.Info(t.Context())
+	_, err = c.DaemonInfo(t.Context())
 	if err == nil || strings.Contains(err.Error(), "no message") || !strings.Contains(err.Error(), "EOF") {
 		t.Errorf("got %v", err)
 	}
-	if len(way.spoiled) > 0 {
+	if len(way.corruptions) > 0 {
 		t.Error("it counts as a foreign word")
 	}
 }
 
 func TestCommand_AGreetingOfAnotherProtocolIsRefusedWithoutATrip(t *testing.T) {
 	t.Parallel()
-	_, err := Dial(t.Context(), leadsTo(`printf '\nturnstone-dial 1 %s {"version":"9","protocol":99}\n' "$4"; cat`))
+	_, err := Dial(t.Context(), newScriptCommand(`printf '\nturnstone-dial 1 %s {"version":"9","protocol":99}\n' "$4"; cat`))
 	if session.KindOf(err) != KindProtocol {
 		t.Fatalf("got %v", err)
 	}
-	says(t, err.Error(), "gpu (sh -c", "version 9", "protocol 99")
+	wantContains(t, err.Error(), "gpu (sh -c", "version 9", "protocol 99")
 }
 
 func TestCommand_WithoutADaemonThereSaysItsWords(t *testing.T) {
 	t.Parallel()
-	_, err := leadsTo(`printf '\nturnstone-dial 1 %s {"error":"no daemon answers at /x","kind":"unreachable","host":"far"}\n' "$4"; exit 3`).Dial(t.Context())
+	_, err := newScriptCommand(`printf '\nturnstone-dial 1 %s {"error":"no daemon answers at /x","kind":"unreachable","host":"far"}\n' "$4"; exit 3`).Dial(t.Context())
 	refused, ok := errors.AsType[*RefusedError](err)
 	if !ok || refused.Greeting.Host != "far" || session.KindOf(err) != KindUnreachable {
 		t.Fatalf("got %v", err)
 	}
-	says(t, err.Error(), "gpu (sh -c", "no daemon answers at /x")
+	wantContains(t, err.Error(), "gpu (sh -c", "no daemon answers at /x")
 }
 
 func TestCommand_ADeadlineIsOneOfTheConnection(t *testing.T) {
 	t.Parallel()
-	conn, err := leadsTo(greet + `exec sleep 1000`).Dial(t.Context())
+	conn, err := newScriptCommand(printGreeting + `exec sleep 1000`).Dial(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -349,16 +349,16 @@ func TestCommand_ADeadlineIsOneOfTheConnection(t *testing.T) {
 
 func TestCommand_AfterSaysWhatBecameOfThePlace(t *testing.T) {
 	t.Parallel()
-	c := leadsTo(`exit 1`)
-	c.After = func(context.Context) string { return "JobState=TIMEOUT\n   ExitCode=0:1" }
-	says(t, fails(t, c), "JobState=TIMEOUT | ExitCode=0:1")
+	c := newScriptCommand(`exit 1`)
+	c.DescribeFailure = func(context.Context) string { return "JobState=TIMEOUT\n   ExitCode=0:1" }
+	wantContains(t, wantDialError(t, c), "JobState=TIMEOUT | ExitCode=0:1")
 }
 
 func TestCommand_AProgramThatIsNotThereIsBroughtOnce(t *testing.T) {
 	t.Parallel()
-	c := leadsTo(`case $1 in /there/repl) ` + greet + `cat;; *) echo "$1: not found" >&2; exit 127;; esac`)
+	c := newScriptCommand(`case $1 in /there/repl) ` + printGreeting + `cat;; *) echo "$1: not found" >&2; exit 127;; esac`)
 	brought := 0
-	c.Bring = func(context.Context) (string, error) {
+	c.InstallProgram = func(context.Context) (string, error) {
 		brought++
 		return "/there/repl", nil
 	}
@@ -372,26 +372,26 @@ func TestCommand_AProgramThatIsNotThereIsBroughtOnce(t *testing.T) {
 	if brought != 1 {
 		t.Errorf("it was brought %d times", brought)
 	}
-	c = leadsTo(`exit 126`)
-	c.Bring = func(context.Context) (string, error) { return "", errors.New("no room there") }
-	says(t, fails(t, c), "there is no repl there; no room there")
-	c = leadsTo(`echo refused >&2; exit 255`)
-	c.Bring = func(context.Context) (string, error) { t.Error("nothing is missing"); return "", nil }
-	says(t, fails(t, c), "status 255")
+	c = newScriptCommand(`exit 126`)
+	c.InstallProgram = func(context.Context) (string, error) { return "", errors.New("no room there") }
+	wantContains(t, wantDialError(t, c), "there is no repl there; no room there")
+	c = newScriptCommand(`echo refused >&2; exit 255`)
+	c.InstallProgram = func(context.Context) (string, error) { t.Error("nothing is missing"); return "", nil }
+	wantContains(t, wantDialError(t, c), "status 255")
 }
 
 func TestCommand_APersonWhoIsAskedHasMoreTime(t *testing.T) {
 	t.Parallel()
-	c := leadsTo(`sleep 1000`)
-	c.Wait = 50 * time.Millisecond
+	c := newScriptCommand(`sleep 1000`)
+	c.GreetingTimeout = 50 * time.Millisecond
 	looks := 0
-	c.Asked = func() time.Time {
+	c.LastPrompt = func() time.Time {
 		if looks++; looks < 5 {
 			return time.Now()
 		}
 		return time.Time{}
 	}
-	says(t, fails(t, c), "nothing that answers came for 50ms")
+	wantContains(t, wantDialError(t, c), "nothing that answers came for 50ms")
 	if looks != 5 {
 		t.Errorf("it was given up at look %d", looks)
 	}
@@ -400,14 +400,14 @@ func TestCommand_APersonWhoIsAskedHasMoreTime(t *testing.T) {
 func TestCommand_APlaceThatComesIsTriedUntilItIsThere(t *testing.T) {
 	t.Parallel()
 	tries := filepath.Join(t.TempDir(), "tries")
-	c := leadsTo(`echo >> ` + tries + `; [ "$(wc -l < ` + tries + `)" -ge 2 ] || { echo pending >&2; exit 1; }; ` + greet + `cat`)
-	c.Comes = time.Now().Add(time.Minute)
+	c := newScriptCommand(`echo >> ` + tries + `; [ "$(wc -l < ` + tries + `)" -ge 2 ] || { echo pending >&2; exit 1; }; ` + printGreeting + `cat`)
+	c.RetryUntil = time.Now().Add(time.Minute)
 	conn, err := c.Dial(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = conn.Close()
-	gone := leadsTo(`echo pending >&2; exit 1`)
-	gone.Comes = time.Now().Add(-time.Second)
-	says(t, fails(t, gone), "pending")
+	gone := newScriptCommand(`echo pending >&2; exit 1`)
+	gone.RetryUntil = time.Now().Add(-time.Second)
+	wantContains(t, wantDialError(t, gone), "pending")
 }

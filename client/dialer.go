@@ -20,10 +20,10 @@ type Dialer interface {
 	String() string
 }
 
-// isHere reports whether a way stays on this machine.
-func isHere(d Dialer) bool {
+// isLocal reports whether a way stays on this machine.
+func isLocal(d Dialer) bool {
 	switch d.(type) {
-	case Socket, usual:
+	case Socket, defaultDialer:
 		return true
 	}
 	return false
@@ -41,16 +41,16 @@ func (s Socket) String() string { return "the socket " + string(s) }
 func (s Socket) Dial(ctx context.Context) (net.Conn, error) { return dialAt(ctx, os.Getenv, string(s)) }
 
 func dialAt(ctx context.Context, getenv func(string) string, socket string) (net.Conn, error) {
-	ctx, stop := context.WithTimeout(ctx, dialTime)
+	ctx, stop := context.WithTimeout(ctx, dialTimeout)
 	defer stop()
-	conn, err := connect(ctx, getenv, socket)
+	conn, err := connectSocket(ctx, getenv, socket)
 	switch {
 	case err == nil:
 		return conn, nil
 	case session.KindOf(err) == KindUnreachable: // the error says why
 		return nil, err
 	case errors.Is(err, context.DeadlineExceeded):
-		silent := stuck(Socket(socket))
+		silent := stuckError(Socket(socket))
 		silent.Cause = context.DeadlineExceeded
 		return nil, silent
 	}
@@ -60,7 +60,7 @@ func dialAt(ctx context.Context, getenv func(string) string, socket string) (net
 	return nil, &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("no daemon answers at %s (%v); start one with repl serve", socket, err)}
 }
 
-// stuck is the error of a way to a program that listens and does not answer.
-func stuck(d Dialer) *session.Error {
-	return &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("%s gave no answer within %s: the daemon there is stopped or stuck", d, dialTime)}
+// stuckError is the error of a way to a program that listens and does not answer.
+func stuckError(d Dialer) *session.Error {
+	return &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("%s gave no answer within %s: the daemon there is stopped or stuck", d, dialTimeout)}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func TestSocket_WhereNobodyListensSaysSoAndWhatToDo(t *testing.T) {
-	l, socket := listen(t)
+	l, socket := listenAsDaemon(t)
 	_ = l.Close()
 	_, err := Socket(socket).Dial(t.Context())
 	if session.KindOf(err) != KindUnreachable || !strings.Contains(err.Error(), "no daemon answers at "+socket) || !strings.Contains(err.Error(), "repl serve") {
@@ -27,9 +27,9 @@ func TestLink_IsFarOnlyWhereTheWayLeavesThisMachine(t *testing.T) {
 	for _, c := range []struct {
 		way  Dialer
 		want bool
-	}{{Socket("/x"), false}, {Usual(nothing), false}, {&Command{Prefix: []string{"ssh", "gpu1"}}, true}} {
+	}{{Socket("/x"), false}, {DefaultDialer(nothing), false}, {&Command{Prefix: []string{"ssh", "gpu1"}}, true}} {
 		l := NewLink(c.way, nil)
-		if got := l.IsFar(); got != c.want {
+		if got := l.IsRemote(); got != c.want {
 			t.Errorf("%T: got %v", c.way, got)
 		}
 		l.Close()
@@ -40,7 +40,7 @@ func TestNil(t *testing.T) {
 	t.Parallel()
 	t.Run("stands for the user's own daemon and environment", func(t *testing.T) {
 		t.Parallel()
-		if got, want := Usual(nil).String(), Usual(os.Getenv).String(); got != want {
+		if got, want := DefaultDialer(nil).String(), DefaultDialer(os.Getenv).String(); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		if got, want := DefaultSocket(nil), DefaultSocket(os.Getenv); got != want {
@@ -54,13 +54,13 @@ func TestNil(t *testing.T) {
 	})
 	t.Run("ends what a link tells", func(t *testing.T) {
 		t.Parallel()
-		_, socket := listen(t)
+		_, socket := listenAsDaemon(t)
 		l := NewLink(Socket(socket+"none"), nil)
 		defer l.Close()
 		l.LogTo(nil)
 		l.OnProgress(nil)
 		l.OnOutage(nil)
-		if _, err := l.Client(t.Context()); session.KindOf(err) != KindUnreachable {
+		if _, err := l.Conn(t.Context()); session.KindOf(err) != KindUnreachable {
 			t.Errorf("got %v", err)
 		}
 		NewLink(nil, nil).Close()

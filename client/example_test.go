@@ -16,7 +16,7 @@ func Example() {
 	ctx := context.Background()
 	link := client.NewLink(client.Socket(client.DefaultSocket(os.Getenv)), nil)
 	defer link.Close()
-	s, now, made, err := link.Open(ctx, client.CreateParams{Name: "main", Language: "python"})
+	s, now, made, err := link.OpenSession(ctx, client.CreateParams{Name: "main", Language: "python"})
 	if err != nil {
 		log.Fatal(err)
 	}

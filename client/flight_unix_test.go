@@ -19,27 +19,27 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// A greeted is a way whose far side says which daemon is there, as repl dial does. serve is the
+// A greetingDialer is a way whose far side says which daemon is there, as repl dial does. serve is the
 // daemon: it is called with the number of the connection.
-type greeted struct {
+type greetingDialer struct {
 	serve func(n int, in *bufio.Scanner, out io.Writer)
 
 	mu    sync.Mutex
 	count int // guarded by mu
 }
 
-type greetedConn struct{ net.Conn }
+type greetingConn struct{ net.Conn }
 
-// daemonBegan is when the daemon of these tests did.
-var daemonBegan = time.Unix(1, 0).UTC()
+// daemonStarted is when the daemon of these tests did.
+var daemonStarted = time.Unix(1, 0).UTC()
 
-func (greetedConn) Greeting() Greeting {
-	return Greeting{Version: "1", Protocol: Protocol, PID: 7, Started: daemonBegan}
+func (greetingConn) Greeting() Greeting {
+	return Greeting{Version: "1", Protocol: Protocol, PID: 7, Started: daemonStarted}
 }
 
-func (g *greeted) String() string { return "gpu" }
+func (g *greetingDialer) String() string { return "gpu" }
 
-func (g *greeted) Dial(context.Context) (net.Conn, error) {
+func (g *greetingDialer) Dial(context.Context) (net.Conn, error) {
 	near, far := net.Pipe()
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -49,17 +49,17 @@ func (g *greeted) Dial(context.Context) (net.Conn, error) {
 		defer far.Close()
 		g.serve(n, bufio.NewScanner(far), far)
 	}()
-	return greetedConn{near}, nil
+	return greetingConn{near}, nil
 }
 
-func (g *greeted) dials() int {
+func (g *greetingDialer) dialCount() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.count
 }
 
 // call reads the next call.
-func nextCall(in *bufio.Scanner) (id, method string) {
+func readCall(in *bufio.Scanner) (id, method string) {
 	var call struct {
 		ID     json.RawMessage
 		Method string
@@ -73,16 +73,16 @@ func nextCall(in *bufio.Scanner) (id, method string) {
 // hello is the answer to one.
 func helloAnswer(id string, known bool) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"version":"1","protocol":%d,"pid":7,"started":%q,"known":%t}}`+"\n",
-		id, Protocol, daemonBegan.Format(time.RFC3339), known)
+		id, Protocol, daemonStarted.Format(time.RFC3339), known)
 }
 
 // The daemon here answers nothing before both have come, so who waits for the first waits in vain.
 func TestLink_TheFirstCallFollowsItsHelloInOneFlight(t *testing.T) {
 	t.Parallel()
 	came := make(chan []string, 1)
-	way := &greeted{serve: func(_ int, in *bufio.Scanner, out io.Writer) {
-		hello, first := nextCall(in)
-		list, second := nextCall(in)
+	way := &greetingDialer{serve: func(_ int, in *bufio.Scanner, out io.Writer) {
+		hello, first := readCall(in)
+		list, second := readCall(in)
 		came <- []string{first, second}
 		_, _ = io.WriteString(out, helloAnswer(hello, false))
 		_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"sessions":[{"name":"main","state":"idle"}]}}`+"\n", list)
@@ -90,7 +90,7 @@ func TestLink_TheFirstCallFollowsItsHelloInOneFlight(t *testing.T) {
 	}}
 	l := NewLink(way, nil)
 	defer l.Close()
-	all, err := l.List(t.Context())
+	all, err := l.ListSessions(t.Context())
 	if err != nil || len(all) != 1 || all[0].Name != "main" {
 		t.Fatalf("got %v, %v", all, err)
 	}
@@ -101,9 +101,9 @@ func TestLink_TheFirstCallFollowsItsHelloInOneFlight(t *testing.T) {
 
 func TestLink_AHelloThatIsRefusedIsAnErrorInItsWords(t *testing.T) {
 	t.Parallel()
-	way := &greeted{serve: func(_ int, in *bufio.Scanner, out io.Writer) {
+	way := &greetingDialer{serve: func(_ int, in *bufio.Scanner, out io.Writer) {
 		for {
-			id, method := nextCall(in)
+			id, method := readCall(in)
 			if method == "" {
 				return
 			}
@@ -112,15 +112,15 @@ func TestLink_AHelloThatIsRefusedIsAnErrorInItsWords(t *testing.T) {
 	}}
 	l := NewLink(way, nil)
 	defer l.Close()
-	_, err := l.all.Create(t.Context(), CreateParams{Name: "main", Language: "python"})
+	_, err := l.facade.CreateSession(t.Context(), CreateParams{Name: "main", Language: "python"})
 	if err == nil || !strings.Contains(err.Error(), "too many clients") {
 		t.Errorf("got %v", err)
 	}
-	_, err = l.List(t.Context())
+	_, err = l.ListSessions(t.Context())
 	if session.KindOf(err) != KindUnreachable || !strings.Contains(err.Error(), "too many clients") {
 		t.Errorf("got %v", err)
 	}
-	if n := way.dials(); n > 4 {
+	if n := way.dialCount(); n > 4 {
 		t.Errorf("it was dialled %d times", n)
 	}
 }
@@ -133,15 +133,15 @@ func TestLink_ACallThatWasCutWaitsForTheHelloOfTheNextConnection(t *testing.T) {
 		t.Run(fmt.Sprintf("known %t", known), func(t *testing.T) {
 			t.Parallel()
 			early := make(chan string, 1)
-			way := &greeted{serve: func(n int, in *bufio.Scanner, out io.Writer) {
-				hello, _ := nextCall(in)
+			way := &greetingDialer{serve: func(n int, in *bufio.Scanner, out io.Writer) {
+				hello, _ := readCall(in)
 				if n == 1 {
-					nextCall(in) // and then it is cut
+					readCall(in) // and then it is cut
 					return
 				}
 				sooner := make(chan string, 1)
 				go func() {
-					id, _ := nextCall(in)
+					id, _ := readCall(in)
 					sooner <- id
 				}()
 				select {
@@ -157,8 +157,8 @@ func TestLink_ACallThatWasCutWaitsForTheHelloOfTheNextConnection(t *testing.T) {
 			}}
 			l := NewLink(way, nil)
 			defer l.Close()
-			_, err := l.all.Create(t.Context(), CreateParams{Name: "main", Language: "python"})
-			if known && err != nil || !known && session.KindOf(err) != KindLost {
+			_, err := l.facade.CreateSession(t.Context(), CreateParams{Name: "main", Language: "python"})
+			if known && err != nil || !known && session.KindOf(err) != KindOutcomeUnknown {
 				t.Errorf("got %v", err)
 			}
 			select {
@@ -174,9 +174,9 @@ func TestLink_ACallThatWasCutWaitsForTheHelloOfTheNextConnection(t *testing.T) {
 func TestLink_ASubscriptionThatIsCancelledOverACutIsLeft(t *testing.T) {
 	t.Parallel()
 	again, cancelled, left := make(chan bool), make(chan bool), make(chan string, 1)
-	way := &greeted{serve: func(n int, in *bufio.Scanner, out io.Writer) {
-		hello, _ := nextCall(in)
-		subscribe, _ := nextCall(in)
+	way := &greetingDialer{serve: func(n int, in *bufio.Scanner, out io.Writer) {
+		hello, _ := readCall(in)
+		subscribe, _ := readCall(in)
 		if n > 1 {
 			again <- true
 			<-cancelled
@@ -184,14 +184,14 @@ func TestLink_ASubscriptionThatIsCancelledOverACutIsLeft(t *testing.T) {
 		_, _ = io.WriteString(out, helloAnswer(hello, n > 1))
 		_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"subscription":"watch-%d","seq":0}}`+"\n", subscribe, n)
 		if n > 1 {
-			id, method := nextCall(in)
+			id, method := readCall(in)
 			left <- method
 			_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{}}`+"\n", id)
 		}
 	}}
 	l := NewLink(way, nil)
 	defer l.Close()
-	w, err := l.all.Subscribe(t.Context(), SubscribeParams{Session: "main"})
+	w, err := l.facade.Subscribe(t.Context(), SubscribeParams{Session: "main"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,18 +216,18 @@ func TestLink_ASubscriptionThatIsCancelledOverACutIsLeft(t *testing.T) {
 func TestTicks_WhatWasMissedIsSaidAlsoAfterANextThatWasGivenUp(t *testing.T) {
 	t.Parallel()
 	ctx, giveUp := context.WithCancel(t.Context())
-	way := &greeted{serve: func(n int, in *bufio.Scanner, out io.Writer) {
-		hello, _ := nextCall(in)
-		subscribe, _ := nextCall(in)
+	way := &greetingDialer{serve: func(n int, in *bufio.Scanner, out io.Writer) {
+		hello, _ := readCall(in)
+		subscribe, _ := readCall(in)
 		_, _ = io.WriteString(out, helloAnswer(hello, n > 1))
 		_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"subscription":"watch-%d","seq":0}}`+"\n", subscribe, n)
 		if n == 1 {
 			_, _ = io.WriteString(out, `{"jsonrpc":"2.0","method":"stream/tick","params":{"subscription":"watch-1","tick":{"session":"main"}}}`+"\n")
 			return
 		}
-		nextCall(in) // session/list
+		readCall(in) // session/list
 		giveUp()
-		for id, method := nextCall(in); method != ""; id, method = nextCall(in) {
+		for id, method := readCall(in); method != ""; id, method = readCall(in) {
 			if method == MethodList {
 				_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"sessions":[]}}`+"\n", id)
 			}
@@ -235,7 +235,7 @@ func TestTicks_WhatWasMissedIsSaidAlsoAfterANextThatWasGivenUp(t *testing.T) {
 	}}
 	l := NewLink(way, nil)
 	defer l.Close()
-	ticks, err := l.all.Ticks(t.Context(), "")
+	ticks, err := l.facade.SubscribeChanges(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}

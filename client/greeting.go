@@ -11,12 +11,12 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// greetingWord begins the line with which "repl dial" says that the rest of its output is the
+// greetingPrefix begins the line with which "repl dial" says that the rest of its output is the
 // daemon's. The number is that of its form.
-const greetingWord = "turnstone-dial 1 "
+const greetingPrefix = "turnstone-dial 1 "
 
-// maxGreeting bounds that line, in bytes.
-const maxGreeting = 16 << 10
+// maxGreetingBytes bounds that line, in bytes.
+const maxGreetingBytes = 16 << 10
 
 // A Greeting is what "repl dial" says of the daemon that it has reached, and of where it is.
 type Greeting struct {
@@ -36,9 +36,9 @@ type Greeting struct {
 	Kind  session.Kind `json:"kind,omitempty"` // of the error
 }
 
-// Greet writes a greeting, on a line of its own. Nonce is the one that the near side chose; ""
+// WriteGreeting writes a greeting, on a line of its own. Nonce is the one that the near side chose; ""
 // if it chose none.
-func Greet(w io.Writer, nonce string, g Greeting) error {
+func WriteGreeting(w io.Writer, nonce string, g Greeting) error {
 	text, err := json.Marshal(g)
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func Greet(w io.Writer, nonce string, g Greeting) error {
 	if nonce == "" {
 		nonce = noNonce
 	}
-	_, err = fmt.Fprintf(w, "\n%s%s %s\n", greetingWord, nonce, text)
+	_, err = fmt.Fprintf(w, "\n%s%s %s\n", greetingPrefix, nonce, text)
 	return err
 }
 
@@ -56,15 +56,15 @@ var ErrTerminal = errors.New("the command must not allocate a terminal: use ssh 
 // noNonce stands in a greeting of "repl dial" that was given no nonce.
 const noNonce = "-"
 
-// errWordsLost says that the command which leads to a place keeps the words that follow it.
-var errWordsLost = errors.New("repl dial runs there, but the words that follow the command were lost: it must run them, as in sh -c '\"$@\"' sh")
+// errArgsLost says that the command which leads to a place keeps the words that follow it.
+var errArgsLost = errors.New("repl dial runs there, but the words that follow the command were lost: it must run them, as in sh -c '\"$@\"' sh")
 
-// greetingIn returns the greeting in a line; ok says whether it is one of that nonce.
-func greetingIn(line, nonce string) (g Greeting, ok bool, err error) {
-	if strings.HasPrefix(line, greetingWord+noNonce+" ") {
-		return g, true, errWordsLost
+// parseGreeting returns the greeting in a line; ok says whether it is one of that nonce.
+func parseGreeting(line, nonce string) (g Greeting, ok bool, err error) {
+	if strings.HasPrefix(line, greetingPrefix+noNonce+" ") {
+		return g, true, errArgsLost
 	}
-	text, ok := strings.CutPrefix(line, greetingWord+nonce+" ")
+	text, ok := strings.CutPrefix(line, greetingPrefix+nonce+" ")
 	if !ok {
 		return g, false, nil
 	}

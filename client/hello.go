@@ -11,42 +11,44 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// KindMethod is the kind of the error of a daemon that does not know a method, because it is older.
-const KindMethod session.Kind = "unknown_method"
+// KindUnknownMethod is the kind of the error of a daemon that does not know a method, because it is older.
+const KindUnknownMethod session.Kind = "unknown_method"
 
-// An instance is one run of a daemon.
-type instance struct {
+// An daemonInstance is one run of a daemon.
+type daemonInstance struct {
 	pid     int
 	started time.Time
 }
 
-func instanceOf(i Info) instance { return instance{i.PID, i.Started} }
+func instanceOf(i Info) daemonInstance { return daemonInstance{i.PID, i.Started} }
 
-func (i instance) is(o instance) bool { return i.pid == o.pid && i.started.Equal(o.started) }
+func (i daemonInstance) equals(o daemonInstance) bool {
+	return i.pid == o.pid && i.started.Equal(o.started)
+}
 
-// open connects once, and says who this client is.
-func (l *Link) open(ctx context.Context) (*Client, error) {
+// openConn connects once, and says who this client is.
+func (l *Link) openConn(ctx context.Context) (*Client, error) {
 	conn, err := l.dialer.Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c := connected(conn, l.far)
-	c.onBegun = l.tellBegun
+	c := newConn(conn, l.remote)
+	c.onTurnAccepted = l.reportTurnAccepted
 	l.mu.Lock()
 	l.epoch++
 	epoch := l.epoch
 	l.mu.Unlock()
-	hello, err := c.conn.Begin(MethodHello, HelloParams{ID: l.id, Epoch: epoch})
-	switch g, ok := c.greeting(); {
+	hello, err := c.conn.StartCall(MethodHello, HelloParams{ID: l.id, Epoch: epoch})
+	switch g, ok := c.dialGreeting(); {
 	case err != nil:
-	case ok && !l.isCareful():
-		if err = speaks(g.Version, g.Protocol, l.dialer); err == nil {
-			c.there = instance{g.PID, g.Started}
-			go l.introduceLater(c, hello)
+	case ok && !l.isHelloFirst():
+		if err = checkProtocol(g.Version, g.Protocol, l.dialer); err == nil {
+			c.daemon = daemonInstance{g.PID, g.Started}
+			go l.awaitHelloLater(c, hello)
 		}
 	default:
-		if c.there, err = c.introduce(ctx, l.dialer, hello); err == nil {
-			close(c.introduced)
+		if c.daemon, err = c.awaitHello(ctx, l.dialer, hello); err == nil {
+			close(c.helloDone)
 		}
 	}
 	if err != nil {
@@ -56,8 +58,8 @@ func (l *Link) open(ctx context.Context) (*Client, error) {
 	return c, nil
 }
 
-// greeting is what the far side has said of the daemon, if it has said which one it is.
-func (c *Client) greeting() (g Greeting, ok bool) {
+// dialGreeting is what the far side has said of the daemon, if it has said which one it is.
+func (c *Client) dialGreeting() (g Greeting, ok bool) {
 	over, ok := c.conn.Stream().(interface{ Greeting() Greeting })
 	if ok {
 		g = over.Greeting()
@@ -65,21 +67,21 @@ func (c *Client) greeting() (g Greeting, ok bool) {
 	return g, ok && g.PID != 0 && !g.Started.IsZero()
 }
 
-// introduceLater awaits the answer to a hello while calls behind it are on their way already: the
+// awaitHelloLater awaits the answer to a hello while calls behind it are on their way already: the
 // daemon takes them in order. Where one was refused, the next attempt waits for its answer, and
 // fails with it.
-func (l *Link) introduceLater(c *Client, hello *jsonline.Pending) {
-	defer close(c.introduced)
-	there, err := c.introduce(context.Background(), l.dialer, hello)
-	if err == nil && !there.is(c.there) {
+func (l *Link) awaitHelloLater(c *Client, hello *jsonline.PendingCall) {
+	defer close(c.helloDone)
+	there, err := c.awaitHello(context.Background(), l.dialer, hello)
+	if err == nil && !there.equals(c.daemon) {
 		err = errors.New("another daemon has begun there in the same moment")
 	}
 	cut := session.KindOf(err) == KindUnreachable && errors.Unwrap(err) != nil // and nothing was refused
 	l.mu.Lock()
 	if err == nil {
-		l.failed = 0
+		l.failures = 0
 	} else if !cut {
-		l.careful = true
+		l.helloFirst = true
 	}
 	l.mu.Unlock()
 	if err != nil {
@@ -87,95 +89,95 @@ func (l *Link) introduceLater(c *Client, hello *jsonline.Pending) {
 	}
 }
 
-// isIntroduced reports whether the daemon has answered the hello.
-func (c *Client) isIntroduced() bool {
+// hasHelloAnswer reports whether the daemon has answered the hello.
+func (c *Client) hasHelloAnswer() bool {
 	select {
-	case <-c.introduced:
+	case <-c.helloDone:
 		return true
 	default:
 		return false
 	}
 }
 
-func (l *Link) isCareful() bool {
+func (l *Link) isHelloFirst() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.careful
+	return l.helloFirst
 }
 
-// introduce awaits the answer to a hello, and makes sure that the other end is a daemon of this
+// awaitHello awaits the answer to a hello, and makes sure that the other end is a daemon of this
 // protocol.
-func (c *Client) introduce(ctx context.Context, d Dialer, hello *jsonline.Pending) (i instance, err error) {
-	ctx, stop := context.WithTimeout(ctx, dialTime)
+func (c *Client) awaitHello(ctx context.Context, d Dialer, hello *jsonline.PendingCall) (i daemonInstance, err error) {
+	ctx, stop := context.WithTimeout(ctx, dialTimeout)
 	defer stop()
 	defer context.AfterFunc(ctx, func() { c.conn.Drop(context.Cause(ctx)) })() // one that is silent has no last word
-	var h Hello
-	raw, err := c.conn.Await(ctx, hello)
+	var h HelloReply
+	raw, err := c.conn.AwaitAnswer(ctx, hello)
 	if err = callError(err); err == nil {
 		err = json.Unmarshal(raw, &h)
 	}
 	switch {
 	case err == nil:
-		c.known = h.Known
-		return instanceOf(h.Info), speaks(h.Version, h.Protocol, d)
+		c.knownToDaemon = h.Known
+		return instanceOf(h.Info), checkProtocol(h.Version, h.Protocol, d)
 	case session.KindOf(err) == KindUnreachable && !errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return i, err
 	default: // the time was up, perhaps: the connection may have been dropped for it already
-		return i, notADaemon(ctx, d, err)
+		return i, notDaemonError(ctx, d, err)
 	}
 }
 
-// notADaemon is the error when what listens does not answer, or with something else.
-func notADaemon(ctx context.Context, d Dialer, err error) error {
+// notDaemonError is the error when what listens does not answer, or with something else.
+func notDaemonError(ctx context.Context, d Dialer, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return stuck(d)
+		return stuckError(d)
 	}
 	return &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("the program that listens at %s does not answer as a daemon does: %v", d, err)}
 }
 
-// isThere reports whether the connection has not ended, as far as one can know.
-func (c *Client) isThere() bool { return c.conn.Context().Err() == nil }
+// isOpen reports whether the connection has not ended, as far as one can know.
+func (c *Client) isOpen() bool { return c.conn.Context().Err() == nil }
 
-// isSameAs returns an error if a connection leads to another run of the daemon than the one
+// checkSameDaemon returns an error if a connection leads to another run of the daemon than the one
 // before, where a call with this method cannot go on.
-func (c *Client) isSameAs(before *Client, method string) error {
+func (c *Client) checkSameDaemon(before *Client, method string) error {
 	switch method {
 	case MethodInfo, MethodPing, MethodList, MethodClients:
 		return nil
 	}
-	if c.there.is(before.there) {
+	if c.daemon.equals(before.daemon) {
 		return nil
 	}
-	return &session.Error{Kind: KindLost, Message: fmt.Sprintf(
-		"the daemon was started anew at %s, and the sessions before are gone: %s was not repeated there, and nobody knows whether it was carried out before", c.there.started.Local().Format(time.TimeOnly), method)}
+	return &session.Error{Kind: KindOutcomeUnknown, Message: fmt.Sprintf(
+		"the daemon was started anew at %s, and the sessions before are gone: %s was not repeated there, and nobody knows whether it was carried out before", c.daemon.started.Local().Format(time.TimeOnly), method)}
 }
 
-// hasForgotten returns an error if a call whose effect must come once cannot be repeated: too
+// checkRemembered returns an error if a call whose effect must come once cannot be repeated: too
 // many other clients have come to the daemon since it was made. It waits for the answer to the
 // hello, which has a bound.
-func (c *Client) hasForgotten(method string) error {
-	<-c.introduced
-	if c.known {
+func (c *Client) checkRemembered(method string) error {
+	<-c.helloDone
+	if c.knownToDaemon {
 		return nil
 	}
-	return &session.Error{Kind: KindLost, Message: "the daemon has forgotten this client while the link was down: " + method + " was not repeated, and nobody knows whether it was carried out before"}
+	return &session.Error{Kind: KindOutcomeUnknown, Message: "the daemon has forgotten this client while the link was down: " + method + " was not repeated, and nobody knows whether it was carried out before"}
 }
 
-// outage is that which the end of the connection begins.
-func (c *Client) outage() Outage {
-	why := c.conn.Why()
-	o := Outage{From: time.Now(), Why: why}
-	if _, silent := errors.AsType[*jsonline.SilentError](why); silent {
-		o.From = c.conn.Heard()
+// newOutage is that which the end of the connection begins.
+func (c *Client) newOutage() Outage {
+	why := c.conn.CloseCause()
+	o := Outage{From: time.Now(), Cause: why}
+	if _, silent := errors.AsType[*jsonline.TimeoutError](why); silent {
+		o.From = c.conn.LastActivity()
 	}
 	return o
 }
 
-// tellBegun tells who has made a call which turn it has begun.
-func (l *Link) tellBegun(b Begun) {
+// reportTurnAccepted tells who has made a call which turn it has begun.
+func (l *Link) reportTurnAccepted(b TurnAccepted) {
 	l.mu.Lock()
-	f := l.begun[b.Request]
-	delete(l.begun, b.Request)
+	f := l.turnCallbacks[b.Request]
+	delete(l.turnCallbacks, b.Request)
 	l.mu.Unlock()
 	if f != nil {
 		f(b.Turn)

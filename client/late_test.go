@@ -16,19 +16,19 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// A slowWay leads to a daemon whose answer to turn/wait comes in parts, one a second. It stops
+// A slowDialer leads to a daemon whose answer to turn/wait comes in parts, one a second. It stops
 // behind so many of them.
-type slowWay struct{ parts int }
+type slowDialer struct{ parts int }
 
-func (slowWay) String() string { return "slow" }
+func (slowDialer) String() string { return "slow" }
 
-func (w slowWay) Dial(context.Context) (net.Conn, error) {
+func (w slowDialer) Dial(context.Context) (net.Conn, error) {
 	near, far := net.Pipe()
-	go w.serve(far)
+	go w.serveSlowly(far)
 	return near, nil
 }
 
-func (w slowWay) serve(far net.Conn) {
+func (w slowDialer) serveSlowly(far net.Conn) {
 	for in := bufio.NewScanner(far); in.Scan(); {
 		var m struct {
 			ID     json.RawMessage
@@ -60,13 +60,13 @@ func TestLink_AnAnswerThatIsStillComingIsNotLate(t *testing.T) {
 	t.Parallel()
 	for parts, want := range map[int]session.Kind{100: "", 10: client.KindUnreachable} {
 		synctest.Test(t, func(t *testing.T) {
-			l := client.NewLink(slowWay{parts}, nil)
+			l := client.NewLink(slowDialer{parts}, nil)
 			defer l.Close()
-			c, err := l.Client(t.Context())
+			c, err := l.Conn(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := c.Wait(t.Context(), client.WaitParams{Session: "s", WaitMS: 1000})
+			r, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "s", WaitMS: 1000})
 			if session.KindOf(err) != want || want == "" && r.Outcome != "ok" {
 				t.Errorf("of %d parts: %q, %v", parts, r.Outcome, err)
 			}

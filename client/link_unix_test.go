@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// serveOne answers the calls on one connection of a daemon, as answer says for each method, until
+// serveConn answers the calls on one connection of a daemon, as answer says for each method, until
 // answer returns "", which hangs up.
-func serveOne(t *testing.T, l net.Listener, answer func(method string) string) {
+func serveConn(t *testing.T, l net.Listener, answer func(method string) string) {
 	t.Helper()
 	conn, err := l.Accept()
 	if err != nil {
@@ -50,20 +50,20 @@ func TestLink_OpenAsksAnotherDaemonWhenItsOwnHasEnded(t *testing.T) {
 	for _, last := range []string{"", `"error":{"code":-32001,"message":"the server shuts down","data":{"kind":"shutting_down"}}`} {
 		t.Run(fmt.Sprintf("last word %.7q", last), func(t *testing.T) {
 			t.Parallel()
-			l, socket := listen(t)
+			l, socket := listenAsDaemon(t)
 			link := NewLink(Socket(socket), nil)
 			var served sync.WaitGroup
 			defer served.Wait()
 			defer l.Close()
 			defer link.Close()
 			served.Go(func() {
-				serveOne(t, l, func(string) string { return last })
-				serveOne(t, l, func(string) string { return `"result":{"name":"main"}` })
+				serveConn(t, l, func(string) string { return last })
+				serveConn(t, l, func(string) string { return `"result":{"name":"main"}` })
 			})
-			if _, err := link.Client(t.Context()); err != nil {
+			if _, err := link.Conn(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if _, now, _, err := link.Open(t.Context(), CreateParams{Name: "main"}); err != nil || now.Name != "main" {
+			if _, now, _, err := link.OpenSession(t.Context(), CreateParams{Name: "main"}); err != nil || now.Name != "main" {
 				t.Errorf("got %+v, %v", now, err)
 			}
 		})
@@ -72,20 +72,20 @@ func TestLink_OpenAsksAnotherDaemonWhenItsOwnHasEnded(t *testing.T) {
 
 func TestLink_ADaemonThatStartsSlowlyIsReached(t *testing.T) {
 	t.Parallel()
-	l, socket := listen(t)
+	l, socket := listenAsDaemon(t)
 	_ = l.Close()
 	link := NewLink(Socket(socket), func(context.Context) error {
-		<-time.After(stuckTime)
-		l, err := listenAt(socket)
+		<-time.After(stuckTimeout)
+		l, err := listenAtSocket(socket)
 		if err != nil {
 			return err
 		}
 		t.Cleanup(func() { _ = l.Close() })
-		go serveOne(t, l, nil)
+		go serveConn(t, l, nil)
 		return nil
 	})
 	defer link.Close()
-	if _, err := link.Client(t.Context()); err != nil {
+	if _, err := link.Conn(t.Context()); err != nil {
 		t.Error(err)
 	}
 }

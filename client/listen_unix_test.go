@@ -12,32 +12,32 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/registry"
 )
 
-// listen listens where a daemon could, and proves that it is this user's.
-func listen(t *testing.T) (l net.Listener, socket string) {
+// listenAsDaemon listens where a daemon could, and proves that it is this user's.
+func listenAsDaemon(t *testing.T) (l net.Listener, socket string) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "s")
-	l, err := listenAt(socket)
+	l, err := listenAtSocket(socket)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return l, socket
 }
 
-func listenAt(socket string) (net.Listener, error) {
+func listenAtSocket(socket string) (net.Listener, error) {
 	l, err := net.Listen("unix", socket)
-	return proving{l, peer.Address(socket)}, err
+	return provingListener{l, peer.CanonicalAddress(socket)}, err
 }
 
-// A proving listener gives each client its proof before anything else.
-type proving struct {
+// A provingListener listener gives each client its proof before anything else.
+type provingListener struct {
 	net.Listener
 	address string
 }
 
-func (p proving) Accept() (net.Conn, error) {
+func (p provingListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := p.Listener.Accept()
-		if err != nil || peer.Answer(conn, p.address, registry.Keys(os.Getenv, os.Geteuid())) == nil {
+		if err != nil || peer.AnswerQuestion(conn, p.address, registry.UserKeys(os.Getenv, os.Geteuid())) == nil {
 			return conn, err
 		}
 		_ = conn.Close()

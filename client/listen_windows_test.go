@@ -10,8 +10,8 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/pipe"
 )
 
-// listen listens where a daemon could.
-func listen(t *testing.T) (l net.Listener, socket string) {
+// listenAsDaemon listens where a daemon could.
+func listenAsDaemon(t *testing.T) (l net.Listener, socket string) {
 	t.Helper()
 	socket = fmt.Sprintf(`\\.\pipe\turnstone-test-%d`, os.Getpid())
 	l, err := pipe.Listen(socket)

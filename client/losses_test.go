@@ -18,12 +18,12 @@ import (
 func TestLink_WhatIsLostWithEachConnectionIsNotRepeatedForever(t *testing.T) {
 	t.Parallel()
 	hello := func(n int, in *bufio.Scanner, out io.Writer) {
-		id, _ := nextCall(in)
+		id, _ := readCall(in)
 		_, _ = io.WriteString(out, helloAnswer(id, n > 1))
 	}
 	subscribed := func(n int, in *bufio.Scanner, out io.Writer, more string) {
 		hello(n, in, out)
-		id, _ := nextCall(in)
+		id, _ := readCall(in)
 		_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"subscription":"watch-%d","seq":0}}`+"\n%s", id, n, more)
 	}
 	for _, test := range []struct {
@@ -35,10 +35,10 @@ func TestLink_WhatIsLostWithEachConnectionIsNotRepeatedForever(t *testing.T) {
 			"a turn",
 			func(n int, in *bufio.Scanner, out io.Writer) {
 				hello(n, in, out)
-				nextCall(in)
+				readCall(in)
 			},
 			func(ctx context.Context, l *Link) error {
-				_, err := l.all.Start(ctx, StartParams{Session: "main", Input: "1", WaitMS: 24 * 60 * 60 * 1000})
+				_, err := l.facade.StartTurn(ctx, StartParams{Session: "main", Input: "1", WaitMS: 24 * 60 * 60 * 1000})
 				return err
 			},
 		},
@@ -46,7 +46,7 @@ func TestLink_WhatIsLostWithEachConnectionIsNotRepeatedForever(t *testing.T) {
 			"a subscription",
 			func(n int, in *bufio.Scanner, out io.Writer) { subscribed(n, in, out, "") },
 			func(ctx context.Context, l *Link) error {
-				w, err := l.all.Subscribe(ctx, SubscribeParams{Session: "main"})
+				w, err := l.facade.Subscribe(ctx, SubscribeParams{Session: "main"})
 				if err == nil {
 					_, err = w.Next(ctx)
 				}
@@ -59,7 +59,7 @@ func TestLink_WhatIsLostWithEachConnectionIsNotRepeatedForever(t *testing.T) {
 				subscribed(n, in, out, fmt.Sprintf(`{"jsonrpc":"2.0","method":"stream/tick","params":{"subscription":"watch-%d","tick":{"session":"main"}}}`+"\n", n))
 			},
 			func(ctx context.Context, l *Link) error {
-				ticks, err := l.all.Ticks(ctx, "main")
+				ticks, err := l.facade.SubscribeChanges(ctx, "main")
 				for err == nil {
 					_, err = ticks.Next(ctx)
 				}
@@ -70,15 +70,15 @@ func TestLink_WhatIsLostWithEachConnectionIsNotRepeatedForever(t *testing.T) {
 		for _, far := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, far %t", test.name, far), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					way := &greeted{serve: test.serve}
+					way := &greetingDialer{serve: test.serve}
 					l := NewLink(way, nil)
-					l.far = far
+					l.remote = far
 					defer l.Close()
 					err := test.use(t.Context(), l)
 					if session.KindOf(err) != KindUnreachable || !strings.Contains(err.Error(), "in a row ended while") {
 						t.Errorf("got %v", err)
 					}
-					if n := way.dials(); n > 4*maxLosses {
+					if n := way.dialCount(); n > 4*maxLosses {
 						t.Errorf("it was dialled %d times", n)
 					}
 				})
@@ -90,18 +90,18 @@ func TestLink_WhatIsLostWithEachConnectionIsNotRepeatedForever(t *testing.T) {
 // Nothing is dialled for what no daemon takes.
 func TestClient_AnInputOverTheBoundIsRefusedAtOnce(t *testing.T) {
 	t.Parallel()
-	way := &greeted{}
+	way := &greetingDialer{}
 	l := NewLink(way, nil)
 	defer l.Close()
 	text := strings.Repeat("x", session.MaxInputBytes+1)
-	_, start := l.all.Start(t.Context(), StartParams{Session: "main", Input: text})
-	_, input := l.all.Input(t.Context(), InputParams{Session: "main", Wait: 1, Input: text})
+	_, start := l.facade.StartTurn(t.Context(), StartParams{Session: "main", Input: text})
+	_, input := l.facade.SendInput(t.Context(), InputParams{Session: "main", InputRequest: 1, Input: text})
 	for _, err := range []error{start, input} {
 		if session.KindOf(err) != session.KindTooLarge {
 			t.Errorf("got %v", err)
 		}
 	}
-	if n := way.dials(); n > 0 {
+	if n := way.dialCount(); n > 0 {
 		t.Errorf("it was dialled %d times", n)
 	}
 }

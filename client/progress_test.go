@@ -15,10 +15,10 @@ func TestClient_NoFunctionOfTheUsersIsCalledUnderALock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
 		c := New(ours)
-		told := make(chan HostProgress, 1)
-		c.OnProgress(func(h HostProgress) {
+		told := make(chan PreparationProgress, 1)
+		c.OnProgress(func(h PreparationProgress) {
 			c.OnProgress(nil)
-			go func() { _, _ = c.Info(t.Context()) }()
+			go func() { _, _ = c.DaemonInfo(t.Context()) }()
 			told <- h
 		})
 		if _, err := io.WriteString(theirs, progressLine); err != nil {
@@ -40,10 +40,10 @@ func TestLink_OnProgressReachesTheConnectionThatIsThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
 		l := NewLink(Socket(""), nil)
-		l.client = New(ours)
+		l.conn = New(ours)
 		defer l.Close()
-		told := make(chan HostProgress, 1)
-		l.OnProgress(func(h HostProgress) { told <- h })
+		told := make(chan PreparationProgress, 1)
+		l.OnProgress(func(h PreparationProgress) { told <- h })
 		if _, err := io.WriteString(theirs, progressLine); err != nil {
 			t.Fatal(err)
 		}

@@ -13,36 +13,36 @@ import (
 // daemon may move, see [Usual]. On Windows, where it is a named pipe, it is
 // REPL_SOCKET, or \\.\pipe\turnstone- and the user's SID. A nil getenv is os.Getenv.
 func DefaultSocket(getenv func(string) string) string {
-	getenv = orOurs(getenv)
+	getenv = getenvOrDefault(getenv)
 	if name := getenv("REPL_SOCKET"); name != "" {
 		return name
 	}
 	return defaultSocket(getenv)
 }
 
-// Usual is the way to the daemon of this user on this host. Each Dial looks anew where it
+// DefaultDialer is the way to the daemon of this user on this host. Each Dial looks anew where it
 // listens, because a daemon moves when its socket's directory was removed and cannot be
 // made again. A nil getenv is os.Getenv.
-func Usual(getenv func(string) string) Dialer { return usual{orOurs(getenv)} }
+func DefaultDialer(getenv func(string) string) Dialer { return defaultDialer{getenvOrDefault(getenv)} }
 
-// orOurs returns getenv, or that of this process.
-func orOurs(getenv func(string) string) func(string) string {
+// getenvOrDefault returns getenv, or that of this process.
+func getenvOrDefault(getenv func(string) string) func(string) string {
 	if getenv == nil {
 		return os.Getenv
 	}
 	return getenv
 }
 
-type usual struct{ getenv func(string) string }
+type defaultDialer struct{ getenv func(string) string }
 
 // String implements Dialer.
-func (u usual) String() string { return Socket(DefaultSocket(u.getenv)).String() }
+func (u defaultDialer) String() string { return Socket(DefaultSocket(u.getenv)).String() }
 
 // Dial implements Dialer. It takes up to 5 s. Where a daemon lives and is not at its socket, it
 // is asked to look after that first, and has 2 s to do so.
-func (u usual) Dial(ctx context.Context) (net.Conn, error) {
+func (u defaultDialer) Dial(ctx context.Context) (net.Conn, error) {
 	if named := u.getenv("REPL_SOCKET"); named != "" {
 		return dialAt(ctx, u.getenv, named)
 	}
-	return dialUsual(ctx, u.getenv)
+	return dialDefault(ctx, u.getenv)
 }

@@ -17,30 +17,30 @@ import (
 )
 
 const (
-	// askTime is how long a daemon has to make its socket again, and askPause the time
+	// socketRenewTimeout is how long a daemon has to make its socket again, and socketPollInterval the time
 	// between two looks whether it has.
-	askTime  = 2 * time.Second
-	askPause = 20 * time.Millisecond
+	socketRenewTimeout = 2 * time.Second
+	socketPollInterval = 20 * time.Millisecond
 )
 
-func defaultSocket(getenv func(string) string) string { return registry.Find(getenv) }
+func defaultSocket(getenv func(string) string) string { return registry.FindSocket(getenv) }
 
-// connect connects to a socket, and makes sure that a daemon of its user listens there.
-func connect(ctx context.Context, getenv func(string) string, socket string) (net.Conn, error) {
+// connectSocket connects to a socket, and makes sure that a daemon of its user listens there.
+func connectSocket(ctx context.Context, getenv func(string) string, socket string) (net.Conn, error) {
 	user := os.Geteuid()
 	if err := cmp.Or(registry.CheckPath(socket), registry.CheckOwner(socket, user)); err != nil {
 		return nil, &session.Error{Kind: KindUnreachable, Message: err.Error()}
 	}
-	address := peer.Address(socket)
+	address := peer.CanonicalAddress(socket)
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", socket)
 	if err != nil {
 		return nil, err
 	}
 	if user == 0 { // root may use the daemon of any user
-		user = cmp.Or(registry.Owner(socket), user)
+		user = cmp.Or(registry.SocketOwner(socket), user)
 	}
-	err = peer.Ask(ctx, conn, address, registry.Keys(getenv, user))
+	err = peer.RequestProof(ctx, conn, address, registry.UserKeys(getenv, user))
 	if err == nil {
 		return conn, nil
 	}
@@ -51,13 +51,13 @@ func connect(ctx context.Context, getenv func(string) string, socket string) (ne
 	return nil, err
 }
 
-// dialUsual connects to the daemon of this user, wherever it is. A listener that does not prove that it
+// dialDefault connects to the daemon of this user, wherever it is. A listener that does not prove that it
 // is that daemon is skipped. A daemon that lives and is not at its socket is asked to make it again.
-func dialUsual(ctx context.Context, getenv func(string) string) (net.Conn, error) {
-	first := registry.Find(getenv)
+func dialDefault(ctx context.Context, getenv func(string) string) (net.Conn, error) {
+	first := registry.FindSocket(getenv)
 	conn, err := dialAt(ctx, getenv, first)
 	if _, unproven := errors.AsType[*peer.UnprovenError](err); unproven {
-		for _, other := range registry.Sockets(getenv) {
+		for _, other := range registry.SocketPaths(getenv) {
 			if other == first {
 				continue
 			}
@@ -75,19 +75,19 @@ func dialUsual(ctx context.Context, getenv func(string) string) (net.Conn, error
 // askForSocket asks the daemon of this user, if it lives, to make its socket again. failed is
 // why it was not reached.
 func askForSocket(ctx context.Context, getenv func(string) string, failed error) (net.Conn, error) {
-	if !registry.Ask(getenv) {
+	if !registry.RequestRenewal(getenv) {
 		return nil, failed
 	}
-	ctx, stop := context.WithTimeout(ctx, askTime)
+	ctx, stop := context.WithTimeout(ctx, socketRenewTimeout)
 	defer stop()
-	again := time.NewTicker(askPause)
+	again := time.NewTicker(socketPollInterval)
 	defer again.Stop()
 	for {
-		e, lives := registry.Read(getenv)
+		e, lives := registry.ReadEntry(getenv)
 		if !lives {
 			return nil, failed
 		}
-		if conn, err := connect(ctx, getenv, e.Socket); err == nil {
+		if conn, err := connectSocket(ctx, getenv, e.Socket); err == nil {
 			return conn, nil
 		}
 		select {

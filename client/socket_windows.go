@@ -7,13 +7,13 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/pipe"
 )
 
-func defaultSocket(func(string) string) string { return pipe.Default() }
+func defaultSocket(func(string) string) string { return pipe.DefaultName() }
 
-// connect connects to a pipe, if it and the process that listens belong to this user.
-func connect(ctx context.Context, _ func(string) string, socket string) (net.Conn, error) {
+// connectSocket connects to a pipe, if it and the process that listens belong to this user.
+func connectSocket(ctx context.Context, _ func(string) string, socket string) (net.Conn, error) {
 	return pipe.Dial(ctx, socket)
 }
 
-func dialUsual(ctx context.Context, getenv func(string) string) (net.Conn, error) {
-	return dialAt(ctx, getenv, pipe.Default())
+func dialDefault(ctx context.Context, getenv func(string) string) (net.Conn, error) {
+	return dialAt(ctx, getenv, pipe.DefaultName())
 }

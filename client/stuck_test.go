@@ -12,8 +12,8 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// silent is a client of a daemon that reads and never says a word.
-func silent(t *testing.T) *Client {
+// newSilentConn is a client of a daemon that reads and never says a word.
+func newSilentConn(t *testing.T) *Client {
 	ours, theirs := net.Pipe()
 	go func() { _, _ = io.Copy(io.Discard, theirs) }()
 	c := New(ours)
@@ -23,12 +23,12 @@ func silent(t *testing.T) *Client {
 
 func TestClient_ACallThatIsCancelledDoesNotWaitForAStuckDaemon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := silent(t)
+		c := newSilentConn(t)
 		ctx, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
 		begun := time.Now()
-		_, err := c.Info(ctx)
-		if err != context.DeadlineExceeded || time.Since(begun) > time.Second+cancelTime {
+		_, err := c.DaemonInfo(ctx)
+		if err != context.DeadlineExceeded || time.Since(begun) > time.Second+cancelTimeout {
 			t.Errorf("got %v after %s", err, time.Since(begun))
 		}
 	})
@@ -36,13 +36,13 @@ func TestClient_ACallThatIsCancelledDoesNotWaitForAStuckDaemon(t *testing.T) {
 
 func TestClient_AStuckDaemonIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := silent(t)
+		c := newSilentConn(t)
 		begun := time.Now()
-		_, err := c.Info(t.Context())
-		if session.KindOf(err) != KindUnreachable || time.Since(begun) > 3*probeTime {
+		_, err := c.DaemonInfo(t.Context())
+		if session.KindOf(err) != KindUnreachable || time.Since(begun) > 3*probeInterval {
 			t.Errorf("got %v after %s", err, time.Since(begun))
 		}
-		if _, err := c.Info(t.Context()); session.KindOf(err) != KindUnreachable {
+		if _, err := c.DaemonInfo(t.Context()); session.KindOf(err) != KindUnreachable {
 			t.Errorf("another call: %v", err)
 		}
 	})
@@ -67,14 +67,14 @@ func TestClient_AQuietDaemonIsNotGivenUp(t *testing.T) {
 				time.AfterFunc(time.Hour, func() { _, _ = io.WriteString(theirs, `{"jsonrpc":"2.0","id":1,"result":{"pid":7}}`+"\n") })
 			}
 		}()
-		if i, err := c.Info(t.Context()); err != nil || i.PID != 7 {
+		if i, err := c.DaemonInfo(t.Context()); err != nil || i.PID != 7 {
 			t.Errorf("got %+v, %v", i, err)
 		}
 	})
 }
 
 func TestDial_ADaemonOfAnotherVersionIsRefused(t *testing.T) {
-	l, socket := listen(t)
+	l, socket := listenAsDaemon(t)
 	defer l.Close()
 	go func() {
 		conn, err := l.Accept()

@@ -10,48 +10,48 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// Ticks say whenever a session, or any session, has changed. A reader that is slow gets the
+// ChangeStream say whenever a session, or any session, has changed. A reader that is slow gets the
 // newest tick of each session. Those of a [Link] survive the end of its connection. Next is for one
 // goroutine, the rest for any.
-type Ticks struct {
-	link   *Link // nil without one
+type ChangeStream struct {
+	client *Link // nil without one
 	params SubscribeParams
 	wake   chan struct{}
 
-	mu   sync.Mutex
-	at   place          // guarded by mu
-	held []session.Tick // guarded by mu; the newest of each session, by when they became new
-	err  error          // guarded by mu; why no more will come
+	mu       sync.Mutex
+	position streamPosition // guarded by mu
+	pending  []session.Tick // guarded by mu; the newest of each session, by when they became new
+	err      error          // guarded by mu; why no more will come
 
 	// Of the goroutine that calls Next:
-	open   map[string]bool // the sessions that it was told of, and of no end
-	missed bool            // some may have been closed while the link was down
-	losses losses
+	openSessions  map[string]bool // the sessions that it was told of, and of no end
+	mayHaveMissed bool            // some may have been closed while the link was down
+	losses        lossCounter
 }
 
-// Ticks subscribes to the ticks of a session, or of all sessions for the name "". The first says
+// SubscribeChanges subscribes to the ticks of a session, or of all sessions for the name "". The first says
 // how each is now. Then they come when something has changed, at most ten a second for each
 // session. The last tick of a session that all are watched for is Closed.
-func (c *Client) Ticks(ctx context.Context, name string) (*Ticks, error) {
-	t := &Ticks{link: c.link, params: SubscribeParams{Session: name, Ticks: true}, wake: make(chan struct{}, 1), open: make(map[string]bool)}
-	if _, err := c.subscribe(ctx, cut{}, t.params, t, t.move); err != nil {
+func (c *Client) SubscribeChanges(ctx context.Context, name string) (*ChangeStream, error) {
+	t := &ChangeStream{client: c.client, params: SubscribeParams{Session: name, ChangesOnly: true}, wake: make(chan struct{}, 1), openSessions: make(map[string]bool)}
+	if _, err := c.subscribeReceiver(ctx, disconnect{}, t.params, t, t.setPosition); err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
 // ID names the subscription to the daemon. It changes with the connection.
-func (t *Ticks) ID() string {
+func (t *ChangeStream) ID() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.at.id
+	return t.position.id
 }
 
-func (t *Ticks) move(to place) (wanted bool) {
+func (t *ChangeStream) setPosition(to streamPosition) (wanted bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.at = to
-	if isCut(t.err) { // it may be cancelled meanwhile
+	t.position = to
+	if isDisconnect(t.err) { // it may be cancelled meanwhile
 		t.err = nil
 	}
 	return t.err == nil
@@ -59,34 +59,34 @@ func (t *Ticks) move(to place) (wanted bool) {
 
 // Next returns the next tick, once there is one. The error is ctx's, session.ErrClosed, or the
 // connection's.
-func (t *Ticks) Next(ctx context.Context) (session.Tick, error) {
+func (t *ChangeStream) Next(ctx context.Context) (session.Tick, error) {
 	for {
-		if t.missed {
-			if err := t.endMissed(ctx); err != nil {
+		if t.mayHaveMissed {
+			if err := t.reportMissedCloses(ctx); err != nil {
 				return session.Tick{}, err
 			}
 		}
 		t.mu.Lock()
-		if len(t.held) > 0 {
-			next := t.held[0]
-			t.held = t.held[1:]
+		if len(t.pending) > 0 {
+			next := t.pending[0]
+			t.pending = t.pending[1:]
 			t.mu.Unlock()
-			if t.open[next.Session] = true; next.Closed {
-				delete(t.open, next.Session)
+			if t.openSessions[next.Session] = true; next.Closed {
+				delete(t.openSessions, next.Session)
 			}
 			return next, nil
 		}
-		err, before := t.err, t.at
+		err, before := t.err, t.position
 		t.mu.Unlock()
-		if isCut(err) && t.link != nil {
-			before.let()
-			if err := t.losses.count(ctx, MethodSubscribe, err); err != nil {
+		if isDisconnect(err) && t.client != nil {
+			before.release()
+			if err := t.losses.recordLoss(ctx, MethodSubscribe, err); err != nil {
 				return session.Tick{}, err
 			}
-			if _, err := t.link.all.subscribe(ctx, cut{before.client, err}, t.params, t, t.move); err != nil {
+			if _, err := t.client.facade.subscribeReceiver(ctx, disconnect{before.conn, err}, t.params, t, t.setPosition); err != nil {
 				return session.Tick{}, err
 			}
-			t.missed = t.params.Session == ""
+			t.mayHaveMissed = t.params.Session == ""
 			continue
 		}
 		if err != nil {
@@ -100,38 +100,38 @@ func (t *Ticks) Next(ctx context.Context) (session.Tick, error) {
 	}
 }
 
-// endMissed makes the last tick of each session that was closed while the link was down.
-func (t *Ticks) endMissed(ctx context.Context) error {
-	now, err := t.link.List(ctx)
+// reportMissedCloses makes the last tick of each session that was closed while the link was down.
+func (t *ChangeStream) reportMissedCloses(ctx context.Context) error {
+	now, err := t.client.ListSessions(ctx)
 	if err != nil {
 		return err
 	}
-	t.missed = false
+	t.mayHaveMissed = false
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for name := range t.open {
+	for name := range t.openSessions {
 		there := slices.ContainsFunc(now, func(i session.Info) bool { return i.Name == name })
-		if !there && !slices.ContainsFunc(t.held, func(k session.Tick) bool { return k.Session == name }) {
-			t.held = append(t.held, session.Tick{Session: name, Closed: true})
+		if !there && !slices.ContainsFunc(t.pending, func(k session.Tick) bool { return k.Session == name }) {
+			t.pending = append(t.pending, session.Tick{Session: name, Closed: true})
 		}
 	}
 	return nil
 }
 
 // Cancel ends the subscription.
-func (t *Ticks) Cancel(ctx context.Context) error {
+func (t *ChangeStream) Cancel(ctx context.Context) error {
 	t.mu.Lock()
-	at := t.at
+	at := t.position
 	t.mu.Unlock()
-	return at.leave(ctx, t)
+	return at.unsubscribe(ctx, t)
 }
 
-func (t *Ticks) put(m *jsonline.Message) {
+func (t *ChangeStream) enqueue(m *jsonline.Message) {
 	if m.Method == MethodEnded {
-		t.fail(endedBy(m))
+		t.closeWithError(endReason(m))
 		return
 	}
-	var p Tick
+	var p ChangeNotice
 	if json.Unmarshal(m.Params, &p) != nil {
 		return
 	}
@@ -140,21 +140,21 @@ func (t *Ticks) put(m *jsonline.Message) {
 	if t.err != nil {
 		return
 	}
-	t.held = slices.DeleteFunc(t.held, func(old session.Tick) bool { return old.Session == p.Tick.Session })
-	t.held = append(t.held, p.Tick)
-	t.nudge()
+	t.pending = slices.DeleteFunc(t.pending, func(old session.Tick) bool { return old.Session == p.Change.Session })
+	t.pending = append(t.pending, p.Change)
+	t.wakeReader()
 }
 
-func (t *Ticks) fail(err error) {
+func (t *ChangeStream) closeWithError(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.err == nil || isCut(t.err) {
+	if t.err == nil || isDisconnect(t.err) {
 		t.err = err
 	}
-	t.nudge()
+	t.wakeReader()
 }
 
-func (t *Ticks) nudge() {
+func (t *ChangeStream) wakeReader() {
 	select {
 	case t.wake <- struct{}{}:
 	default:

@@ -33,30 +33,30 @@ const (
 	MethodWait      = "turn/wait"
 	MethodInterrupt = "turn/interrupt"
 
-	MethodAllow  = "permission/allow"
-	MethodPermit = "permission/answer"
+	MethodGrant            = "permission/allow"
+	MethodAnswerPermission = "permission/answer"
 
-	MethodComplete  = "query/complete"
-	MethodParse     = "query/parse"
-	MethodVariables = "query/variables"
-	MethodInspect   = "query/inspect"
-	MethodReached   = "query/reached"
-	MethodShown     = "query/shown"
-	MethodOutput    = "output/query"
+	MethodComplete     = "query/complete"
+	MethodParse        = "query/parse"
+	MethodVariables    = "query/variables"
+	MethodInspect      = "query/inspect"
+	MethodDestinations = "query/reached"
+	MethodVisibleHome  = "query/shown"
+	MethodOutput       = "output/query"
 
 	MethodRead    = "timeline/read"
 	MethodOutline = "timeline/outline"
 	MethodSearch  = "timeline/search"
 	MethodBlob    = "blob/get"
 
-	MethodFiles = "file/list"
-	MethodFile  = "file/read"
-	MethodLost  = "lost/list"
+	MethodFiles       = "file/list"
+	MethodFile        = "file/read"
+	MethodListCrashed = "lost/list"
 
-	MethodTake    = "writer/take"
-	MethodRelease = "writer/release"
+	MethodTakeWriteLock    = "writer/take"
+	MethodReleaseWriteLock = "writer/release"
 
-	MethodMark = "reader/mark"
+	MethodReadCursor = "reader/mark"
 
 	MethodClients = "connection/list"
 	MethodDetach  = "connection/detach"
@@ -67,44 +67,44 @@ const (
 	MethodUnsubscribe = "stream/unsubscribe"
 
 	// Notifications, from the daemon.
-	MethodSnapshot = "stream/snapshot"
-	MethodEvent    = "stream/event"
-	MethodTick     = "stream/tick"
-	MethodEnded    = "stream/ended"
-	MethodProgress = "root/progress"
-	MethodBegun    = "turn/begun"
+	MethodSnapshot     = "stream/snapshot"
+	MethodEvent        = "stream/event"
+	MethodChange       = "stream/tick"
+	MethodEnded        = "stream/ended"
+	MethodProgress     = "root/progress"
+	MethodTurnAccepted = "turn/begun"
 )
 
 // The kinds of errors that a daemon, or the way to it, adds to those of a session.
 const (
-	KindWriter       session.Kind = "writer"        // somebody else has the keyboard
-	KindDraining     session.Kind = "draining"      // the daemon takes no new work
-	KindUnreachable  session.Kind = "unreachable"   // made by this package: the daemon is gone
-	KindShuttingDown session.Kind = "shutting_down" // the daemon ended before the call did
-	KindProtocol     session.Kind = "protocol"      // made by this package: the daemon is of another version
-	KindCancelled    session.Kind = "cancelled"     // the call was
-	KindDetached     session.Kind = "detached"      // made by this package: somebody has ended the connection
-	KindLost         session.Kind = "lost"          // made by this package: the daemon was started anew, and what came of a call is not known
-	KindUnknown      session.Kind = "unknown_lang"  // there is no such language
-	KindSubscribed   session.Kind = "no_such_watch" // there is no such subscription
+	KindLocked              session.Kind = "writer"        // somebody else has the keyboard
+	KindDraining            session.Kind = "draining"      // the daemon takes no new work
+	KindUnreachable         session.Kind = "unreachable"   // made by this package: the daemon is gone
+	KindShuttingDown        session.Kind = "shutting_down" // the daemon ended before the call did
+	KindProtocol            session.Kind = "protocol"      // made by this package: the daemon is of another version
+	KindCancelled           session.Kind = "cancelled"     // the call was
+	KindDetached            session.Kind = "detached"      // made by this package: somebody has ended the connection
+	KindOutcomeUnknown      session.Kind = "lost"          // made by this package: the daemon was started anew, and what came of a call is not known
+	KindUnknownLanguage     session.Kind = "unknown_lang"  // there is no such language
+	KindUnknownSubscription session.Kind = "no_such_watch" // there is no such subscription
 )
 
 // Info describes the daemon.
 type Info struct {
-	Version     string    `json:"version"`
-	Protocol    int       `json:"protocol"` // [Protocol]
-	PID         int       `json:"pid"`
-	Started     time.Time `json:"started"`
-	Languages   []string  `json:"languages"`
-	Sessions    int       `json:"sessions"`
-	Connections int64     `json:"connections"`
-	Draining    bool      `json:"draining,omitempty"`
-	Paused      bool      `json:"paused,omitempty"`
-	Warm        []Warm    `json:"warm,omitempty"`
+	Version     string     `json:"version"`
+	Protocol    int        `json:"protocol"` // [Protocol]
+	PID         int        `json:"pid"`
+	Started     time.Time  `json:"started"`
+	Languages   []string   `json:"languages"`
+	Sessions    int        `json:"sessions"`
+	Connections int64      `json:"connections"`
+	Draining    bool       `json:"draining,omitempty"`
+	Paused      bool       `json:"paused,omitempty"`
+	WarmPools   []WarmPool `json:"warm,omitempty"`
 }
 
-// Warm are the sessions of one language that a daemon keeps ready for those who create one.
-type Warm struct {
+// WarmPool are the sessions of one language that a daemon keeps ready for those who create one.
+type WarmPool struct {
 	Language string `json:"language"`
 	Ready    int    `json:"ready"`
 	Count    int    `json:"count"`             // how many it would keep
@@ -112,8 +112,8 @@ type Warm struct {
 	Failure  string `json:"failure,omitempty"` // why no more are made
 }
 
-// MaxRequestBytes bounds the id of a request that may be repeated.
-const MaxRequestBytes = 64
+// MaxRequestIDBytes bounds the id of a request that may be repeated.
+const MaxRequestIDBytes = 64
 
 // HelloParams say who calls, as the first call of a connection. A connection with a higher epoch
 // of the same client takes the place of the one before: see docs/daemon.md.
@@ -122,8 +122,8 @@ type HelloParams struct {
 	Epoch uint64 `json:"epoch"` // counts the connections that the process makes, from 1
 }
 
-// A Hello describes the daemon.
-type Hello struct {
+// A HelloReply describes the daemon.
+type HelloReply struct {
 	Info
 	Known bool `json:"known,omitempty"` // the client was here before, and has again what it had
 }
@@ -132,27 +132,27 @@ type Hello struct {
 // prepared first: its state is preparing then, input for it is held, and
 // progress goes to Token.
 type CreateParams struct {
-	Name      string            `json:"name,omitempty"`      // "" makes one up
-	Language  string            `json:"language,omitempty"`  // "" is the daemon's default
-	Command   []string          `json:"command,omitempty"`   // starts a worker of the caller's own, as a language that the daemon does not have; the first is an absolute path
-	Dir       string            `json:"dir,omitempty"`       // absolute; "" is the daemon's own
-	Runtime   string            `json:"runtime,omitempty"`   // which interpreter, as --python has it
-	With      []string          `json:"with,omitempty"`      // packages to prepare
-	Env       map[string]string `json:"env,omitempty"`       // variables of its environment, beside those of the daemon's
-	Sandbox   string            `json:"sandbox,omitempty"`   // read-only, workspace or full; "" is full
-	Home      string            `json:"home,omitempty"`      // what a sandbox shows of the home directory: documents or tools; "" is documents
-	Readable  []string          `json:"readable,omitempty"`  // more files and directories that a sandbox shows it, absolute
-	Writable  []string          `json:"writable,omitempty"`  // files and directories that it lets it write, absolute
-	Accepted  []string          `json:"accepted,omitempty"`  // real paths of those that programs outside run or read, once more
-	Protected []string          `json:"protected,omitempty"` // paths in what it writes that stay as they are, absolute
-	Network   string            `json:"network,omitempty"`   // of a sandbox: none, list or full; "" is none
-	Hosts     []string          `json:"hosts,omitempty"`     // of the network list: patterns of hosts
-	Accept    string            `json:"accept,omitempty"`    // the weaker mechanism that a sandbox may have: landlock
-	Ask       bool              `json:"ask,omitempty"`       // hold what a sandbox refuses and a person could allow
-	Limits    Limits            `json:"limits,omitzero"`
-	CullMS    int64             `json:"cull_idle_ms,omitempty"` // unused for so long it is closed; 0 is as the daemon has it
-	Token     json.RawMessage   `json:"progressToken,omitempty"`
-	Request   string            `json:"request,omitempty"` // as StartParams has it
+	Name          string            `json:"name,omitempty"`      // "" makes one up
+	Language      string            `json:"language,omitempty"`  // "" is the daemon's default
+	Command       []string          `json:"command,omitempty"`   // starts a worker of the caller's own, as a language that the daemon does not have; the first is an absolute path
+	Dir           string            `json:"dir,omitempty"`       // absolute; "" is the daemon's own
+	Runtime       string            `json:"runtime,omitempty"`   // which interpreter, as --python has it
+	Packages      []string          `json:"with,omitempty"`      // packages to prepare
+	Env           map[string]string `json:"env,omitempty"`       // variables of its environment, beside those of the daemon's
+	Sandbox       string            `json:"sandbox,omitempty"`   // read-only, workspace or full; "" is full
+	Home          string            `json:"home,omitempty"`      // what a sandbox shows of the home directory: documents or tools; "" is documents
+	Readable      []string          `json:"readable,omitempty"`  // more files and directories that a sandbox shows it, absolute
+	Writable      []string          `json:"writable,omitempty"`  // files and directories that it lets it write, absolute
+	Accepted      []string          `json:"accepted,omitempty"`  // real paths of those that programs outside run or read, once more
+	Protected     []string          `json:"protected,omitempty"` // paths in what it writes that stay as they are, absolute
+	Network       string            `json:"network,omitempty"`   // of a sandbox: none, list or full; "" is none
+	Hosts         []string          `json:"hosts,omitempty"`     // of the network list: patterns of hosts
+	Accept        string            `json:"accept,omitempty"`    // the weaker mechanism that a sandbox may have: landlock
+	AskUser       bool              `json:"ask,omitempty"`       // hold what a sandbox refuses and a person could allow
+	Limits        Limits            `json:"limits,omitzero"`
+	IdleTimeoutMS int64             `json:"cull_idle_ms,omitempty"` // unused for so long it is closed; 0 is as the daemon has it
+	Token         json.RawMessage   `json:"progressToken,omitempty"`
+	Request       string            `json:"request,omitempty"` // as StartParams has it
 }
 
 // Limits bound what a session uses; zero fields bound nothing.
@@ -165,9 +165,9 @@ type Limits struct {
 	TurnMS    int64 `json:"turn_ms,omitempty"`
 }
 
-// ReachedPlaces are the places in the network that a session has had to do with.
-type ReachedPlaces struct {
-	Places []session.Destination `json:"places"`
+// Destinations are the places in the network that a session has had to do with.
+type Destinations struct {
+	Destinations []session.Destination `json:"places"`
 }
 
 // MaxAuthorBytes bounds the name of an author.
@@ -204,21 +204,21 @@ type EndParams struct {
 // this call and to its repetitions, the code runs once however often the call is made: the
 // daemon remembers the last 256 of each client.
 type StartParams struct {
-	Session  string       `json:"session"`
-	Input    string       `json:"input"`
-	Keyboard bool         `json:"keyboard,omitempty"`
-	Silent   bool         `json:"silent,omitempty"`   // see session.Session.SubmitSilent
-	MayExit  bool         `json:"may_exit,omitempty"` // see session.Session.SubmitMayExit; not with Silent
-	Author   string       `json:"author,omitempty"`
-	WaitMS   int64        `json:"wait_ms,omitempty"`
-	After    timeline.Seq `json:"after,omitempty"`
-	Read     timeline.Seq `json:"read,omitempty"`    // how far Author had read before, as MarkParams have it
-	GoesOn   bool         `json:"goes_on,omitempty"` // cancelling the call ends the waiting, not the turn
-	Request  string       `json:"request,omitempty"`
+	Session    string       `json:"session"`
+	Input      string       `json:"input"`
+	WriteLock  bool         `json:"keyboard,omitempty"`
+	Silent     bool         `json:"silent,omitempty"`   // see session.Session.SubmitSilent
+	MayExit    bool         `json:"may_exit,omitempty"` // see session.Session.SubmitMayExit; not with Silent
+	Author     string       `json:"author,omitempty"`
+	WaitMS     int64        `json:"wait_ms,omitempty"`
+	After      timeline.Seq `json:"after,omitempty"`
+	ReadCursor timeline.Seq `json:"read,omitempty"`    // how far Author had read before, as ReadCursorParams have it
+	Continues  bool         `json:"goes_on,omitempty"` // cancelling the call ends the waiting, not the turn
+	Request    string       `json:"request,omitempty"`
 }
 
-// A Begun says which turn a call with a Request has begun or answered, before it is over.
-type Begun struct {
+// A TurnAccepted says which turn a call with a Request has begun or answered, before it is over.
+type TurnAccepted struct {
 	Request string `json:"request"`
 	Session string `json:"session"`
 	Turn    uint64 `json:"turn"`
@@ -226,16 +226,16 @@ type Begun struct {
 
 // InputParams answer a wait.
 type InputParams struct {
-	Session string       `json:"session"`
-	Wait    timeline.Seq `json:"wait"`
-	Input   string       `json:"input"`
-	EOF     bool         `json:"eof,omitempty"`
-	Author  string       `json:"author,omitempty"`
-	WaitMS  int64        `json:"wait_ms,omitempty"`
-	After   timeline.Seq `json:"after,omitempty"`
-	Read    timeline.Seq `json:"read,omitempty"`    // as StartParams has them
-	GoesOn  bool         `json:"goes_on,omitempty"` //
-	Request string       `json:"request,omitempty"` //
+	Session      string       `json:"session"`
+	InputRequest timeline.Seq `json:"wait"`
+	Input        string       `json:"input"`
+	EOF          bool         `json:"eof,omitempty"`
+	Author       string       `json:"author,omitempty"`
+	WaitMS       int64        `json:"wait_ms,omitempty"`
+	After        timeline.Seq `json:"after,omitempty"`
+	ReadCursor   timeline.Seq `json:"read,omitempty"`    // as StartParams has them
+	Continues    bool         `json:"goes_on,omitempty"` //
+	Request      string       `json:"request,omitempty"` //
 }
 
 // WaitParams wait until a turn ends or asks for input, for WaitMS at most; 0 does
@@ -258,20 +258,20 @@ type InterruptParams struct {
 	Request string `json:"request,omitempty"` // as StartParams has it
 }
 
-// An Interrupted says what came of an interrupt.
-type Interrupted struct {
+// An InterruptReply says what came of an interrupt.
+type InterruptReply struct {
 	Result session.InterruptResult `json:"result"`
 }
 
-// AllowParams give a session a right, one of Read, Write and Host.
-type AllowParams struct {
+// GrantParams give a session a right, one of Read, Write and Host.
+type GrantParams struct {
 	Session string `json:"session"`
 	session.Grant
 	Author string `json:"author,omitempty"`
 }
 
-// PermitParams answer a permission by its number.
-type PermitParams struct {
+// AnswerPermissionParams answer a permission by its number.
+type AnswerPermissionParams struct {
 	Session    string `json:"session"`
 	Permission uint64 `json:"permission"`
 	OK         bool   `json:"ok"`
@@ -285,8 +285,8 @@ type QueryParams struct {
 	Cursor  int    `json:"cursor,omitempty"` // bytes
 }
 
-// A Parsed says whether text is a whole input.
-type Parsed struct {
+// A ParseReply says whether text is a whole input.
+type ParseReply struct {
 	Status session.ParseStatus `json:"status"`
 }
 
@@ -326,11 +326,11 @@ type BlobParams struct {
 // lost, by the ID that a Lost has.
 type FilesParams struct {
 	Session string `json:"session,omitempty"`
-	Lost    string `json:"lost,omitempty"`
+	Crashed string `json:"lost,omitempty"`
 }
 
-// Files are the plain files of a session's own directory, by name.
-type Files struct {
+// FileList are the plain files of a session's own directory, by name.
+type FileList struct {
 	Files []session.File `json:"files"`
 }
 
@@ -342,13 +342,13 @@ type FileParams struct {
 	Limit  int    `json:"limit,omitempty"` // bytes, at most session.MaxPartBytes, which 0 means
 }
 
-// LostSessions are those that were lost in the last day, the newest first.
-type LostSessions struct {
-	Sessions []Lost `json:"sessions"`
+// CrashedSessions are those that were lost in the last day, the newest first.
+type CrashedSessions struct {
+	Sessions []CrashedSession `json:"sessions"`
 }
 
-// A Lost is a session whose daemon was killed. Its files are kept for a day.
-type Lost struct {
+// A CrashedSession is a session whose daemon was killed. Its files are kept for a day.
+type CrashedSession struct {
 	ID         string    `json:"id"` // unique, unlike the name
 	Name       string    `json:"name"`
 	Language   string    `json:"language"`
@@ -358,37 +358,37 @@ type Lost struct {
 	OutputPath string    `json:"output_path"`
 }
 
-// WriterParams take the keyboard, or give it back. One that is taken for long is
+// WriteLockParams take the keyboard, or give it back. One that is taken for long is
 // announced in the session, one that is taken for a turn is not.
-type WriterParams struct {
+type WriteLockParams struct {
 	Session string `json:"session"`
 	Author  string `json:"author"`
 	Long    bool   `json:"long,omitempty"`
 }
 
-// MarkParams remember how far a reader has read, so that it can go on there after
+// ReadCursorParams remember how far a reader has read, so that it can go on there after
 // it was restarted. Without Seq they only ask.
-type MarkParams struct {
+type ReadCursorParams struct {
 	Session string       `json:"session"`
 	Reader  string       `json:"reader"`
 	Seq     timeline.Seq `json:"seq,omitempty"`
 	Own     bool         `json:"own,omitempty"` // not a name under which another connection reads
 }
 
-// A Marked is how far a reader has read; 0 when it was never here. Reader is its
+// A ReadCursor is how far a reader has read; 0 when it was never here. Reader is its
 // name: another one than was asked for, with a number, when Own wanted that.
-type Marked struct {
+type ReadCursor struct {
 	Seq    timeline.Seq `json:"seq"`
 	Reader string       `json:"reader"`
 }
 
-// Clients are those who are connected, by when they came.
-type Clients struct {
-	Clients []Attached `json:"clients"`
+// ClientList are those who are connected, by when they came.
+type ClientList struct {
+	Clients []ConnectedClient `json:"clients"`
 }
 
-// Attached is one connection to the daemon.
-type Attached struct {
+// ConnectedClient is one connection to the daemon.
+type ConnectedClient struct {
 	Client   string       `json:"client"`
 	PID      int          `json:"pid,omitempty"`    // its process, where the system tells
 	Author   string       `json:"author,omitempty"` // the last name that it gave
@@ -399,12 +399,12 @@ type Attached struct {
 
 // An Attachment is what a connection has to do with a session.
 type Attachment struct {
-	Session  string `json:"session"`
-	Watches  bool   `json:"watches,omitempty"`
-	Reads    string `json:"reads,omitempty"`    // under that name
-	Keyboard bool   `json:"keyboard,omitempty"` // nobody else may write
-	Holds    bool   `json:"holds,omitempty"`    // until it is given back, not for a turn
-	Calls    int    `json:"calls,omitempty"`    // that wait for it
+	Session   string `json:"session"`
+	Watches   bool   `json:"watches,omitempty"`
+	Reads     string `json:"reads,omitempty"`    // under that name
+	WriteLock bool   `json:"keyboard,omitempty"` // nobody else may write
+	LongLock  bool   `json:"holds,omitempty"`    // until it is given back, not for a turn
+	Calls     int    `json:"calls,omitempty"`    // that wait for it
 }
 
 // DetachParams end another connection.
@@ -416,22 +416,22 @@ type DetachParams struct {
 // SubscribeParams watch a session from a cursor; 0 is its beginning. With Ticks they watch only
 // whether something changes, of one session, or of all with none.
 type SubscribeParams struct {
-	Session string       `json:"session"`
-	After   timeline.Seq `json:"after,omitempty"`
-	Author  string       `json:"author,omitempty"` // who watches
-	Ticks   bool         `json:"ticks,omitempty"`
-	Blobs   string       `json:"blobs,omitempty"` // BlobsRef: data from 4 KiB on is left out and named by its digest
+	Session     string       `json:"session"`
+	After       timeline.Seq `json:"after,omitempty"`
+	Author      string       `json:"author,omitempty"` // who watches
+	ChangesOnly bool         `json:"ticks,omitempty"`
+	Blobs       string       `json:"blobs,omitempty"` // BlobsRef: data from 4 KiB on is left out and named by its digest
 }
 
 // BlobsRef is for SubscribeParams.Blobs.
 const BlobsRef = "ref"
 
-// A Subscribed names a subscription. A snapshot of everything up to Seq follows. A resumed
+// A SubscribeReply names a subscription. A snapshot of everything up to Seq follows. A resumed
 // subscription has the current question again, because its client may have forgotten it.
-type Subscribed struct {
+type SubscribeReply struct {
 	Subscription string                `json:"subscription"`
 	Seq          timeline.Seq          `json:"seq"`
-	Wait         *session.InputRequest `json:"wait,omitempty"`
+	InputRequest *session.InputRequest `json:"wait,omitempty"`
 }
 
 // SubscriptionParams name a subscription.
@@ -449,30 +449,30 @@ type Snapshot struct {
 	More         bool             `json:"more,omitempty"`
 }
 
-// A Live is one event as it happens.
-type Live struct {
+// A LiveEvent is one event as it happens.
+type LiveEvent struct {
 	Subscription string         `json:"subscription"`
 	Session      string         `json:"session"`
 	Event        timeline.Event `json:"event"`
 }
 
-// A Tick says that a session has changed.
-type Tick struct {
+// A ChangeNotice says that a session has changed.
+type ChangeNotice struct {
 	Subscription string       `json:"subscription"`
-	Tick         session.Tick `json:"tick"`
+	Change       session.Tick `json:"tick"`
 }
 
-// An Ended says that a subscription is over, and why: its session was closed, or its
+// An SubscriptionEnd says that a subscription is over, and why: its session was closed, or its
 // connection is ended by somebody else.
-type Ended struct {
+type SubscriptionEnd struct {
 	Subscription string `json:"subscription"`
 	Session      string `json:"session"`
 	Reason       string `json:"reason"`
 	Detached     bool   `json:"detached,omitempty"`
 }
 
-// HostProgress tells how far the preparation of sessions is.
-type HostProgress struct {
+// PreparationProgress tells how far the preparation of sessions is.
+type PreparationProgress struct {
 	Token    json.RawMessage `json:"progressToken"`
 	Progress int64           `json:"progress"`
 	Total    int64           `json:"total,omitempty"` // 0: not known; equal to Progress: over

@@ -6,111 +6,113 @@ import (
 	"time"
 )
 
-// hearing reads from the stream and notes when bytes come.
-type hearing struct{ c *Conn }
+// activityReader reads from the stream and notes when bytes come.
+type activityReader struct{ c *Conn }
 
-func (h hearing) Read(b []byte) (int, error) {
+func (h activityReader) Read(b []byte) (int, error) {
 	n, err := h.c.stream.Read(b)
 	if n > 0 {
-		h.c.hear()
+		h.c.noteActivity()
 	}
 	return n, err
 }
 
-func (c *Conn) hear() { c.heard.Store(int64(time.Since(c.born))) }
+func (c *Conn) noteActivity() { c.lastActivity.Store(int64(time.Since(c.created))) }
 
-// Heard returns when bytes last came, or moved in a long line of ours.
-func (c *Conn) Heard() time.Time { return c.born.Add(time.Duration(c.heard.Load())) }
+// LastActivity returns when bytes last came, or moved in a long line of ours.
+func (c *Conn) LastActivity() time.Time { return c.created.Add(time.Duration(c.lastActivity.Load())) }
 
-// Why returns why the connection has ended; nil while it has not.
-func (c *Conn) Why() error {
+// CloseCause returns why the connection has ended; nil while it has not.
+func (c *Conn) CloseCause() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.over == nil {
+	if c.endedErr == nil {
 		return nil
 	}
-	return c.over.Why
+	return c.endedErr.Cause
 }
 
-// A SilentError drops a connection on which nothing comes any more.
-type SilentError struct{ For time.Duration }
+// A TimeoutError drops a connection on which nothing comes any more.
+type TimeoutError struct{ Silence time.Duration }
 
-func (e *SilentError) Error() string { return fmt.Sprintf("nothing has come from it for %s", e.For) }
+func (e *TimeoutError) Error() string {
+	return fmt.Sprintf("nothing has come from it for %s", e.Silence)
+}
 
-// Hold has KeepAlive look after the connection, also while no call waits, until release.
-func (c *Conn) Hold() (release func()) {
+// AddKeepAlive has KeepAlive look after the connection, also while no call waits, until release.
+func (c *Conn) AddKeepAlive() (release func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.held++
-	c.wantLocked()
+	c.keepAliveHolds++
+	c.updateWantedLocked()
 	return sync.OnceFunc(func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.held--
-		c.wantLocked()
+		c.keepAliveHolds--
+		c.updateWantedLocked()
 	})
 }
 
-// wantLocked notes whether something wants the connection. The caller holds c.mu.
-func (c *Conn) wantLocked() {
-	switch wanted := c.held+len(c.calls) > 0; {
-	case c.o.KeepAlive == "" || c.broken != nil:
+// updateWantedLocked notes whether something wants the connection. The caller holds c.mu.
+func (c *Conn) updateWantedLocked() {
+	switch wanted := c.keepAliveHolds+len(c.calls) > 0; {
+	case c.options.KeepAlive == "" || c.dropCause != nil:
 	case !wanted:
-		c.wanted = time.Time{} // the timer finds that, and rests
-	case c.wanted.IsZero():
-		c.wanted = time.Now()
-		if c.alive == nil {
-			c.alive = time.AfterFunc(c.o.KeepAliveTime, c.look)
+		c.wantedSince = time.Time{} // the timer finds that, and rests
+	case c.wantedSince.IsZero():
+		c.wantedSince = time.Now()
+		if c.aliveTimer == nil {
+			c.aliveTimer = time.AfterFunc(c.options.KeepAliveInterval, c.checkAlive)
 		} else {
-			c.alive.Reset(c.o.KeepAliveTime)
+			c.aliveTimer.Reset(c.options.KeepAliveInterval)
 		}
 	}
 }
 
-// look asks the other side whether it is there when it has been silent for long, and drops the
+// checkAlive asks the other side whether it is there when it has been silent for long, and drops the
 // connection when it stays silent.
-func (c *Conn) look() {
+func (c *Conn) checkAlive() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.wanted.IsZero() || c.broken != nil {
+	if c.wantedSince.IsZero() || c.dropCause != nil {
 		return
 	}
-	since := c.Heard()
-	if c.wanted.After(since) { // before that, nobody expected anything
-		since = c.wanted
+	since := c.LastActivity()
+	if c.wantedSince.After(since) { // before that, nobody expected anything
+		since = c.wantedSince
 	}
-	silent, next := time.Since(since), c.o.KeepAliveTime
+	silent, next := time.Since(since), c.options.KeepAliveInterval
 	switch {
-	case silent < c.o.KeepAliveTime:
+	case silent < c.options.KeepAliveInterval:
 		next -= silent
-	case !c.asked.After(since):
-		c.asked = time.Now()
-		if line, err := requestLine(`"alive"`, c.o.KeepAlive, nil); err == nil {
+	case !c.lastAsked.After(since):
+		c.lastAsked = time.Now()
+		if line, err := requestLine(`"alive"`, c.options.KeepAlive, nil); err == nil {
 			_ = c.sendLocked(line) // a broken connection needs no look
 		}
-	case time.Since(c.asked) >= c.o.KeepAliveTime: // it had time to answer, also if this process had stood still
-		c.dropLocked(&SilentError{silent.Round(time.Second)})
+	case time.Since(c.lastAsked) >= c.options.KeepAliveInterval: // it had time to answer, also if this process had stood still
+		c.dropLocked(&TimeoutError{silent.Round(time.Second)})
 		return
 	default:
-		next -= time.Since(c.asked)
+		next -= time.Since(c.lastAsked)
 	}
-	c.alive.Reset(next)
+	c.aliveTimer.Reset(next)
 }
 
-// sign calls the other side when nothing was sent for long, so that it knows of this one. A line
+// sendHeartbeat calls the other side when nothing was sent for long, so that it knows of this one. A line
 // that is still being written is a sign as well.
-func (c *Conn) sign() {
+func (c *Conn) sendHeartbeat() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ended || c.broken != nil {
+	if c.finished || c.dropCause != nil {
 		return
 	}
-	rest := c.o.SignTime - time.Since(c.sent)
+	rest := c.options.HeartbeatInterval - time.Since(c.lastSent)
 	if rest <= 0 {
-		rest = c.o.SignTime
-		if line, err := requestLine(`"sign"`, c.o.Sign, nil); err == nil && c.queued == 0 {
+		rest = c.options.HeartbeatInterval
+		if line, err := requestLine(`"sign"`, c.options.Heartbeat, nil); err == nil && c.queued == 0 {
 			_ = c.sendLocked(line)
 		}
 	}
-	c.signs.Reset(rest)
+	c.heartbeatTimer.Reset(rest)
 }

@@ -16,24 +16,24 @@ import (
 )
 
 const (
-	// MaxQueued bounds the lines that wait to be written, in bytes, beside one of the largest.
-	// Above it the connection is dropped. From RoomQueued on, what may wait does so: calls, and
+	// MaxQueuedBytes bounds the lines that wait to be written, in bytes, beside one of the largest.
+	// Above it the connection is dropped. From SoftMaxQueuedBytes on, what may wait does so: calls, and
 	// notifications such as those of a stream of events.
-	MaxQueued  = 64 << 20
-	RoomQueued = 1 << 20
+	MaxQueuedBytes     = 64 << 20
+	SoftMaxQueuedBytes = 1 << 20
 
-	// MaxRequest bounds a request that has an input, in bytes. The largest input fits, even escaped.
-	MaxRequest = 160 << 20
+	// MaxRequestBytes bounds a request that has an input, in bytes. The largest input fits, even escaped.
+	MaxRequestBytes = 160 << 20
 )
 
 // ErrClosed is the cause when one side has closed the connection.
 var ErrClosed = errors.New("the connection is closed")
 
 // An EndedError means that a call got no answer because the connection ended.
-type EndedError struct{ Why error }
+type EndedError struct{ Cause error }
 
-func (e *EndedError) Error() string { return "the connection ended: " + e.Why.Error() }
-func (e *EndedError) Unwrap() error { return e.Why }
+func (e *EndedError) Error() string { return "the connection ended: " + e.Cause.Error() }
+func (e *EndedError) Unwrap() error { return e.Cause }
 
 // A SizeError means that a call was not sent because its line is too long for the other side.
 type SizeError struct{ Bytes, Max int }
@@ -42,7 +42,7 @@ func (e *SizeError) Error() string {
 	return fmt.Sprintf("the request has %d bytes, and at most %d fit", e.Bytes, e.Max)
 }
 
-// Options configure a Conn. MaxLine and StallLimit are required.
+// Options configure a Conn. MaxLine and StallTimeout are required.
 type Options struct {
 	// MaxLine bounds a line of the other side, in bytes.
 	MaxLine int
@@ -50,72 +50,72 @@ type Options struct {
 	// MaxSend bounds a line of ours, in bytes; 0 is MaxLine. Longer ones are not sent.
 	MaxSend int
 
-	// StallLimit bounds how long the other side may leave a line unread before the
+	// StallTimeout bounds how long the other side may leave a line unread before the
 	// connection is dropped.
-	StallLimit time.Duration
+	StallTimeout time.Duration
 
-	// LastWord bounds how long a cancelled call waits for its answer. 0 means that the other
+	// CancelTimeout bounds how long a cancelled call waits for its answer. 0 means that the other
 	// side does not answer cancelled calls.
-	LastWord time.Duration
+	CancelTimeout time.Duration
 
 	// Probe is a method that the other side answers at once. The Conn calls it when a call
-	// waits and nothing has come for ProbeTime. If nothing comes for as long again, the Conn
+	// waits and nothing has come for ProbeInterval. If nothing comes for as long again, the Conn
 	// drops the connection. "" means no probe.
-	Probe     string
-	ProbeTime time.Duration
+	Probe         string
+	ProbeInterval time.Duration
 
 	// KeepAlive is a method that the other side answers at once. While a call waits, or Hold
-	// is in force, the Conn calls it when no byte has come for KeepAliveTime, and drops the
+	// is in force, the Conn calls it when no byte has come for KeepAliveInterval, and drops the
 	// connection when none comes for as long again. It is for ways on which an end may go
 	// unnoticed, instead of Probe. "" means none.
-	KeepAlive     string
-	KeepAliveTime time.Duration
+	KeepAlive         string
+	KeepAliveInterval time.Duration
 
 	// Sign is a method that the other side answers at once. The Conn calls it when it has sent
-	// nothing for SignTime, wanted or not and whatever comes: it is for ways whose other side ends
+	// nothing for HeartbeatInterval, wanted or not and whatever comes: it is for ways whose other side ends
 	// when it hears nothing. "" means none.
-	Sign     string
-	SignTime time.Duration
+	Heartbeat         string
+	HeartbeatInterval time.Duration
 
 	// Message handles requests and notifications, in order. It must not wait. It answers a
 	// request with Answer, now or later. nil means that there are no methods.
-	Message func(m *Message)
+	OnMessage func(m *Message)
 
 	// Malformed handles a line that is not a message. line is empty if it was too long. nil
 	// drops the connection.
-	Malformed func(line []byte, p *Problem)
+	OnMalformed func(line []byte, p *Problem)
 }
 
 // A Conn is one side of a connection. It is safe for concurrent use, except for Read.
 type Conn struct {
-	o      Options
-	stream io.ReadWriteCloser
-	ctx    context.Context
-	stop   context.CancelCauseFunc
-	born   time.Time
+	options Options
+	stream  io.ReadWriteCloser
+	ctx     context.Context
+	stop    context.CancelCauseFunc
+	created time.Time
 
 	wake    chan struct{} // holds one token when there is a line to write, or the Conn has ended
 	written chan struct{} // closed when the writer has ended
 
-	last  atomic.Uint64               // the last id
-	heard atomic.Int64                // when bytes last moved, in nanoseconds since born
-	log   atomic.Pointer[slog.Logger] // nil logs nothing
+	lastID       atomic.Uint64               // the last id
+	lastActivity atomic.Int64                // when bytes last moved, in nanoseconds since born
+	log          atomic.Pointer[slog.Logger] // nil logs nothing
 
-	mu     sync.Mutex
-	calls  map[string]chan answer // guarded by mu; our calls that wait for an answer
-	over   *EndedError            // guarded by mu; why no more answers will come
-	probed time.Time              // guarded by mu; when the probe was sent; zero once something has come
-	held   int                    // guarded by mu; what wants the connection besides calls
-	wanted time.Time              // guarded by mu; since when something wants the connection; zero when nothing does
-	asked  time.Time              // guarded by mu; when the other side was asked last whether it is there
-	alive  *time.Timer            // guarded by mu; looks whether the other side is there; nil before the first time
-	sent   time.Time              // guarded by mu; when a line was queued last
-	signs  *time.Timer            // guarded by mu; sends signs; nil if there are none
-	queue  [][]byte               // guarded by mu; lines to be written
-	queued int                    // guarded by mu; bytes in queue and in the current write
-	ended  bool                   // guarded by mu; no more lines are queued
-	broken error                  // guarded by mu; why no more lines are written
-	room   chan struct{}          // guarded by mu; closed when there is room; nil when nobody waits
+	mu             sync.Mutex
+	calls          map[string]chan answer // guarded by mu; our calls that wait for an answer
+	endedErr       *EndedError            // guarded by mu; why no more answers will come
+	probeSent      time.Time              // guarded by mu; when the probe was sent; zero once something has come
+	keepAliveHolds int                    // guarded by mu; what wants the connection besides calls
+	wantedSince    time.Time              // guarded by mu; since when something wants the connection; zero when nothing does
+	lastAsked      time.Time              // guarded by mu; when the other side was asked last whether it is there
+	aliveTimer     *time.Timer            // guarded by mu; looks whether the other side is there; nil before the first time
+	lastSent       time.Time              // guarded by mu; when a line was queued last
+	heartbeatTimer *time.Timer            // guarded by mu; sends signs; nil if there are none
+	queue          [][]byte               // guarded by mu; lines to be written
+	queued         int                    // guarded by mu; bytes in queue and in the current write
+	finished       bool                   // guarded by mu; no more lines are queued
+	dropCause      error                  // guarded by mu; why no more lines are written
+	roomFreed      chan struct{}          // guarded by mu; closed when there is room; nil when nobody waits
 }
 
 type answer struct {
@@ -126,18 +126,18 @@ type answer struct {
 // New makes a Conn. It starts to write at once, and reads when Read is called.
 func New(stream io.ReadWriteCloser, o *Options) *Conn {
 	c := &Conn{
-		o: *o, stream: stream, born: time.Now(),
+		options: *o, stream: stream, created: time.Now(),
 		wake:    make(chan struct{}, 1),
 		written: make(chan struct{}),
 		calls:   make(map[string]chan answer),
 	}
-	if c.o.MaxSend == 0 {
-		c.o.MaxSend = c.o.MaxLine
+	if c.options.MaxSend == 0 {
+		c.options.MaxSend = c.options.MaxLine
 	}
 	c.ctx, c.stop = context.WithCancelCause(context.Background())
-	if c.o.Sign != "" {
+	if c.options.Heartbeat != "" {
 		c.mu.Lock() // sign may run before this has returned
-		c.sent, c.signs = c.born, time.AfterFunc(c.o.SignTime, c.sign)
+		c.lastSent, c.heartbeatTimer = c.created, time.AfterFunc(c.options.HeartbeatInterval, c.sendHeartbeat)
 		c.mu.Unlock()
 	}
 	go c.write()
@@ -155,11 +155,11 @@ func (c *Conn) Stream() io.ReadWriteCloser { return c.stream }
 // contents.
 func (c *Conn) LogTo(l *slog.Logger) { c.log.Store(l) }
 
-// maxLogged bounds how much of the other side's own words a log gets, in bytes.
-const maxLogged = 64
+// maxLoggedBytes bounds how much of the other side's own words a log gets, in bytes.
+const maxLoggedBytes = 64
 
-// Log logs a line at debug: its method, id and size, never its contents. A nil l logs nothing.
-func Log(l *slog.Logger, what string, line []byte) {
+// LogLine logs a line at debug: its method, id and size, never its contents. A nil l logs nothing.
+func LogLine(l *slog.Logger, what string, line []byte) {
 	if l == nil || !l.Enabled(context.Background(), slog.LevelDebug) {
 		return
 	}
@@ -167,7 +167,7 @@ func Log(l *slog.Logger, what string, line []byte) {
 	if err != nil {
 		m = &Message{} // a control line, or a malformed one
 	}
-	l.Debug(what, "method", m.Method[:min(len(m.Method), maxLogged)], "id", string(m.ID[:min(len(m.ID), maxLogged)]), "bytes", len(bytes.TrimSuffix(line, []byte("\n"))))
+	l.Debug(what, "method", m.Method[:min(len(m.Method), maxLoggedBytes)], "id", string(m.ID[:min(len(m.ID), maxLoggedBytes)]), "bytes", len(bytes.TrimSuffix(line, []byte("\n"))))
 }
 
 // ---- reading
@@ -175,35 +175,35 @@ func Log(l *slog.Logger, what string, line []byte) {
 // Read reads lines until the stream ends. Calls without an answer by then fail. Queued lines
 // are still written, until Finish.
 func (c *Conn) Read() error {
-	lines := NewReader(hearing{c}, c.o.MaxLine)
+	lines := NewReader(activityReader{c}, c.options.MaxLine)
 	for {
 		line, err := lines.Next()
 		switch long := (*TooLongError)(nil); {
 		case errors.As(err, &long):
-			c.malformed(nil, &Problem{Code: CodeInvalidRequest, ID: long.ID, Text: long.Error()})
+			c.handleMalformed(nil, &Problem{Code: CodeInvalidRequest, ID: long.ID, Text: long.Error()})
 		case err != nil:
-			return c.readAll(err)
+			return c.failCallsAtEnd(err)
 		case len(bytes.TrimSpace(line)) > 0:
-			c.take(line)
+			c.handleLine(line)
 		}
 	}
 }
 
-// readAll ends all calls after reading has ended.
-func (c *Conn) readAll(why error) error {
+// failCallsAtEnd ends all calls after reading has ended.
+func (c *Conn) failCallsAtEnd(why error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.broken != nil {
-		why = c.broken
+	if c.dropCause != nil {
+		why = c.dropCause
 	}
 	c.stop(ErrClosed) // before the calls fail: who makes one again must not take this connection
 	c.failCallsLocked(why)
 	return why
 }
 
-// take handles one line.
-func (c *Conn) take(line []byte) {
-	Log(c.log.Load(), "line received", line)
+// handleLine handles one line.
+func (c *Conn) handleLine(line []byte) {
+	LogLine(c.log.Load(), "line received", line)
 	m, err := Decode(line)
 	problem, _ := errors.AsType[*Problem](err)
 	if !utf8.Valid(line) {
@@ -211,26 +211,26 @@ func (c *Conn) take(line []byte) {
 	}
 	switch {
 	case problem != nil:
-		c.malformed(line, problem)
+		c.handleMalformed(line, problem)
 	case m.Method == "":
-		c.answered(m)
-	case c.o.Message != nil:
-		c.o.Message(m)
+		c.deliverAnswer(m)
+	case c.options.OnMessage != nil:
+		c.options.OnMessage(m)
 	case m.IsRequest():
-		_ = c.Fail(m.ID, &Error{Code: CodeMethodNotFound, Message: "there is no method " + strconv.Quote(m.Method)})
+		_ = c.SendError(m.ID, &Error{Code: CodeMethodNotFound, Message: "there is no method " + strconv.Quote(m.Method)})
 	}
 }
 
-func (c *Conn) malformed(line []byte, p *Problem) {
-	if c.o.Malformed == nil {
+func (c *Conn) handleMalformed(line []byte, p *Problem) {
+	if c.options.OnMalformed == nil {
 		c.Drop(fmt.Errorf("what came is no message: %s (%.100q)", p.Text, line))
 		return
 	}
-	c.o.Malformed(line, p)
+	c.options.OnMalformed(line, p)
 }
 
-// answered hands an answer to its call. It ignores an answer that belongs to no call.
-func (c *Conn) answered(m *Message) {
+// deliverAnswer hands an answer to its call. It ignores an answer that belongs to no call.
+func (c *Conn) deliverAnswer(m *Message) {
 	a := answer{result: m.Result}
 	if m.Error != nil {
 		e := &Error{Code: CodeInternal, Message: string(m.Error)}
@@ -243,7 +243,7 @@ func (c *Conn) answered(m *Message) {
 		delete(c.calls, string(m.ID))
 		waiting <- a
 	}
-	c.wantLocked()
+	c.updateWantedLocked()
 }
 
 // StopReading ends Read as if the other side had closed its direction. Queued lines are still
@@ -268,38 +268,38 @@ func (c *Conn) Call(ctx context.Context, method string, params any) (json.RawMes
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	p, line, err := c.prepare(method, params)
+	p, line, err := c.newCall(method, params)
 	if err != nil {
 		return nil, err
 	}
 	if err := c.lockWithRoom(ctx); err != nil {
 		return nil, ctx.Err()
 	}
-	err = c.beginLocked(p, line)
+	err = c.startCallLocked(p, line)
 	c.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	return c.Await(ctx, p)
+	return c.AwaitAnswer(ctx, p)
 }
 
-// A Pending is a call that is sent.
-type Pending struct {
-	id       string
-	answered chan answer
+// A PendingCall is a call that is sent.
+type PendingCall struct {
+	id     string
+	answer chan answer
 }
 
-// Await waits for the answer to a call, as Call.
-func (c *Conn) Await(ctx context.Context, p *Pending) (json.RawMessage, error) {
-	id, answered := p.id, p.answered
-	if a, ok := c.await(ctx, answered); ok {
+// AwaitAnswer waits for the answer to a call, as Call.
+func (c *Conn) AwaitAnswer(ctx context.Context, p *PendingCall) (json.RawMessage, error) {
+	id, answered := p.id, p.answer
+	if a, ok := c.waitForAnswer(ctx, answered); ok {
 		if ended := (*EndedError)(nil); errors.As(a.err, &ended) && ctx.Err() != nil {
 			return nil, ctx.Err() // if ctx ended, that may also have ended the connection
 		}
 		return a.result, a.err
 	}
 	_ = c.Notify(MethodCancelled, map[string]json.RawMessage{"requestId": json.RawMessage(id)})
-	last := time.NewTimer(c.o.LastWord)
+	last := time.NewTimer(c.options.CancelTimeout)
 	defer last.Stop()
 	// The other side answers either the cancel or, if it had finished already, the call
 	// itself.
@@ -311,52 +311,52 @@ func (c *Conn) Await(ctx context.Context, p *Pending) (json.RawMessage, error) {
 	case <-last.C:
 		c.mu.Lock()
 		delete(c.calls, id)
-		c.wantLocked()
+		c.updateWantedLocked()
 		c.mu.Unlock()
 	}
 	return nil, ctx.Err()
 }
 
-// Begin sends a call, without waiting. The caller awaits its answer.
-func (c *Conn) Begin(method string, params any) (*Pending, error) {
-	p, line, err := c.prepare(method, params)
+// StartCall sends a call, without waiting. The caller awaits its answer.
+func (c *Conn) StartCall(method string, params any) (*PendingCall, error) {
+	p, line, err := c.newCall(method, params)
 	if err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return p, c.beginLocked(p, line)
+	return p, c.startCallLocked(p, line)
 }
 
-// prepare makes a call and its line.
-func (c *Conn) prepare(method string, params any) (*Pending, []byte, error) {
-	p := &Pending{id: strconv.FormatUint(c.last.Add(1), 10), answered: make(chan answer, 1)}
+// newCall makes a call and its line.
+func (c *Conn) newCall(method string, params any) (*PendingCall, []byte, error) {
+	p := &PendingCall{id: strconv.FormatUint(c.lastID.Add(1), 10), answer: make(chan answer, 1)}
 	line, err := requestLine(p.id, method, params)
-	if err == nil && len(line) > c.o.MaxSend {
-		err = &SizeError{len(line), c.o.MaxSend}
+	if err == nil && len(line) > c.options.MaxSend {
+		err = &SizeError{len(line), c.options.MaxSend}
 	}
 	return p, line, err
 }
 
-func (c *Conn) beginLocked(p *Pending, line []byte) error {
-	if c.over != nil {
-		return c.over
+func (c *Conn) startCallLocked(p *PendingCall, line []byte) error {
+	if c.endedErr != nil {
+		return c.endedErr
 	}
-	c.calls[p.id] = p.answered
+	c.calls[p.id] = p.answer
 	if err := c.sendLocked(line); err != nil {
 		delete(c.calls, p.id)
 		return &EndedError{err}
 	}
-	c.wantLocked()
+	c.updateWantedLocked()
 	return nil
 }
 
-// await waits for the other side's answer, or the end of the connection. It returns false when
+// waitForAnswer waits for the other side's answer, or the end of the connection. It returns false when
 // ctx ends.
-func (c *Conn) await(ctx context.Context, answered <-chan answer) (answer, bool) {
+func (c *Conn) waitForAnswer(ctx context.Context, answered <-chan answer) (answer, bool) {
 	var tick <-chan time.Time
-	if c.o.Probe != "" {
-		ticker := time.NewTicker(c.o.ProbeTime)
+	if c.options.Probe != "" {
+		ticker := time.NewTicker(c.options.ProbeInterval)
 		defer ticker.Stop()
 		tick = ticker.C
 	}
@@ -367,61 +367,61 @@ func (c *Conn) await(ctx context.Context, answered <-chan answer) (answer, bool)
 		case <-ctx.Done():
 			return answer{}, false
 		case now := <-tick:
-			c.probe(now)
+			c.probePeer(now)
 		}
 	}
 }
 
-// probe sends a probe when nothing has come for long. It drops the connection if nothing has
+// probePeer sends a probe when nothing has come for long. It drops the connection if nothing has
 // come since the last probe.
-func (c *Conn) probe(now time.Time) {
+func (c *Conn) probePeer(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	heard := c.Heard()
+	heard := c.LastActivity()
 	switch {
-	case now.Sub(heard) < c.o.ProbeTime:
-		c.probed = time.Time{}
-	case c.probed.IsZero() || !heard.Before(c.probed):
-		c.probed = now
-		line, err := requestLine(`"probe"`, c.o.Probe, nil)
+	case now.Sub(heard) < c.options.ProbeInterval:
+		c.probeSent = time.Time{}
+	case c.probeSent.IsZero() || !heard.Before(c.probeSent):
+		c.probeSent = now
+		line, err := requestLine(`"probe"`, c.options.Probe, nil)
 		if err == nil {
 			_ = c.sendLocked(line) // if the connection is broken, the call has failed already
 		}
-	case now.Sub(c.probed) >= c.o.ProbeTime:
-		c.dropLocked(fmt.Errorf("it has not answered for %s", c.o.ProbeTime))
+	case now.Sub(c.probeSent) >= c.options.ProbeInterval:
+		c.dropLocked(fmt.Errorf("it has not answered for %s", c.options.ProbeInterval))
 	}
 }
 
 func (c *Conn) failCallsLocked(why error) {
-	if c.over != nil {
+	if c.endedErr != nil {
 		return
 	}
-	c.over = &EndedError{why}
+	c.endedErr = &EndedError{why}
 	for id, answered := range c.calls {
 		delete(c.calls, id)
-		answered <- answer{err: c.over}
+		answered <- answer{err: c.endedErr}
 	}
 }
 
 // ---- writing
 
-// Answer answers a request. It returns an error if it cannot encode the result: use Fail then.
-func (c *Conn) Answer(id json.RawMessage, result any) error {
+// SendResult answers a request. It returns an error if it cannot encode the result: use Fail then.
+func (c *Conn) SendResult(id json.RawMessage, result any) error {
 	raw, err := json.Marshal(result)
 	if err != nil {
 		return err
 	}
 	line := ResultLine(id, raw)
-	if len(line) > c.o.MaxSend {
-		return fmt.Errorf("the answer of %d bytes is over the bound of %d", len(line), c.o.MaxSend)
+	if len(line) > c.options.MaxSend {
+		return fmt.Errorf("the answer of %d bytes is over the bound of %d", len(line), c.options.MaxSend)
 	}
 	_ = c.Send(line) // a broken connection takes no answer
 	return nil
 }
 
-// Fail answers a request with an error object. A nil id stands for a request whose id could
+// SendError answers a request with an error object. A nil id stands for a request whose id could
 // not be read.
-func (c *Conn) Fail(id json.RawMessage, failure any) error {
+func (c *Conn) SendError(id json.RawMessage, failure any) error {
 	raw, err := json.Marshal(failure)
 	if err == nil {
 		_ = c.Send(ErrorLine(id, raw))
@@ -439,7 +439,7 @@ func (c *Conn) Notify(method string, params any) error {
 	return c.Send(line)
 }
 
-// NotifyWhenRoom is Notify for notifications that may wait: it waits while RoomQueued or more is
+// NotifyWhenRoom is Notify for notifications that may wait: it waits while SoftMaxQueuedBytes or more is
 // queued, until ctx ends.
 func (c *Conn) NotifyWhenRoom(ctx context.Context, method string, params any) error {
 	line, err := NotificationLine(method, params)
@@ -458,13 +458,13 @@ func (c *Conn) NotifyWhenRoom(ctx context.Context, method string, params any) er
 func (c *Conn) lockWithRoom(ctx context.Context) error {
 	for {
 		c.mu.Lock()
-		if c.queued < RoomQueued || c.broken != nil || c.ended {
+		if c.queued < SoftMaxQueuedBytes || c.dropCause != nil || c.finished {
 			return nil
 		}
-		if c.room == nil {
-			c.room = make(chan struct{})
+		if c.roomFreed == nil {
+			c.roomFreed = make(chan struct{})
 		}
-		room := c.room
+		room := c.roomFreed
 		c.mu.Unlock()
 		select {
 		case <-room:
@@ -483,35 +483,35 @@ func (c *Conn) Send(line []byte) error {
 
 func (c *Conn) sendLocked(line []byte) error {
 	switch {
-	case c.broken != nil:
-		return c.broken
-	case c.ended:
+	case c.dropCause != nil:
+		return c.dropCause
+	case c.finished:
 		return ErrClosed
-	case c.queued+len(line) > MaxQueued+c.o.MaxSend:
+	case c.queued+len(line) > MaxQueuedBytes+c.options.MaxSend:
 		c.dropLocked(fmt.Errorf("it does not read: %d bytes wait for it", c.queued))
-		return c.broken
+		return c.dropCause
 	}
-	if c.signs != nil {
-		c.sent = time.Now()
+	if c.heartbeatTimer != nil {
+		c.lastSent = time.Now()
 	}
 	c.queue = append(c.queue, append(line, '\n'))
 	c.queued += len(line) + 1
-	c.nudge()
+	c.wakeWriter()
 	return nil
 }
 
-// Finish waits until all queued lines are written, and closes the stream. If the connection
+// FinishWriting waits until all queued lines are written, and closes the stream. If the connection
 // was dropped, it returns the reason.
-func (c *Conn) Finish() error {
+func (c *Conn) FinishWriting() error {
 	c.mu.Lock()
-	c.ended = true
+	c.finished = true
 	c.mu.Unlock()
-	c.nudge()
+	c.wakeWriter()
 	<-c.written
 	_ = c.stream.Close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.broken
+	return c.dropCause
 }
 
 // Drop ends the connection at once. Queued lines are lost, and calls fail.
@@ -522,11 +522,11 @@ func (c *Conn) Drop(why error) {
 }
 
 func (c *Conn) dropLocked(why error) {
-	if c.broken != nil {
+	if c.dropCause != nil {
 		return
 	}
-	c.broken = why
-	for _, t := range []*time.Timer{c.alive, c.signs} {
+	c.dropCause = why
+	for _, t := range []*time.Timer{c.aliveTimer, c.heartbeatTimer} {
 		if t != nil {
 			t.Stop()
 		}
@@ -534,19 +534,19 @@ func (c *Conn) dropLocked(why error) {
 	c.queue, c.queued = nil, 0
 	c.stop(why)
 	c.failCallsLocked(why)
-	c.roomLocked()
+	c.signalRoomLocked()
 	_ = c.stream.Close() // now Read and the writer fail
-	c.nudge()
+	c.wakeWriter()
 }
 
-func (c *Conn) roomLocked() {
-	if c.room != nil {
-		close(c.room)
-		c.room = nil
+func (c *Conn) signalRoomLocked() {
+	if c.roomFreed != nil {
+		close(c.roomFreed)
+		c.roomFreed = nil
 	}
 }
 
-func (c *Conn) nudge() {
+func (c *Conn) wakeWriter() {
 	select {
 	case c.wake <- struct{}{}:
 	default:
@@ -558,7 +558,7 @@ func (c *Conn) write() {
 	defer close(c.written)
 	for range c.wake {
 		c.mu.Lock()
-		lines, over := c.queue, c.ended || c.broken != nil
+		lines, over := c.queue, c.finished || c.dropCause != nil
 		c.queue = nil
 		c.mu.Unlock()
 		for _, line := range lines {
@@ -568,8 +568,8 @@ func (c *Conn) write() {
 			}
 			c.mu.Lock()
 			c.queued -= len(line)
-			if c.queued < RoomQueued {
-				c.roomLocked()
+			if c.queued < SoftMaxQueuedBytes {
+				c.signalRoomLocked()
 			}
 			c.mu.Unlock()
 		}
@@ -579,24 +579,24 @@ func (c *Conn) write() {
 	}
 }
 
-// maxWrite bounds one write of a line, in bytes.
-const maxWrite = 64 << 10
+// maxWriteBytes bounds one write of a line, in bytes.
+const maxWriteBytes = 64 << 10
 
 // writeLine writes one line. It fails if the other side takes nothing more of the line within
 // the limit.
 func (c *Conn) writeLine(line []byte) error {
-	Log(c.log.Load(), "line sent", line)
-	watchdog := time.AfterFunc(c.o.StallLimit, func() {
-		c.Drop(fmt.Errorf("it does not read: a line has waited for it for %s", c.o.StallLimit))
+	LogLine(c.log.Load(), "line sent", line)
+	watchdog := time.AfterFunc(c.options.StallTimeout, func() {
+		c.Drop(fmt.Errorf("it does not read: a line has waited for it for %s", c.options.StallTimeout))
 	})
 	defer watchdog.Stop()
-	for len(line) > maxWrite {
-		if _, err := c.stream.Write(line[:maxWrite]); err != nil {
+	for len(line) > maxWriteBytes {
+		if _, err := c.stream.Write(line[:maxWriteBytes]); err != nil {
 			return err
 		}
-		line = line[maxWrite:]
-		c.hear() // its answer waits behind the rest
-		watchdog.Reset(c.o.StallLimit)
+		line = line[maxWriteBytes:]
+		c.noteActivity() // its answer waits behind the rest
+		watchdog.Reset(c.options.StallTimeout)
 	}
 	_, err := c.stream.Write(line)
 	return err

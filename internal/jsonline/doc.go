@@ -2,7 +2,7 @@
 // directions, over any stream of bytes. It is for both ends: a [Conn] calls and is
 // called.
 //
-//	c := jsonline.New(stream, &jsonline.Options{MaxLine: 16 << 20, StallLimit: 30 * time.Second})
+//	c := jsonline.New(stream, &jsonline.Options{MaxLine: 16 << 20, StallTimeout: 30 * time.Second})
 //	go c.Read()
 //	result, err := c.Call(ctx, "server/info", nil)
 //

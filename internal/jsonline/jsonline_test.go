@@ -72,8 +72,8 @@ func TestDecode_TellsWhatALineIs(t *testing.T) {
 		`7`:                                {Code: CodeInvalidRequest},
 		`null`:                             {Code: CodeInvalidRequest},
 		`[{"jsonrpc":"2.0","method":"m"}]`: {Code: CodeInvalidRequest},
-		`{"id":3,"method":"m"}`:            {Code: CodeInvalidRequest, ID: json.RawMessage(`3`), Foreign: true},
-		`{"type":"status"}`:                {Code: CodeInvalidRequest, Foreign: true},
+		`{"id":3,"method":"m"}`:            {Code: CodeInvalidRequest, ID: json.RawMessage(`3`), NotJSONRPC: true},
+		`{"type":"status"}`:                {Code: CodeInvalidRequest, NotJSONRPC: true},
 		`{"jsonrpc":2.0,"id":"x"}`:         {Code: CodeInvalidRequest, ID: json.RawMessage(`"x"`)},
 		`{"jsonrpc":"2.0","id":4}`:         {Code: CodeInvalidRequest, ID: json.RawMessage(`4`)},
 		`{"jsonrpc":"2.0","method":[]}`:    {Code: CodeInvalidRequest},
@@ -85,7 +85,7 @@ func TestDecode_TellsWhatALineIs(t *testing.T) {
 	} {
 		_, err := Decode([]byte(line))
 		got, ok := errors.AsType[*Problem](err)
-		if !ok || got.Code != want.Code || string(got.ID) != string(want.ID) || got.Foreign != want.Foreign {
+		if !ok || got.Code != want.Code || string(got.ID) != string(want.ID) || got.NotJSONRPC != want.NotJSONRPC {
 			t.Errorf("%s: got %+v, want %+v", line, got, want)
 		}
 	}
@@ -101,10 +101,10 @@ func mustJSON(t *testing.T, v any) string {
 }
 
 func TestKey_IsTheSameForTheSameIDAlone(t *testing.T) {
-	if Key(json.RawMessage(`"\u00e9"`)) != Key(json.RawMessage(`"é"`)) {
+	if IDKey(json.RawMessage(`"\u00e9"`)) != IDKey(json.RawMessage(`"é"`)) {
 		t.Error("a string is two ids")
 	}
-	if Key(json.RawMessage(`"1"`)) == Key(json.RawMessage(`1`)) {
+	if IDKey(json.RawMessage(`"1"`)) == IDKey(json.RawMessage(`1`)) {
 		t.Error("a string and a number are one id")
 	}
 	for params, want := range map[string]string{`{"requestId":7}`: `7`, `{"requestId":{}}`: ``, `[]`: ``, ``: ``} {
@@ -130,17 +130,17 @@ func TestProgressToken_IsAStringOrANumber(t *testing.T) {
 	}
 }
 
-// two returns the ends of a connection that both call and are called. Each answers "echo"
+// newConnPair returns the ends of a connection that both call and are called. Each answers "echo"
 // with its params, and nothing else.
-func two(t *testing.T, o Options) (c, d *Conn) {
+func newConnPair(t *testing.T, o Options) (c, d *Conn) {
 	t.Helper()
 	ours, theirs := net.Pipe()
 	open := func(stream net.Conn) *Conn {
 		var c *Conn
 		o := o
-		o.Message = func(m *Message) {
+		o.OnMessage = func(m *Message) {
 			if m.IsRequest() && m.Method == "echo" {
-				if err := c.Answer(m.ID, m.Params); err != nil {
+				if err := c.SendResult(m.ID, m.Params); err != nil {
 					t.Error(err)
 				}
 			}
@@ -157,18 +157,18 @@ func two(t *testing.T, o Options) (c, d *Conn) {
 		}()
 		t.Cleanup(func() {
 			c.Drop(ErrClosed)
-			_ = c.Finish()
+			_ = c.FinishWriting()
 			<-done
 		})
 	}
 	return c, d
 }
 
-var plain = Options{MaxLine: 1 << 20, StallLimit: time.Minute}
+var plainOptions = Options{MaxLine: 1 << 20, StallTimeout: time.Minute}
 
 func TestConn_BothSidesCallAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, d := two(t, plain)
+		c, d := newConnPair(t, plainOptions)
 		answers := make(chan error)
 		for _, c := range []*Conn{c, d} {
 			for i := range 100 {
@@ -192,11 +192,11 @@ func TestConn_BothSidesCallAtOnce(t *testing.T) {
 func TestConn_ACallThatIsCancelledTellsTheOtherSideAndLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, lastWord := range []time.Duration{0, 3 * time.Second} {
-			o := plain
-			o.LastWord = lastWord
-			c, d := two(t, o)
+			o := plainOptions
+			o.CancelTimeout = lastWord
+			c, d := newConnPair(t, o)
 			told := make(chan string, 1)
-			d.o.Message = func(m *Message) {
+			d.options.OnMessage = func(m *Message) {
 				if m.Method == MethodCancelled {
 					told <- CancelledKey(m.Params)
 				}
@@ -219,14 +219,14 @@ func TestConn_ACallThatIsCancelledTellsTheOtherSideAndLeavesNothing(t *testing.T
 
 func TestConn_AnAnswerThatCrossesTheCancelIsUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := plain
-		o.LastWord = time.Second
-		c, d := two(t, o)
+		o := plainOptions
+		o.CancelTimeout = time.Second
+		c, d := newConnPair(t, o)
 		var id json.RawMessage
-		d.o.Message = func(m *Message) {
+		d.options.OnMessage = func(m *Message) {
 			if m.IsRequest() {
 				id = m.ID
-			} else if err := d.Answer(id, "done"); err != nil {
+			} else if err := d.SendResult(id, "done"); err != nil {
 				t.Error(err)
 			}
 		}
@@ -240,9 +240,9 @@ func TestConn_AnAnswerThatCrossesTheCancelIsUsed(t *testing.T) {
 
 func TestConn_ErrorsComeAsTheyWereSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, d := two(t, plain)
-		d.o.Message = func(m *Message) {
-			if err := d.Fail(m.ID, &Error{Code: -7, Message: "no", Data: json.RawMessage(`{"kind":"x"}`)}); err != nil {
+		c, d := newConnPair(t, plainOptions)
+		d.options.OnMessage = func(m *Message) {
+			if err := d.SendError(m.ID, &Error{Code: -7, Message: "no", Data: json.RawMessage(`{"kind":"x"}`)}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -250,7 +250,7 @@ func TestConn_ErrorsComeAsTheyWereSent(t *testing.T) {
 		if got, ok := errors.AsType[*Error](err); !ok || got.Code != -7 || got.Message != "no" || string(got.Data) != `{"kind":"x"}` {
 			t.Errorf("got %v", err)
 		}
-		d.o.Message = nil
+		d.options.OnMessage = nil
 		if _, err := c.Call(t.Context(), "any", nil); err == nil || err.Error() != `there is no method "any"` {
 			t.Errorf("got %v of a side that has no methods", err)
 		}
@@ -259,8 +259,8 @@ func TestConn_ErrorsComeAsTheyWereSent(t *testing.T) {
 
 func TestConn_TheEndFailsEveryCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, d := two(t, plain)
-		d.o.Message = func(*Message) {}
+		c, d := newConnPair(t, plainOptions)
+		d.options.OnMessage = func(*Message) {}
 		failed := make(chan error)
 		for range 10 {
 			go func() {
@@ -283,8 +283,8 @@ func TestConn_TheEndFailsEveryCall(t *testing.T) {
 
 func TestConn_ASideThatIsSilentWhileItIsToAnswerIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := plain
-		o.Probe, o.ProbeTime = "echo", 10*time.Second
+		o := plainOptions
+		o.Probe, o.ProbeInterval = "echo", 10*time.Second
 		ours, theirs := net.Pipe()
 		go func() { _, _ = io.Copy(io.Discard, theirs) }()
 		c := New(ours, &o)
@@ -296,15 +296,15 @@ func TestConn_ASideThatIsSilentWhileItIsToAnswerIsDropped(t *testing.T) {
 	})
 }
 
-// alive is a Conn that looks after its connection, and what the other side does with lines.
-func alive(t *testing.T, other func(c *Conn) func(*Message)) (c *Conn, theirs *Conn) {
+// newKeepAlivePair is a Conn that looks after its connection, and what the other side does with lines.
+func newKeepAlivePair(t *testing.T, other func(c *Conn) func(*Message)) (c *Conn, theirs *Conn) {
 	t.Helper()
-	o := plain
-	o.KeepAlive, o.KeepAliveTime = "ping", 5*time.Second
+	o := plainOptions
+	o.KeepAlive, o.KeepAliveInterval = "ping", 5*time.Second
 	near, far := net.Pipe()
 	c = New(near, &o)
-	theirs = New(far, &plain)
-	theirs.o.Message = other(theirs)
+	theirs = New(far, &plainOptions)
+	theirs.options.OnMessage = other(theirs)
 	for _, side := range []*Conn{c, theirs} {
 		go func() { _ = side.Read() }()
 	}
@@ -319,9 +319,9 @@ func TestConn_ASilentSideIsDroppedAfterTwiceTheTimeWhileItIsWanted(t *testing.T)
 	synctest.Test(t, func(t *testing.T) {
 		for name, wants := range map[string]func(*Conn){
 			"a call":         func(c *Conn) { _, _ = c.Call(t.Context(), "never", nil) },
-			"a subscription": func(c *Conn) { defer c.Hold()(); <-c.Context().Done() },
+			"a subscription": func(c *Conn) { defer c.AddKeepAlive()(); <-c.Context().Done() },
 		} {
-			c, _ := alive(t, func(*Conn) func(*Message) { return func(*Message) {} })
+			c, _ := newKeepAlivePair(t, func(*Conn) func(*Message) { return func(*Message) {} })
 			time.Sleep(time.Hour) // nothing wants it: nothing happens
 			if c.Context().Err() != nil {
 				t.Fatal("an idle connection was dropped")
@@ -338,13 +338,13 @@ func TestConn_ASilentSideIsDroppedAfterTwiceTheTimeWhileItIsWanted(t *testing.T)
 // A process that was stopped has heard nothing meanwhile, and asks first.
 func TestConn_ASideIsAskedBeforeItIsDroppedHoweverLongNobodyLooked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := alive(t, func(*Conn) func(*Message) { return func(*Message) {} })
-		release := c.Hold()
+		c, _ := newKeepAlivePair(t, func(*Conn) func(*Message) { return func(*Message) {} })
+		release := c.AddKeepAlive()
 		release()
 		release() // counts once
-		defer c.Hold()()
+		defer c.AddKeepAlive()()
 		c.mu.Lock()
-		c.alive.Reset(time.Minute) // it comes late
+		c.aliveTimer.Reset(time.Minute) // it comes late
 		c.mu.Unlock()
 		time.Sleep(time.Minute + 4*time.Second)
 		if c.Context().Err() != nil {
@@ -361,15 +361,15 @@ func TestConn_ASideIsAskedBeforeItIsDroppedHoweverLongNobodyLooked(t *testing.T)
 func TestConn_ASideThatAnswersIsKeptAndAskedOnlyWhileItIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
-		c, theirs := alive(t, func(c *Conn) func(*Message) {
+		c, theirs := newKeepAlivePair(t, func(c *Conn) func(*Message) {
 			return func(m *Message) {
 				if m.Method == "ping" {
 					asked.Add(1)
-					_ = c.Answer(m.ID, struct{}{})
+					_ = c.SendResult(m.ID, struct{}{})
 				}
 			}
 		})
-		release := c.Hold()
+		release := c.AddKeepAlive()
 		for range 60 { // news every second: no question
 			time.Sleep(time.Second)
 			_ = theirs.Notify("news", nil)
@@ -395,15 +395,15 @@ func TestConn_ASideThatAnswersIsKeptAndAskedOnlyWhileItIsSilent(t *testing.T) {
 // of its own.
 func TestConn_ASideGivesSignsWhenItHasSentNothingForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := plain
-		o.Sign, o.SignTime = "ping", 30*time.Second
+		o := plainOptions
+		o.Heartbeat, o.HeartbeatInterval = "ping", 30*time.Second
 		near, far := net.Pipe()
-		c, theirs := New(near, &o), New(far, &plain)
+		c, theirs := New(near, &o), New(far, &plainOptions)
 		var signs atomic.Int64
-		theirs.o.Message = func(m *Message) {
+		theirs.options.OnMessage = func(m *Message) {
 			if m.Method == "ping" {
 				signs.Add(1)
-				_ = theirs.Answer(m.ID, struct{}{})
+				_ = theirs.SendResult(m.ID, struct{}{})
 			}
 		}
 		for _, side := range []*Conn{c, theirs} {
@@ -435,12 +435,12 @@ func TestConn_ASideGivesSignsWhenItHasSentNothingForLong(t *testing.T) {
 func TestConn_ALongLineIsWrittenAsSlowlyAsItIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
-		o := plain
-		o.StallLimit, o.KeepAlive, o.KeepAliveTime = 10*time.Second, "ping", 5*time.Second
+		o := plainOptions
+		o.StallTimeout, o.KeepAlive, o.KeepAliveInterval = 10*time.Second, "ping", 5*time.Second
 		c := New(near, &o)
 		go func() { _ = c.Read() }()
 		defer c.Drop(ErrClosed)
-		c.Hold()
+		c.AddKeepAlive()
 		if err := c.Notify("long", strings.Repeat("x", 1<<20)); err != nil {
 			t.Fatal(err)
 		}
@@ -458,7 +458,7 @@ func TestConn_ASideThatDoesNotReadIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
 		defer theirs.Close()
-		c := New(ours, &plain)
+		c := New(ours, &plainOptions)
 		begun := time.Now()
 		if err := c.Notify("news", nil); err != nil {
 			t.Fatal(err)
@@ -475,25 +475,25 @@ func TestConn_ASideThatDoesNotReadIsDropped(t *testing.T) {
 func TestConn_WhatWaitsForASideIsBounded(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
-	c := New(ours, &plain)
+	c := New(ours, &plainOptions)
 	line := []byte(strings.Repeat("x", 1<<20))
 	sent := 0
-	for ; sent < 2*MaxQueued>>20; sent++ {
+	for ; sent < 2*MaxQueuedBytes>>20; sent++ {
 		if c.Send(line[:len(line):len(line)]) != nil {
 			break
 		}
 	}
-	if sent != MaxQueued>>20 {
-		t.Errorf("%d MiB were queued, want %d", sent, MaxQueued>>20)
+	if sent != MaxQueuedBytes>>20 {
+		t.Errorf("%d MiB were queued, want %d", sent, MaxQueuedBytes>>20)
 	}
-	_ = c.Finish()
+	_ = c.FinishWriting()
 }
 
 func TestConn_ALongCallIsRefusedOrWaitsForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
-		o := plain
-		o.MaxLine, o.MaxSend = 1<<20, 2*MaxQueued
+		o := plainOptions
+		o.MaxLine, o.MaxSend = 1<<20, 2*MaxQueuedBytes
 		c := New(ours, &o)
 		go func() { _ = c.Read() }()
 		defer c.Drop(ErrClosed)
@@ -502,7 +502,7 @@ func TestConn_ALongCallIsRefusedOrWaitsForRoom(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 		// Each is larger than what may be queued, and nothing is read yet.
-		text := []string{strings.Repeat("<", MaxQueued+1)}
+		text := []string{strings.Repeat("<", MaxQueuedBytes+1)}
 		answers := make(chan error, 3)
 		for range cap(answers) {
 			go func() {
@@ -512,7 +512,7 @@ func TestConn_ALongCallIsRefusedOrWaitsForRoom(t *testing.T) {
 		}
 		synctest.Wait()
 		go func() {
-			in := NewReader(theirs, 2*MaxQueued)
+			in := NewReader(theirs, 2*MaxQueuedBytes)
 			for line, err := in.Next(); err == nil; line, err = in.Next() {
 				m, _ := Decode(line)
 				_, _ = theirs.Write(append(ResultLine(m.ID, []byte("1")), '\n'))
@@ -529,10 +529,10 @@ func TestConn_ALongCallIsRefusedOrWaitsForRoom(t *testing.T) {
 func TestConn_ALineThatIsNoMessageEndsNothingUnlessItIsToldTo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
-		o := plain
+		o := plainOptions
 		o.MaxLine = 100
 		var problems []int
-		o.Malformed = func(_ []byte, p *Problem) { problems = append(problems, p.Code) }
+		o.OnMalformed = func(_ []byte, p *Problem) { problems = append(problems, p.Code) }
 		c := New(ours, &o)
 		go func() {
 			_, _ = io.WriteString(theirs, "{\n\n  \n7\n\"\xff\"\n"+strings.Repeat("x", 200)+"\n")
@@ -541,18 +541,18 @@ func TestConn_ALineThatIsNoMessageEndsNothingUnlessItIsToldTo(t *testing.T) {
 		if err := c.Read(); err != io.EOF {
 			t.Errorf("got %v", err)
 		}
-		_ = c.Finish()
+		_ = c.FinishWriting()
 		if got := mustJSON(t, problems); got != `[-32700,-32600,-32700,-32600]` {
 			t.Errorf("got %s", got)
 		}
 
 		ours, theirs = net.Pipe()
-		c = New(ours, &plain)
+		c = New(ours, &plainOptions)
 		go func() { _, _ = io.WriteString(theirs, "hello\n") }()
 		if err := c.Read(); err == nil || !strings.Contains(err.Error(), "no message") {
 			t.Errorf("got %v", err)
 		}
-		_ = c.Finish()
+		_ = c.FinishWriting()
 	})
 }
 
@@ -561,7 +561,7 @@ func TestConn_ALineThatIsCutInHalfIsTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, half := range []string{`{"jsonrpc":"`, `{"jsonrpc":"2.0","id":1,"result":{}}`, "x"} {
 			ours, theirs := net.Pipe()
-			c := New(ours, &plain)
+			c := New(ours, &plainOptions)
 			go func() {
 				_, _ = io.WriteString(theirs, half)
 				_ = theirs.Close()
@@ -569,7 +569,7 @@ func TestConn_ALineThatIsCutInHalfIsTheEnd(t *testing.T) {
 			if err := c.Read(); err != io.EOF {
 				t.Errorf("%q: got %v", half, err)
 			}
-			_ = c.Finish()
+			_ = c.FinishWriting()
 		}
 	})
 }
@@ -577,14 +577,14 @@ func TestConn_ALineThatIsCutInHalfIsTheEnd(t *testing.T) {
 func TestConn_WhatIsQueuedIsWrittenBeforeTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
-		c := New(ours, &plain)
+		c := New(ours, &plainOptions)
 		for range 3 {
 			if err := c.Notify("news", map[string]int{"n": 1}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		finished := make(chan error)
-		go func() { finished <- c.Finish() }()
+		go func() { finished <- c.FinishWriting() }()
 		lines := bufio.NewScanner(theirs)
 		for range 3 {
 			if !lines.Scan() || lines.Text() != `{"jsonrpc":"2.0","method":"news","params":{"n":1}}` {
@@ -602,13 +602,13 @@ func TestConn_WhatIsQueuedIsWrittenBeforeTheEnd(t *testing.T) {
 
 func TestConn_AnAnswerOverTheBoundIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, d := two(t, plain)
-		d.o.Message = func(m *Message) {
-			err := d.Answer(m.ID, strings.Repeat("x", plain.MaxLine))
+		c, d := newConnPair(t, plainOptions)
+		d.options.OnMessage = func(m *Message) {
+			err := d.SendResult(m.ID, strings.Repeat("x", plainOptions.MaxLine))
 			if err == nil {
 				t.Error("it was sent")
 			}
-			if err := d.Fail(m.ID, &Error{Message: err.Error()}); err != nil {
+			if err := d.SendError(m.ID, &Error{Message: err.Error()}); err != nil {
 				t.Error(err)
 			}
 		}

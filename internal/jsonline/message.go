@@ -46,10 +46,10 @@ func (e *Error) Error() string { return e.Message }
 
 // A Problem says why a line is not a message.
 type Problem struct {
-	Code    int
-	ID      json.RawMessage // the id, if it could be read
-	Text    string
-	Foreign bool // the line is an object that does not claim to be JSON-RPC
+	Code       int
+	ID         json.RawMessage // the id, if it could be read
+	Text       string
+	NotJSONRPC bool // the line is an object that does not claim to be JSON-RPC
 }
 
 func (p *Problem) Error() string { return p.Text }
@@ -76,22 +76,22 @@ func Decode(line []byte) (*Message, error) {
 	method, hasMethod := object["method"]
 	switch {
 	case !hasVersion:
-		return nil, &Problem{Code: CodeInvalidRequest, ID: m.ID, Text: `not a JSON-RPC message: "jsonrpc" must be "2.0"`, Foreign: true}
-	case text(version) != "2.0":
+		return nil, &Problem{Code: CodeInvalidRequest, ID: m.ID, Text: `not a JSON-RPC message: "jsonrpc" must be "2.0"`, NotJSONRPC: true}
+	case decodeString(version) != "2.0":
 		return invalid(`"jsonrpc" must be "2.0"`)
 	case !hasMethod && (m.Result != nil || m.Error != nil):
 		return m, nil
-	case text(method) == "":
+	case decodeString(method) == "":
 		return invalid(`"method" must be a string`)
 	case hasID && !isID:
 		return invalid(`"id" must be a string or a number`)
 	}
-	m.Method = text(method)
+	m.Method = decodeString(method)
 	return m, nil
 }
 
-// text returns the string that raw holds, or "" if raw is not a string.
-func text(raw json.RawMessage) (s string) {
+// decodeString returns the string that raw holds, or "" if raw is not a string.
+func decodeString(raw json.RawMessage) (s string) {
 	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
 		return ""
 	}
@@ -104,9 +104,9 @@ func IsID(raw json.RawMessage) bool {
 	return len(raw) > 0 && (raw[0] == '"' || raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9')
 }
 
-// Key returns the same key for ids that are equal. A string may be escaped in several ways,
+// IDKey returns the same key for ids that are equal. A string may be escaped in several ways,
 // but it never equals a number.
-func Key(id json.RawMessage) string {
+func IDKey(id json.RawMessage) string {
 	var s string
 	if len(id) > 0 && id[0] == '"' && json.Unmarshal(id, &s) == nil {
 		return `"` + s
@@ -122,7 +122,7 @@ func CancelledKey(params json.RawMessage) string {
 	if json.Unmarshal(params, &p) != nil || !IsID(p.ID) {
 		return ""
 	}
-	return Key(p.ID)
+	return IDKey(p.ID)
 }
 
 // ProgressToken returns params._meta.progressToken if that is a string or a number.
@@ -182,24 +182,24 @@ func requestLine(id, method string, params any) ([]byte, error) {
 	return bytes.TrimSuffix(line.Bytes(), []byte("\n")), err
 }
 
-// NoCharacter names the first thing in a JSON text that stands for no character: a byte that is not
+// InvalidCharacter names the first thing in a JSON text that stands for no character: a byte that is not
 // UTF-8, or one half of a surrogate pair without the other; "" if there is none. A decoder would put
 // another character in its place, in silence.
-func NoCharacter(text []byte) string {
+func InvalidCharacter(text []byte) string {
 	if !utf8.Valid(text) {
 		for c, size := utf8.DecodeRune(text); c != utf8.RuneError || size > 1; c, size = utf8.DecodeRune(text) {
 			text = text[size:]
 		}
 		return fmt.Sprintf("the byte 0x%02X, which is not UTF-8", text[0])
 	}
-	if half := halfCharacter(text); half != "" {
+	if half := loneSurrogate(text); half != "" {
 		return half + ", which is half of a character"
 	}
 	return ""
 }
 
-// halfCharacter returns the first escape that is half of a surrogate pair, or "".
-func halfCharacter(text []byte) string {
+// loneSurrogate returns the first escape that is half of a surrogate pair, or "".
+func loneSurrogate(text []byte) string {
 	unit := func(at []byte) (rune, bool) {
 		if len(at) < 6 || at[0] != '\\' || at[1] != 'u' {
 			return 0, false

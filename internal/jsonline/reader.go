@@ -37,7 +37,7 @@ func (r *Reader) Next() ([]byte, error) {
 	for {
 		part, err := r.in.ReadSlice('\n')
 		if len(line)+len(part) > r.max+1 { // with the newline
-			return nil, r.skip(line, part, err)
+			return nil, r.skipLine(line, part, err)
 		}
 		line = append(line, part...)
 		if !errors.Is(err, bufio.ErrBufferFull) {
@@ -46,18 +46,18 @@ func (r *Reader) Next() ([]byte, error) {
 	}
 }
 
-// maxEnd bounds how many bytes at each end of a too long line are searched for its id.
-const maxEnd = 4 << 10
+// maxEndBytes bounds how many bytes at each end of a too long line are searched for its id.
+const maxEndBytes = 4 << 10
 
-// skip skips the rest of a line. begin and part are what was read of it.
-func (r *Reader) skip(begin, part []byte, err error) error {
-	head := bytes.Clone(begin[:min(len(begin), maxEnd)])
-	head = append(head, part[:min(len(part), maxEnd-len(head))]...)
-	tail := append(bytes.Clone(ending(begin)), ending(part)...)
+// skipLine skips the rest of a line. begin and part are what was read of it.
+func (r *Reader) skipLine(begin, part []byte, err error) error {
+	head := bytes.Clone(begin[:min(len(begin), maxEndBytes)])
+	head = append(head, part[:min(len(part), maxEndBytes-len(head))]...)
+	tail := append(bytes.Clone(lastBytes(begin)), lastBytes(part)...)
 	for errors.Is(err, bufio.ErrBufferFull) {
 		part, err = r.in.ReadSlice('\n')
-		tail = append(tail, ending(part)...)
-		tail = append(tail[:0], ending(tail)...)
+		tail = append(tail, lastBytes(part)...)
+		tail = append(tail[:0], lastBytes(tail)...)
 	}
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func (r *Reader) skip(begin, part []byte, err error) error {
 	return &TooLongError{Max: r.max, ID: outerID(head, tail)}
 }
 
-func ending(text []byte) []byte { return text[max(0, len(text)-maxEnd):] }
+func lastBytes(text []byte) []byte { return text[max(0, len(text)-maxEndBytes):] }
 
 // outerID returns the id of a message of which we have only the two ends, or nil.
 func outerID(head, tail []byte) json.RawMessage {

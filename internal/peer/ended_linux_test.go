@@ -16,8 +16,8 @@ import (
 // must not be proved to be that client's.
 func TestProve_NothingIsProvedForAProcessThatHasEnded(t *testing.T) {
 	t.Parallel()
-	k := keys(t)
-	socket := serve(t, func(conn net.Conn, socket string) { _ = Answer(conn, Address(socket), k) })
+	k := newKeys(t)
+	socket := serveSocket(t, func(conn net.Conn, socket string) { _ = AnswerQuestion(conn, CanonicalAddress(socket), k) })
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +28,7 @@ func TestProve_NothingIsProvedForAProcessThatHasEnded(t *testing.T) {
 	file := os.NewFile(uintptr(fd), "socket")
 	defer file.Close()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env, cmd.ExtraFiles = append(os.Environ(), connectRole+"="+socket), []*os.File{file}
+	cmd.Env, cmd.ExtraFiles = append(os.Environ(), connectEnv+"="+socket), []*os.File{file}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -37,8 +37,8 @@ func TestProve_NothingIsProvedForAProcessThatHasEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	err = Ask(t.Context(), conn, Address(socket), k)
-	if e, ok := errors.AsType[*UnprovenError](err); !ok || !strings.Contains(e.Why, "has ended") {
+	err = RequestProof(t.Context(), conn, CanonicalAddress(socket), k)
+	if e, ok := errors.AsType[*UnprovenError](err); !ok || !strings.Contains(e.Reason, "has ended") {
 		t.Errorf("got %v, want that nothing is proved", err)
 	}
 }

@@ -30,22 +30,22 @@ type Keys struct {
 // one the error is [fs.ErrNotExist].
 func (k Keys) Load() ([]byte, error) {
 	for _, dir := range k.Dirs {
-		if key, err := k.load(dir); !errors.Is(err, fs.ErrNotExist) {
+		if key, err := k.loadFrom(dir); !errors.Is(err, fs.ErrNotExist) {
 			return key, err
 		}
 	}
 	return nil, fmt.Errorf("there is no %s in %s: %w", keyName, strings.Join(k.Dirs, " or "), fs.ErrNotExist)
 }
 
-// Make is Load, and makes a key if there is none.
-func (k Keys) Make() ([]byte, error) {
+// LoadOrCreate is Load, and makes a key if there is none.
+func (k Keys) LoadOrCreate() ([]byte, error) {
 	var failures []error
 	for _, dir := range k.Dirs {
-		key, err := k.load(dir)
+		key, err := k.loadFrom(dir)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return key, err
 		}
-		if key, err = k.make(dir); err == nil {
+		if key, err = k.createIn(dir); err == nil {
 			return key, nil
 		}
 		failures = append(failures, err)
@@ -53,9 +53,9 @@ func (k Keys) Make() ([]byte, error) {
 	return nil, fmt.Errorf("cannot make the key by which clients know the daemon: %w", errors.Join(failures...))
 }
 
-// make makes a key, in one step. If another program has made one at the same moment, it returns that. A file
+// createIn makes a key, in one step. If another program has made one at the same moment, it returns that. A file
 // system may give files another owner or mode than they were made with.
-func (k Keys) make(dir string) ([]byte, error) {
+func (k Keys) createIn(dir string) ([]byte, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -75,14 +75,14 @@ func (k Keys) make(dir string) ([]byte, error) {
 	if made != nil && !errors.Is(made, fs.ErrExist) {
 		return nil, made
 	}
-	key, err = k.load(dir)
+	key, err = k.loadFrom(dir)
 	if err != nil && made == nil {
 		_ = os.Remove(path)
 	}
 	return key, err
 }
 
-func (k Keys) load(dir string) ([]byte, error) {
+func (k Keys) loadFrom(dir string) ([]byte, error) {
 	path := filepath.Join(dir, keyName)
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0) // a pipe would wait
 	switch {
@@ -94,7 +94,7 @@ func (k Keys) load(dir string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if err := k.check(f, dir); err != nil {
+	if err := k.checkFile(f, dir); err != nil {
 		return nil, err
 	}
 	text, err := io.ReadAll(io.LimitReader(f, 4*keyBytes))
@@ -108,8 +108,8 @@ func (k Keys) load(dir string) ([]byte, error) {
 	return key, nil
 }
 
-// check refuses the file of a key to which others have rights.
-func (k Keys) check(f *os.File, dir string) error {
+// checkFile refuses the file of a key to which others have rights.
+func (k Keys) checkFile(f *os.File, dir string) error {
 	i, err := f.Stat()
 	if err != nil {
 		return err

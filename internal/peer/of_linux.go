@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// of returns the user and the process at the other end of a socket: unix(7), SO_PEERCRED.
-func of(fd int) (uid uint32, pid int, err error) {
+// peerCredentials returns the user and the process at the other end of a socket: unix(7), SO_PEERCRED.
+func peerCredentials(fd int) (uid uint32, pid int, err error) {
 	c, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {
 		return 0, 0, err
@@ -19,9 +19,9 @@ func of(fd int) (uid uint32, pid int, err error) {
 	return c.Uid, int(c.Pid), nil
 }
 
-// lives returns an error if the process that has made a connection has ended: its number may be another's now.
+// checkAlive returns an error if the process that has made a connection has ended: its number may be another's now.
 // Linux before 6.5 does not know.
-func lives(fd int) error {
+func checkAlive(fd int) error {
 	process, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD)
 	if errors.Is(err, unix.ENOPROTOOPT) {
 		return nil
@@ -44,8 +44,8 @@ func lives(fd int) error {
 // number, which is another one in a container. A process that cannot be seen from here has the number
 // 0.
 func processName(pid int) string {
-	own := namespace("self")
-	space := namespace(strconv.Itoa(pid))
+	own := pidNamespace("self")
+	space := pidNamespace(strconv.Itoa(pid))
 	if space == "" || space == own {
 		return strconv.Itoa(pid) + "@" + own
 	}
@@ -59,11 +59,11 @@ func processName(pid int) string {
 	return "0@" + space
 }
 
-// ownName names this process.
-func ownName() string { return strconv.Itoa(os.Getpid()) + "@" + namespace("self") }
+// ownProcessName names this process.
+func ownProcessName() string { return strconv.Itoa(os.Getpid()) + "@" + pidNamespace("self") }
 
-// namespace returns the number of the namespace of a process's number.
-func namespace(process string) string {
+// pidNamespace returns the number of the namespace of a process's number.
+func pidNamespace(process string) string {
 	link, _ := os.Readlink("/proc/" + process + "/ns/pid") // pid:[4026531836]
 	return strings.Trim(link, "pid:[]")
 }

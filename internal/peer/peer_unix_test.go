@@ -22,16 +22,16 @@ import (
 )
 
 // patience bounds every wait.
-const patience = time.Minute
+const testTimeout = time.Minute
 
-// relayRole makes this program one that passes on to a socket what comes at another one.
-const relayRole = "PEER_TEST_RELAY"
+// relayEnv makes this program one that passes on to a socket what comes at another one.
+const relayEnv = "PEER_TEST_RELAY"
 
-// connectRole makes this program one that connects a socket, its third file, and ends.
-const connectRole = "PEER_TEST_CONNECT"
+// connectEnv makes this program one that connects a socket, its third file, and ends.
+const connectEnv = "PEER_TEST_CONNECT"
 
-func connectForAnother() {
-	if to := os.Getenv(connectRole); to != "" {
+func runConnect() {
+	if to := os.Getenv(connectEnv); to != "" {
 		if err := syscall.Connect(3, &syscall.SockaddrUnix{Name: to}); err != nil {
 			fmt.Println(err)
 			os.Exit(1)
@@ -41,14 +41,14 @@ func connectForAnother() {
 }
 
 func TestMain(m *testing.M) {
-	if from, to, ok := strings.Cut(os.Getenv(relayRole), ":"); ok {
-		relay(from, to)
+	if from, to, ok := strings.Cut(os.Getenv(relayEnv), ":"); ok {
+		runRelay(from, to)
 	}
-	connectForAnother()
+	runConnect()
 	os.Exit(m.Run())
 }
 
-func relay(from, to string) {
+func runRelay(from, to string) {
 	l, err := net.Listen("unix", from)
 	if err != nil {
 		fmt.Println(err)
@@ -69,20 +69,20 @@ func relay(from, to string) {
 	}
 }
 
-// keys are in a directory of the test's own.
-func keys(t *testing.T) Keys {
+// newKeys are in a directory of the test's own.
+func newKeys(t *testing.T) Keys {
 	t.Helper()
 	return Keys{Dirs: []string{filepath.Join(t.TempDir(), "state")}, UID: os.Geteuid()}
 }
 
 func TestKeys_OfManyThatMakeOneAtOnceAllHaveTheSame(t *testing.T) {
 	t.Parallel()
-	k := keys(t)
+	k := newKeys(t)
 	var wg sync.WaitGroup
 	got := make([]string, 50)
 	for i := range got {
 		wg.Go(func() {
-			key, err := k.Make()
+			key, err := k.LoadOrCreate()
 			if err != nil {
 				t.Error(err)
 			}
@@ -107,15 +107,15 @@ func TestKeys_OfManyThatMakeOneAtOnceAllHaveTheSame(t *testing.T) {
 	if _, err := k.Load(); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after it was removed: %v", err)
 	}
-	if key, err := k.Make(); err != nil || string(key) == got[0] {
+	if key, err := k.LoadOrCreate(); err != nil || string(key) == got[0] {
 		t.Errorf("it is made anew as it was: %v", err)
 	}
 }
 
 func TestKeys_TakeNoFileThatCouldBeAnothers(t *testing.T) {
 	t.Parallel()
-	other := keys(t)
-	if _, err := other.Make(); err != nil {
+	other := newKeys(t)
+	if _, err := other.LoadOrCreate(); err != nil {
 		t.Fatal(err)
 	}
 	theirs := filepath.Join(other.Dirs[0], keyName)
@@ -144,16 +144,16 @@ func TestKeys_TakeNoFileThatCouldBeAnothers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k := keys(t)
+			k := newKeys(t)
 			k.Dirs = append(k.Dirs, other.Dirs[0]) // which has a good one
-			if _, err := k.Make(); err != nil {
+			if _, err := k.LoadOrCreate(); err != nil {
 				t.Fatal(err)
 			}
 			path := filepath.Join(k.Dirs[0], keyName)
 			if err := spoil(t, path); err != nil {
 				t.Fatal(err)
 			}
-			for _, get := range []func() ([]byte, error){k.Load, k.Make} {
+			for _, get := range []func() ([]byte, error){k.Load, k.LoadOrCreate} {
 				if _, err := get(); err == nil || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), k.Dirs[0]) {
 					t.Errorf("got %v, want a refusal that names it", err)
 				}
@@ -164,26 +164,26 @@ func TestKeys_TakeNoFileThatCouldBeAnothers(t *testing.T) {
 
 func TestKeys_AreInTheNextDirectoryWhereOneTakesNoFile(t *testing.T) {
 	t.Parallel()
-	k := keys(t)
+	k := newKeys(t)
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	k.Dirs = append([]string{file, filepath.Join(file, "below")}, k.Dirs...)
-	made, err := k.Make()
+	made, err := k.LoadOrCreate()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if key, err := k.Load(); err != nil || string(key) != string(made) {
 		t.Errorf("got %x, %v", key, err)
 	}
-	if _, err := (Keys{Dirs: k.Dirs[:2], UID: k.UID}).Make(); err == nil {
+	if _, err := (Keys{Dirs: k.Dirs[:2], UID: k.UID}).LoadOrCreate(); err == nil {
 		t.Error("there is no directory for it, and it is made")
 	}
 }
 
-// serve answers those who connect to a socket, and says where it is.
-func serve(t *testing.T, answer func(conn net.Conn, socket string)) string {
+// serveSocket answers those who connect to a socket, and says where it is.
+func serveSocket(t *testing.T, answer func(conn net.Conn, socket string)) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "p") // the path of a socket is short
 	if err != nil {
@@ -211,7 +211,7 @@ func serve(t *testing.T, answer func(conn net.Conn, socket string)) string {
 	return socket
 }
 
-func asks(t *testing.T, socket string, k Keys, limit time.Duration) error {
+func dialAndAsk(t *testing.T, socket string, k Keys, limit time.Duration) error {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), limit)
 	defer stop()
@@ -220,19 +220,19 @@ func asks(t *testing.T, socket string, k Keys, limit time.Duration) error {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	return Ask(ctx, conn, Address(socket), k)
+	return RequestProof(ctx, conn, CanonicalAddress(socket), k)
 }
 
 func TestAsk_ADaemonOfTheUserProvesIt(t *testing.T) {
 	t.Parallel()
-	k := keys(t)
-	socket := serve(t, func(conn net.Conn, socket string) { _ = Answer(conn, Address(socket), k) })
+	k := newKeys(t)
+	socket := serveSocket(t, func(conn net.Conn, socket string) { _ = AnswerQuestion(conn, CanonicalAddress(socket), k) })
 	link := socket + ".d"
 	if err := os.Symlink(filepath.Dir(socket), link); err != nil {
 		t.Fatal(err)
 	}
 	for _, at := range []string{socket, filepath.Join(link, "s"), filepath.Dir(socket) + "/./s"} {
-		if err := asks(t, at, k, patience); err != nil {
+		if err := dialAndAsk(t, at, k, testTimeout); err != nil {
 			t.Errorf("%s: %v", at, err)
 		}
 	}
@@ -240,8 +240,8 @@ func TestAsk_ADaemonOfTheUserProvesIt(t *testing.T) {
 
 func TestAsk_WhatProvesNothingIsRefused(t *testing.T) {
 	t.Parallel()
-	k := keys(t)
-	if _, err := k.Make(); err != nil {
+	k := newKeys(t)
+	if _, err := k.LoadOrCreate(); err != nil {
 		t.Fatal(err)
 	}
 	says := func(text string) func(net.Conn, string) {
@@ -254,8 +254,8 @@ func TestAsk_WhatProvesNothingIsRefused(t *testing.T) {
 		answer func(net.Conn, string)
 		want   string
 	}{
-		"another key":     {func(conn net.Conn, socket string) { _ = Answer(conn, Address(socket), keys(t)) }, "does not have your key"},
-		"another address": {func(conn net.Conn, _ string) { _ = Answer(conn, "/elsewhere", k) }, "your daemon at /elsewhere"},
+		"another key":     {func(conn net.Conn, socket string) { _ = AnswerQuestion(conn, CanonicalAddress(socket), newKeys(t)) }, "does not have your key"},
+		"another address": {func(conn net.Conn, _ string) { _ = AnswerQuestion(conn, "/elsewhere", k) }, "your daemon at /elsewhere"},
 		"an older daemon": {says(`{"ok":false,"error":"there are status and stop"}` + "\n"), "there are status and stop"},
 		"yes":             {says(`{"ok":true}` + "\n"), "does not have your key"},
 		"something else":  {says("220 ready\n"), "something else"},
@@ -263,45 +263,45 @@ func TestAsk_WhatProvesNothingIsRefused(t *testing.T) {
 			line, _ := readLine(conn)
 			_, _ = conn.Write(append(line, line...))
 		}, "something else"},
-		"without end": {func(conn net.Conn, _ string) { _, _ = io.Copy(conn, zeros{}) }, "something else"},
+		"without end": {func(conn net.Conn, _ string) { _, _ = io.Copy(conn, zeroReader{}) }, "something else"},
 		"the proof of another time": {func() func(net.Conn, string) {
-			old := Proof{Client: ownName()}
+			old := Proof{Client: ownProcessName()}
 			return func(conn net.Conn, socket string) {
 				_, _ = readLine(conn)
 				key, _ := k.Load()
-				old.Address = Address(socket)
-				old.MAC = old.mac(key, "an-earlier-nonce-of-ours")
-				_ = write(conn, answer{OK: true, Data: old})
+				old.Address = CanonicalAddress(socket)
+				old.MAC = old.computeMAC(key, "an-earlier-nonce-of-ours")
+				_ = writeLine(conn, answer{OK: true, Data: old})
 			}
 		}(), "does not have your key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := asks(t, serve(t, test.answer), k, patience)
-			if e, ok := errors.AsType[*UnprovenError](err); !ok || !strings.Contains(e.Why, test.want) || e.PID != os.Getpid() {
+			err := dialAndAsk(t, serveSocket(t, test.answer), k, testTimeout)
+			if e, ok := errors.AsType[*UnprovenError](err); !ok || !strings.Contains(e.Reason, test.want) || e.PID != os.Getpid() {
 				t.Errorf("got %v, want %q in it", err, test.want)
 			}
 		})
 	}
 	t.Run("nothing", func(t *testing.T) {
 		t.Parallel()
-		err := asks(t, serve(t, func(conn net.Conn, _ string) { _, _ = io.Copy(io.Discard, conn) }), k, time.Second)
+		err := dialAndAsk(t, serveSocket(t, func(conn net.Conn, _ string) { _, _ = io.Copy(io.Discard, conn) }), k, time.Second)
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("no key here", func(t *testing.T) {
 		t.Parallel()
-		socket := serve(t, func(conn net.Conn, socket string) { _ = Answer(conn, Address(socket), k) })
-		if err := asks(t, socket, keys(t), patience); err == nil || !strings.Contains(err.Error(), "XDG_STATE_HOME") {
+		socket := serveSocket(t, func(conn net.Conn, socket string) { _ = AnswerQuestion(conn, CanonicalAddress(socket), k) })
+		if err := dialAndAsk(t, socket, newKeys(t), testTimeout); err == nil || !strings.Contains(err.Error(), "XDG_STATE_HOME") {
 			t.Errorf("got %v", err)
 		}
 	})
 }
 
-type zeros struct{}
+type zeroReader struct{}
 
-func (zeros) Read(b []byte) (int, error) {
+func (zeroReader) Read(b []byte) (int, error) {
 	clear(b)
 	return len(b), nil
 }
@@ -309,12 +309,12 @@ func (zeros) Read(b []byte) (int, error) {
 // The proof says which process has asked.
 func TestAsk_AProgramInBetweenIsRefused(t *testing.T) {
 	t.Parallel()
-	k := keys(t)
+	k := newKeys(t)
 	const relay = ".relay"
-	daemon := serve(t, func(conn net.Conn, socket string) { _ = Answer(conn, Address(socket+relay), k) }) // as clients of the relay name it
+	daemon := serveSocket(t, func(conn net.Conn, socket string) { _ = AnswerQuestion(conn, CanonicalAddress(socket+relay), k) }) // as clients of the relay name it
 	socket := daemon + relay
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), relayRole+"="+socket+":"+daemon)
+	cmd.Env = append(os.Environ(), relayEnv+"="+socket+":"+daemon)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -331,8 +331,8 @@ func TestAsk_AProgramInBetweenIsRefused(t *testing.T) {
 			t.Fatalf("got %q, %v", line, err)
 		}
 	}
-	err = asks(t, socket, k, patience)
-	if e, ok := errors.AsType[*UnprovenError](err); !ok || !strings.Contains(e.Why, "a program in between") || e.PID != cmd.Process.Pid {
+	err = dialAndAsk(t, socket, k, testTimeout)
+	if e, ok := errors.AsType[*UnprovenError](err); !ok || !strings.Contains(e.Reason, "a program in between") || e.PID != cmd.Process.Pid {
 		t.Errorf("got %v, want that the process %d is refused", err, cmd.Process.Pid)
 	}
 }
@@ -343,7 +343,7 @@ func TestProve_ANonceIsOfABoundedForm(t *testing.T) {
 	defer near.Close()
 	defer far.Close()
 	for _, nonce := range []string{"", "short", strings.Repeat("x", 65), "sixteen letters\n", "not/one/of/these"} {
-		if _, err := Prove(near, nonce, "/x", keys(t)); err == nil || !strings.Contains(err.Error(), "nonce") {
+		if _, err := NewProof(near, nonce, "/x", newKeys(t)); err == nil || !strings.Contains(err.Error(), "nonce") {
 			t.Errorf("%q: %v", nonce, err)
 		}
 	}

@@ -21,12 +21,12 @@ import (
 )
 
 const (
-	// maxLine bounds a question, and the answer to it, in bytes.
-	maxLine = 16 << 10
+	// maxLineBytes bounds a question, and the answer to it, in bytes.
+	maxLineBytes = 16 << 10
 
-	// leastNonce and mostNonce bound the nonce, in characters.
-	leastNonce = 16
-	mostNonce  = 64
+	// minNonce and maxNonce bound the nonce, in characters.
+	minNonce = 16
+	maxNonce = 64
 )
 
 type question struct {
@@ -44,7 +44,7 @@ type answer struct {
 type UnprovenError struct {
 	Address string
 	PID     int // the process that listens; 0 if unknown
-	Why     string
+	Reason  string
 }
 
 func (e *UnprovenError) Error() string {
@@ -52,14 +52,14 @@ func (e *UnprovenError) Error() string {
 	if e.PID != 0 {
 		who = fmt.Sprintf(" (process %d)", e.PID)
 	}
-	return fmt.Sprintf("the program that listens at %s%s does not prove that it is your daemon, so nothing is sent to it: %s", e.Address, who, e.Why)
+	return fmt.Sprintf("the program that listens at %s%s does not prove that it is your daemon, so nothing is sent to it: %s", e.Address, who, e.Reason)
 }
 
-// Of returns the user and the process at the other end of a connection. The process of a daemon is
+// Credentials returns the user and the process at the other end of a connection. The process of a daemon is
 // the one that has begun to listen.
-func Of(conn any) (uid uint32, pid int, err error) {
+func Credentials(conn any) (uid uint32, pid int, err error) {
 	err = withSocket(conn, func(fd int) (err error) {
-		uid, pid, err = of(fd)
+		uid, pid, err = peerCredentials(fd)
 		return err
 	})
 	return uid, pid, err
@@ -81,9 +81,9 @@ func withSocket(conn any, do func(fd int) error) error {
 	return failed
 }
 
-// Address is the path of a socket as both ends write it: absolute, and without links to its
+// CanonicalAddress is the path of a socket as both ends write it: absolute, and without links to its
 // directory. A name that is not a file's is returned as it is.
-func Address(path string) string {
+func CanonicalAddress(path string) string {
 	if strings.HasPrefix(path, "@") {
 		return path
 	}
@@ -96,42 +96,42 @@ func Address(path string) string {
 	return path
 }
 
-// Prove answers the question of the client at a connection, for a daemon that listens at address.
-func Prove(conn any, nonce, address string, keys Keys) (p Proof, err error) {
+// NewProof answers the question of the client at a connection, for a daemon that listens at address.
+func NewProof(conn any, nonce, address string, keys Keys) (p Proof, err error) {
 	odd := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
 	}
-	if len(nonce) < leastNonce || len(nonce) > mostNonce || strings.ContainsFunc(nonce, odd) {
-		return p, fmt.Errorf("nonce: use %d to %d random letters, digits, hyphens and underscores", leastNonce, mostNonce)
+	if len(nonce) < minNonce || len(nonce) > maxNonce || strings.ContainsFunc(nonce, odd) {
+		return p, fmt.Errorf("nonce: use %d to %d random letters, digits, hyphens and underscores", minNonce, maxNonce)
 	}
-	uid, pid, err := Of(conn)
+	uid, pid, err := Credentials(conn)
 	if err != nil {
 		return p, fmt.Errorf("the process of the client is not known: %w", err)
 	}
 	if int(uid) != keys.UID && uid != 0 {
 		return p, fmt.Errorf("the client belongs to another user (uid %d)", uid)
 	}
-	key, err := keys.Make() // read each time: if a user removes the file, there is a new key
+	key, err := keys.LoadOrCreate() // read each time: if a user removes the file, there is a new key
 	if err != nil {
 		return p, err
 	}
 	p = Proof{Address: address, Client: processName(pid)}
-	if err := withSocket(conn, lives); err != nil { // now the name is that of no later process
+	if err := withSocket(conn, checkAlive); err != nil { // now the name is that of no later process
 		return Proof{}, err
 	}
-	p.MAC = p.mac(key, nonce)
+	p.MAC = p.computeMAC(key, nonce)
 	return p, nil
 }
 
-func (p Proof) mac(key []byte, nonce string) string {
+func (p Proof) computeMAC(key []byte, nonce string) string {
 	h := hmac.New(sha256.New, key)
 	fmt.Fprintf(h, "turnstone daemon 1\n%s\n%s\n%s", nonce, p.Client, p.Address)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Answer reads the one question at a connection and answers it, until the connection's
+// AnswerQuestion reads the one question at a connection and answers it, until the connection's
 // deadline.
-func Answer(conn net.Conn, address string, keys Keys) error {
+func AnswerQuestion(conn net.Conn, address string, keys Keys) error {
 	line, err := readLine(conn)
 	if err != nil {
 		return err
@@ -141,21 +141,21 @@ func Answer(conn net.Conn, address string, keys Keys) error {
 		return errors.New("it is not a question for a proof")
 	}
 	var a answer
-	if a.Data, err = Prove(conn, q.Nonce, address, keys); err != nil {
+	if a.Data, err = NewProof(conn, q.Nonce, address, keys); err != nil {
 		a.Error = err.Error()
 	}
 	a.OK = err == nil
-	return write(conn, a)
+	return writeLine(conn, a)
 }
 
-// Ask asks the daemon at the other end of a new connection for its proof, until ctx ends. An
+// RequestProof asks the daemon at the other end of a new connection for its proof, until ctx ends. An
 // [UnprovenError] says that it has not given one. Other errors say that the connection has failed.
-func Ask(ctx context.Context, conn net.Conn, address string, keys Keys) error {
+func RequestProof(ctx context.Context, conn net.Conn, address string, keys Keys) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		_ = conn.SetDeadline(deadline)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	err := ask(conn, address, keys)
+	err := requestProof(conn, address, keys)
 	if !stop() && err != nil {
 		return context.Cause(ctx)
 	}
@@ -168,24 +168,24 @@ func Ask(ctx context.Context, conn net.Conn, address string, keys Keys) error {
 	return err
 }
 
-func ask(conn net.Conn, address string, keys Keys) error {
+func requestProof(conn net.Conn, address string, keys Keys) error {
 	nonce := rand.Text()
-	if err := write(conn, question{Question, nonce}); err != nil {
+	if err := writeLine(conn, question{Question, nonce}); err != nil {
 		return err
 	}
 	line, err := readLine(conn)
 	if err != nil {
 		return err
 	}
-	if err := judge(line, nonce, address, keys); err != nil {
-		_, pid, _ := Of(conn)
+	if err := verifyProof(line, nonce, address, keys); err != nil {
+		_, pid, _ := Credentials(conn)
 		return &UnprovenError{address, pid, err.Error()}
 	}
 	return nil
 }
 
-// judge returns an error unless a line is the proof for a nonce.
-func judge(line []byte, nonce, address string, keys Keys) error {
+// verifyProof returns an error unless a line is the proof for a nonce.
+func verifyProof(line []byte, nonce, address string, keys Keys) error {
 	var a answer
 	if json.Unmarshal(line, &a) != nil {
 		return errors.New("it answers with something else")
@@ -201,17 +201,17 @@ func judge(line []byte, nonce, address string, keys Keys) error {
 		return err
 	}
 	switch p := a.Data; {
-	case !hmac.Equal([]byte(p.MAC), []byte(p.mac(key, nonce))):
+	case !hmac.Equal([]byte(p.MAC), []byte(p.computeMAC(key, nonce))):
 		return fmt.Errorf("it does not have your key; if it is yours, it has another XDG_STATE_HOME than this program")
 	case p.Address != address:
 		return fmt.Errorf("it is your daemon at %s, which is another address", p.Address)
-	case p.Client != ownName():
+	case p.Client != ownProcessName():
 		return errors.New("your daemon sees another process than this one: a program in between has passed on the question, or this is a container whose processes the daemon cannot see; use --via there")
 	}
 	return nil
 }
 
-func write(conn net.Conn, v any) error {
+func writeLine(conn net.Conn, v any) error {
 	text, err := json.Marshal(v)
 	if err == nil {
 		_, err = conn.Write(append(text, '\n'))
@@ -227,7 +227,7 @@ func readLine(conn net.Conn) ([]byte, error) {
 	for {
 		n, err := conn.Read(part)
 		line = append(line, part[:n]...)
-		if bytes.IndexByte(part[:n], '\n') >= 0 || len(line) > maxLine {
+		if bytes.IndexByte(part[:n], '\n') >= 0 || len(line) > maxLineBytes {
 			return line, nil
 		}
 		if err != nil {

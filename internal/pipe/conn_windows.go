@@ -37,14 +37,14 @@ func (c *conn) SetReadDeadline(t time.Time) error  { return c.file.SetReadDeadli
 func (c *conn) SetWriteDeadline(t time.Time) error { return c.file.SetWriteDeadline(t) }
 func (c *conn) Close() error                       { return c.file.Close() }
 
-// gone reports whether err means that the other end is closed.
-func gone(err error) bool {
+// isClosed reports whether err means that the other end is closed.
+func isClosed(err error) bool {
 	return errors.Is(err, windows.ERROR_BROKEN_PIPE) || errors.Is(err, windows.ERROR_NO_DATA) || errors.Is(err, windows.ERROR_PIPE_NOT_CONNECTED)
 }
 
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.file.Read(b)
-	if gone(err) {
+	if isClosed(err) {
 		err = io.EOF
 	}
 	return n, err
@@ -55,7 +55,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	for total < len(b) {
 		n, err := c.file.Write(b[total:min(len(b), total+pipeBytes)])
 		total += n
-		if gone(err) {
+		if isClosed(err) {
 			err = io.ErrClosedPipe
 		}
 		if err != nil {

@@ -11,31 +11,31 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// busyPause is the pause between two tries to connect. Listeners have one instance of a pipe
+// busyRetryInterval is the pause between two tries to connect. Listeners have one instance of a pipe
 // ready, and the next within microseconds.
-const busyPause = 10 * time.Millisecond
+const busyRetryInterval = 10 * time.Millisecond
 
 // Dial connects to the pipe of that name. If its listener is busy, it tries until ctx ends. It
 // refuses a pipe of another user, or at which a process of another user listens, before it writes a
 // byte. Errors are *os.PathError; [os.ErrNotExist] when there is no such pipe.
 func Dial(ctx context.Context, name string) (net.Conn, error) {
 	for {
-		c, err := open(name)
+		c, err := openPipe(name)
 		if !errors.Is(err, windows.ERROR_PIPE_BUSY) {
 			if err != nil {
 				return nil, &os.PathError{Op: "open", Path: name, Err: err}
 			}
 			return c, nil
 		}
-		if !pause(ctx) {
+		if !waitRetry(ctx) {
 			return nil, &os.PathError{Op: "open", Path: name, Err: fmt.Errorf("it is there, and takes nobody: %w", ctx.Err())}
 		}
 	}
 }
 
-// pause waits before a pipe is tried again. It returns false when ctx ended.
-func pause(ctx context.Context) bool {
-	timer := time.NewTimer(busyPause)
+// waitRetry waits before a pipe is tried again. It returns false when ctx ended.
+func waitRetry(ctx context.Context) bool {
+	timer := time.NewTimer(busyRetryInterval)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -45,9 +45,9 @@ func pause(ctx context.Context) bool {
 	}
 }
 
-// open connects to a pipe that has an instance ready.
-func open(name string) (*conn, error) {
-	if err := check(name); err != nil {
+// openPipe connects to a pipe that has an instance ready.
+func openPipe(name string) (*conn, error) {
+	if err := checkName(name); err != nil {
 		return nil, err
 	}
 	name16, err := windows.UTF16PtrFromString(name)
@@ -63,9 +63,9 @@ func open(name string) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = owned(h)
+	err = checkOwner(h)
 	if err == nil {
-		err = served(h)
+		err = checkServer(h)
 	}
 	if err != nil {
 		_ = windows.CloseHandle(h)
@@ -74,22 +74,22 @@ func open(name string) (*conn, error) {
 	return newConn(h, name), nil
 }
 
-// served refuses a pipe at which a process of another user listens: one that may write to a pipe can
+// checkServer refuses a pipe at which a process of another user listens: one that may write to a pipe can
 // also make further ends of it. An elevated process may be closed to this one, and then the owner of
 // the pipe, which only this user's processes can have made, is all that is known.
-func served(h windows.Handle) error {
+func checkServer(h windows.Handle) error {
 	var pid uint32
 	if err := windows.GetNamedPipeServerProcessId(h, &pid); err != nil {
 		return fmt.Errorf("the process that listens is not known: %w", err)
 	}
-	owner, err := userOf(pid)
+	owner, err := processUser(pid)
 	if errors.Is(err, windows.ERROR_ACCESS_DENIED) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("the user of the process %d, which listens, is not known: %w", pid, err)
 	}
-	user, err := self()
+	user, err := currentUser()
 	if err != nil {
 		return err
 	}
@@ -99,8 +99,8 @@ func served(h windows.Handle) error {
 	return nil
 }
 
-// userOf returns the user of a process.
-func userOf(pid uint32) (*windows.SID, error) {
+// processUser returns the user of a process.
+func processUser(pid uint32) (*windows.SID, error) {
 	process, err := windows.OpenProcess(windows.PROCESS_QUERY_LIMITED_INFORMATION, false, pid)
 	if err != nil {
 		return nil, err
@@ -118,10 +118,10 @@ func userOf(pid uint32) (*windows.SID, error) {
 	return user.User.Sid, nil
 }
 
-// owned refuses a pipe that this user has not made, because any user may take a free name.
+// checkOwner refuses a pipe that this user has not made, because any user may take a free name.
 // Only administrators can give an object to another owner, and they could read this process
 // as well.
-func owned(h windows.Handle) error {
+func checkOwner(h windows.Handle) error {
 	d, err := windows.GetSecurityInfo(h, windows.SE_KERNEL_OBJECT, windows.OWNER_SECURITY_INFORMATION)
 	if err != nil {
 		return fmt.Errorf("its owner is not known: %w", err)
@@ -130,7 +130,7 @@ func owned(h windows.Handle) error {
 	if err != nil {
 		return fmt.Errorf("its owner is not known: %w", err)
 	}
-	user, err := self()
+	user, err := currentUser()
 	if err != nil {
 		return err
 	}

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// takenTime bounds the check whether an existing pipe is served. A server that is ending keeps
+// takenTimeout bounds the check whether an existing pipe is served. A server that is ending keeps
 // the name until its clients have noticed.
-const takenTime = 2 * time.Second
+const takenTimeout = 2 * time.Second
 
 // A ServedError means that another process of this user listens at a pipe.
 type ServedError struct {
@@ -38,24 +38,24 @@ type Listener struct {
 	owner *windows.SECURITY_DESCRIPTOR
 	stop  windows.Handle // an event, set by Close
 
-	closing sync.Once
-	mu      sync.Mutex
-	came    windows.Handle     // guarded by mu: an event
-	begun   windows.Overlapped // guarded by mu; not on a stack, because the kernel writes to it later
-	next    windows.Handle     // guarded by mu: the instance for the next client; 0 when closed
+	closing        sync.Once
+	mu             sync.Mutex
+	connectEvent   windows.Handle     // guarded by mu: an event
+	pendingConnect windows.Overlapped // guarded by mu; not on a stack, because the kernel writes to it later
+	next           windows.Handle     // guarded by mu: the instance for the next client; 0 when closed
 }
 
 // Listen makes the pipe of that name. It never shares one with another process: if a process
 // of this user has it, the error is a *ServedError, after 2 s if that process accepts no
 // client.
 func Listen(name string) (*Listener, error) {
-	if err := check(name); err != nil {
+	if err := checkName(name); err != nil {
 		return nil, fmt.Errorf("cannot listen at %s: %w", name, err)
 	}
 	l := &Listener{name: name}
-	err := l.prepare()
+	err := l.prepareListener()
 	if err == nil {
-		err = l.claim()
+		err = l.claimPipe()
 	}
 	if err != nil {
 		_ = l.Close()
@@ -64,11 +64,11 @@ func Listen(name string) (*Listener, error) {
 	return l, nil
 }
 
-func (l *Listener) prepare() (err error) {
-	if l.owner, err = ownersOnly(); err != nil {
+func (l *Listener) prepareListener() (err error) {
+	if l.owner, err = ownerOnlyDescriptor(); err != nil {
 		return fmt.Errorf("cannot make a pipe for this user alone: %w", err)
 	}
-	for _, event := range []*windows.Handle{&l.stop, &l.came} {
+	for _, event := range []*windows.Handle{&l.stop, &l.connectEvent} {
 		if *event, err = windows.CreateEvent(nil, 1, 0, nil); err != nil {
 			return err
 		}
@@ -76,26 +76,26 @@ func (l *Listener) prepare() (err error) {
 	return nil
 }
 
-// ownersOnly allows access to this user only, and makes the user the owner. Otherwise all
+// ownerOnlyDescriptor allows access to this user only, and makes the user the owner. Otherwise all
 // administrators would own an object that one of them makes.
-func ownersOnly() (*windows.SECURITY_DESCRIPTOR, error) {
-	user, err := self()
+func ownerOnlyDescriptor() (*windows.SECURITY_DESCRIPTOR, error) {
+	user, err := currentUser()
 	if err != nil {
 		return nil, err
 	}
 	return windows.SecurityDescriptorFromString(fmt.Sprintf("O:%sD:P(A;;GA;;;%s)", user, user))
 }
 
-// claim makes the first instance, or finds the process that has it.
-func (l *Listener) claim() (err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), takenTime)
+// claimPipe makes the first instance, or finds the process that has it.
+func (l *Listener) claimPipe() (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), takenTimeout)
 	defer cancel()
 	for {
-		l.next, err = l.instance(windows.FILE_CREATE)
+		l.next, err = l.newInstance(windows.FILE_CREATE)
 		if !errors.Is(err, windows.ERROR_ACCESS_DENIED) && !errors.Is(err, windows.ERROR_PIPE_BUSY) {
 			return err
 		}
-		c, looked := open(l.name)
+		c, looked := openPipe(l.name)
 		switch {
 		case looked == nil:
 			served := &ServedError{Name: l.name}
@@ -108,7 +108,7 @@ func (l *Listener) claim() (err error) {
 		default:
 			return fmt.Errorf("cannot listen at %s: %w", l.name, looked)
 		}
-		if pause(ctx) {
+		if waitRetry(ctx) {
 			continue
 		}
 		if errors.Is(looked, windows.ERROR_PIPE_BUSY) {
@@ -118,10 +118,10 @@ func (l *Listener) claim() (err error) {
 	}
 }
 
-// instance makes an end of the pipe, to which one client can connect: the first one
+// newInstance makes an end of the pipe, to which one client can connect: the first one
 // of all (windows.FILE_CREATE), or one more (windows.FILE_OPEN). CreateNamedPipe
 // would do, but Wine does not know its flag for the first.
-func (l *Listener) instance(disposition uint32) (h windows.Handle, err error) {
+func (l *Listener) newInstance(disposition uint32) (h windows.Handle, err error) {
 	path, err := windows.NewNTUnicodeString(`\??\pipe\` + strings.TrimPrefix(l.name, prefix))
 	if err != nil {
 		return 0, err
@@ -160,7 +160,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	// We always keep one instance, so that no other process can take the name.
-	another, err := l.instance(windows.FILE_OPEN)
+	another, err := l.newInstance(windows.FILE_OPEN)
 	if err != nil {
 		_ = windows.DisconnectNamedPipe(l.next)
 		return nil, err
@@ -173,15 +173,15 @@ func (l *Listener) Accept() (net.Conn, error) {
 // connectLocked waits until there is a client at the next instance.
 func (l *Listener) connectLocked() error {
 	for {
-		l.begun = windows.Overlapped{HEvent: l.came}
-		err := windows.ConnectNamedPipe(l.next, &l.begun)
+		l.pendingConnect = windows.Overlapped{HEvent: l.connectEvent}
+		err := windows.ConnectNamedPipe(l.next, &l.pendingConnect)
 		if errors.Is(err, windows.ERROR_IO_PENDING) {
 			err = l.awaitLocked()
 		}
 		switch {
 		case err == nil, errors.Is(err, windows.ERROR_PIPE_CONNECTED):
 			return nil
-		case gone(err): // a client connected and left again
+		case isClosed(err): // a client connected and left again
 			_ = windows.DisconnectNamedPipe(l.next)
 		case errors.Is(err, net.ErrClosed):
 			return err
@@ -194,12 +194,12 @@ func (l *Listener) connectLocked() error {
 // awaitLocked waits for the connection that has begun, or for Close.
 func (l *Listener) awaitLocked() error {
 	var n uint32
-	got, err := windows.WaitForMultipleObjects([]windows.Handle{l.stop, l.came}, false, windows.INFINITE)
+	got, err := windows.WaitForMultipleObjects([]windows.Handle{l.stop, l.connectEvent}, false, windows.INFINITE)
 	if err == nil && got == windows.WAIT_OBJECT_0+1 {
-		return windows.GetOverlappedResult(l.next, &l.begun, &n, false)
+		return windows.GetOverlappedResult(l.next, &l.pendingConnect, &n, false)
 	}
-	_ = windows.CancelIoEx(l.next, &l.begun)
-	_ = windows.GetOverlappedResult(l.next, &l.begun, &n, true) // the kernel is done with begun then
+	_ = windows.CancelIoEx(l.next, &l.pendingConnect)
+	_ = windows.GetOverlappedResult(l.next, &l.pendingConnect, &n, true) // the kernel is done with begun then
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func (l *Listener) Close() error {
 		_ = windows.SetEvent(l.stop)
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		for _, h := range []*windows.Handle{&l.next, &l.came, &l.stop} {
+		for _, h := range []*windows.Handle{&l.next, &l.connectEvent, &l.stop} {
 			if *h != 0 {
 				_ = windows.CloseHandle(*h)
 			}

@@ -11,30 +11,30 @@ import (
 // user's credentials.
 const prefix = `\\.\pipe\`
 
-// maxName is the system's limit, including the prefix.
-const maxName = 256
+// maxNameLength is the system's limit, including the prefix.
+const maxNameLength = 256
 
-// Default returns the name of the pipe of this user's daemon, the same in all sessions of the
+// DefaultName returns the name of the pipe of this user's daemon, the same in all sessions of the
 // desktop.
-func Default() string {
-	user, err := self()
+func DefaultName() string {
+	user, err := currentUser()
 	if err != nil {
 		return prefix + "turnstone" // Listen and Dial report the error
 	}
 	return prefix + "turnstone-" + user.String()
 }
 
-// check refuses names that no pipe can have.
-func check(name string) error {
+// checkName refuses names that no pipe can have.
+func checkName(name string) error {
 	rest, ok := strings.CutPrefix(name, prefix)
-	if !ok || rest == "" || len(name) > maxName || strings.ContainsAny(rest, "\\\x00") {
+	if !ok || rest == "" || len(name) > maxNameLength || strings.ContainsAny(rest, "\\\x00") {
 		return errors.New(`on Windows a daemon is at a named pipe: name it ` + prefix + `NAME with --socket or REPL_SOCKET, in up to 256 bytes and with no other backslash`)
 	}
 	return nil
 }
 
-// self returns the user of this process, elevated or not.
-func self() (*windows.SID, error) {
+// currentUser returns the user of this process, elevated or not.
+func currentUser() (*windows.SID, error) {
 	user, err := windows.GetCurrentProcessToken().GetTokenUser()
 	if err != nil {
 		return nil, err

@@ -20,12 +20,12 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/pipe"
 )
 
-// roleEnv names a pipe at which this program listens, and says so, instead of
+// listenEnv names a pipe at which this program listens, and says so, instead of
 // running tests.
-const roleEnv = "PIPE_TEST_LISTEN"
+const listenEnv = "PIPE_TEST_LISTEN"
 
 func TestMain(m *testing.M) {
-	name := os.Getenv(roleEnv)
+	name := os.Getenv(listenEnv)
 	if name == "" {
 		os.Exit(m.Run())
 	}
@@ -43,15 +43,15 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds every wait.
-const patience = 30 * time.Second
+const testTimeout = 30 * time.Second
 
-// name returns a pipe of the test's own.
-func name(t *testing.T) string {
+// newPipeName returns a pipe of the test's own.
+func newPipeName(t *testing.T) string {
 	t.Helper()
 	return fmt.Sprintf(`\\.\pipe\turnstone-test-%d-%s`, os.Getpid(), strings.ReplaceAll(t.Name(), "/", "-"))
 }
 
-func listen(t *testing.T, name string) *pipe.Listener {
+func newListener(t *testing.T, name string) *pipe.Listener {
 	t.Helper()
 	l, err := pipe.Listen(name)
 	if err != nil {
@@ -61,9 +61,9 @@ func listen(t *testing.T, name string) *pipe.Listener {
 	return l
 }
 
-func dial(t *testing.T, name string) net.Conn {
+func dialPipe(t *testing.T, name string) net.Conn {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	c, err := pipe.Dial(ctx, name)
 	if err != nil {
@@ -73,11 +73,11 @@ func dial(t *testing.T, name string) net.Conn {
 	return c
 }
 
-// pair returns a connection: the client's end, and the listener's.
-func pair(t *testing.T) (client, server net.Conn) {
+// newConnPair returns a connection: the client's end, and the listener's.
+func newConnPair(t *testing.T) (client, server net.Conn) {
 	t.Helper()
-	l := listen(t, name(t))
-	client = dial(t, name(t))
+	l := newListener(t, newPipeName(t))
+	client = dialPipe(t, newPipeName(t))
 	server, err := l.Accept()
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +87,7 @@ func pair(t *testing.T) (client, server net.Conn) {
 }
 
 func TestConn_BothDirectionsAtOnce(t *testing.T) {
-	client, server := pair(t)
+	client, server := newConnPair(t)
 	text := bytes.Repeat([]byte("0123456789abcde\n"), 1<<19) // 8 MiB, far more than a pipe holds
 	var wg sync.WaitGroup
 	for _, c := range []net.Conn{client, server} {
@@ -107,7 +107,7 @@ func TestConn_BothDirectionsAtOnce(t *testing.T) {
 }
 
 func TestConn_EndsAsOtherConnectionsDo(t *testing.T) {
-	client, server := pair(t)
+	client, server := newConnPair(t)
 	_ = server.SetReadDeadline(time.Now())
 	if _, err := server.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("after the deadline: %v", err)
@@ -131,7 +131,7 @@ func TestConn_EndsAsOtherConnectionsDo(t *testing.T) {
 }
 
 func TestConn_ACloseEndsAReadAndAWrite(t *testing.T) {
-	client, _ := pair(t)
+	client, _ := newConnPair(t)
 	ended := make(chan error, 2)
 	go func() {
 		_, err := client.Read(make([]byte, 1))
@@ -148,14 +148,14 @@ func TestConn_ACloseEndsAReadAndAWrite(t *testing.T) {
 			if !errors.Is(err, os.ErrClosed) {
 				t.Errorf("got %v", err)
 			}
-		case <-time.After(patience):
+		case <-time.After(testTimeout):
 			t.Fatal("it does not end")
 		}
 	}
 }
 
 func TestConn_WhatWasWrittenBeforeACloseIsRead(t *testing.T) {
-	client, server := pair(t)
+	client, server := newConnPair(t)
 	if _, err := server.Write([]byte("the last word")); err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestConn_WhatWasWrittenBeforeACloseIsRead(t *testing.T) {
 }
 
 func TestListener_ManyAtOnceAreAllServed(t *testing.T) {
-	l := listen(t, name(t))
+	l := newListener(t, newPipeName(t))
 	const clients = 50
 	go func() {
 		for {
@@ -183,15 +183,15 @@ func TestListener_ManyAtOnceAreAllServed(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range clients {
 		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 			defer cancel()
-			c, err := pipe.Dial(ctx, name(t))
+			c, err := pipe.Dial(ctx, newPipeName(t))
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			defer c.Close()
-			_ = c.SetDeadline(time.Now().Add(patience))
+			_ = c.SetDeadline(time.Now().Add(testTimeout))
 			want := fmt.Sprintln("client", i)
 			_, _ = io.WriteString(c, want)
 			if got, err := bufio.NewReader(c).ReadString('\n'); got != want || err != nil {
@@ -204,7 +204,7 @@ func TestListener_ManyAtOnceAreAllServed(t *testing.T) {
 
 func TestListener_ACloseEndsAccept(t *testing.T) {
 	for i := range 200 {
-		l, err := pipe.Listen(name(t))
+		l, err := pipe.Listen(newPipeName(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -220,13 +220,13 @@ func TestListener_ACloseEndsAccept(t *testing.T) {
 			}
 		}()
 		if i%2 == 0 { // while the next instance is made
-			_ = dial(t, name(t)).Close()
+			_ = dialPipe(t, newPipeName(t)).Close()
 		}
 		closed := make(chan struct{})
 		go func() { defer close(closed); _ = l.Close() }()
 		select {
 		case <-closed:
-		case <-time.After(patience):
+		case <-time.After(testTimeout):
 			t.Fatal("Close does not return")
 		}
 		if err := <-ended; !errors.Is(err, net.ErrClosed) {
@@ -241,7 +241,7 @@ func TestListen_TheSecondLearnsWhoIsTheFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), self)
-	cmd.Env = append(os.Environ(), roleEnv+"="+name(t))
+	cmd.Env = append(os.Environ(), listenEnv+"="+newPipeName(t))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -252,7 +252,7 @@ func TestListen_TheSecondLearnsWhoIsTheFirst(t *testing.T) {
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "listening\n" {
 		t.Fatalf("got %q, %v", line, err)
 	}
-	_, err = pipe.Listen(name(t))
+	_, err = pipe.Listen(newPipeName(t))
 	if served, ok := errors.AsType[*pipe.ServedError](err); !ok || int(served.PID) != cmd.Process.Pid {
 		t.Errorf("got %v, want that process %d is there", err, cmd.Process.Pid)
 	}
@@ -260,48 +260,48 @@ func TestListen_TheSecondLearnsWhoIsTheFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	_ = listen(t, name(t)).Close()
-	if _, err := pipe.Dial(t.Context(), name(t)); !errors.Is(err, os.ErrNotExist) {
+	_ = newListener(t, newPipeName(t)).Close()
+	if _, err := pipe.Dial(t.Context(), newPipeName(t)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("nobody listens: %v", err)
 	}
 }
 
 func TestListen_OneThatTakesNobodyKeepsThePipe(t *testing.T) {
-	_ = listen(t, name(t))
-	waiting := dial(t, name(t)) // which is never accepted
-	_, err := pipe.Listen(name(t))
+	_ = newListener(t, newPipeName(t))
+	waiting := dialPipe(t, newPipeName(t)) // which is never accepted
+	_, err := pipe.Listen(newPipeName(t))
 	if served, ok := errors.AsType[*pipe.ServedError](err); !ok || served.PID != 0 {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := pipe.Dial(ctx, name(t)); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := pipe.Dial(ctx, newPipeName(t)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want to have waited", err)
 	}
 	_ = waiting.Close()
 }
 
 func TestListen_WaitsForOneThatIsAboutToEnd(t *testing.T) {
-	first := listen(t, name(t))
-	_ = dial(t, name(t))
+	first := newListener(t, newPipeName(t))
+	_ = dialPipe(t, newPipeName(t))
 	kept, err := first.Accept()
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = first.Close()
 	time.AfterFunc(100*time.Millisecond, func() { _ = kept.Close() })
-	_ = listen(t, name(t))
+	_ = newListener(t, newPipeName(t))
 }
 
-// squat makes a pipe as somebody else would.
-func squat(t *testing.T, descriptor string) {
+// newForeignPipe makes a pipe as somebody else would.
+func newForeignPipe(t *testing.T, descriptor string) {
 	t.Helper()
 	d, err := windows.SecurityDescriptorFromString(descriptor)
 	if err != nil {
 		t.Fatal(err)
 	}
 	a := &windows.SecurityAttributes{Length: 24, SecurityDescriptor: d}
-	name16, err := windows.UTF16PtrFromString(name(t))
+	name16, err := windows.UTF16PtrFromString(newPipeName(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,11 +317,11 @@ func squat(t *testing.T, descriptor string) {
 
 func TestDial_APipeOfSomebodyElsesIsRefused(t *testing.T) {
 	for reason, use := range map[string]func(t *testing.T) error{
-		"by a client":   func(t *testing.T) error { _, err := pipe.Dial(t.Context(), name(t)); return err },
-		"by a listener": func(t *testing.T) error { _, err := pipe.Listen(name(t)); return err },
+		"by a client":   func(t *testing.T) error { _, err := pipe.Dial(t.Context(), newPipeName(t)); return err },
+		"by a listener": func(t *testing.T) error { _, err := pipe.Listen(newPipeName(t)); return err },
 	} {
 		t.Run(reason, func(t *testing.T) {
-			squat(t, "O:BAD:(A;;GA;;;WD)")
+			newForeignPipe(t, "O:BAD:(A;;GA;;;WD)")
 			err := use(t)
 			if _, served := errors.AsType[*pipe.ServedError](err); served || err == nil || !strings.Contains(err.Error(), "another user (S-1-5-32-544)") {
 				t.Errorf("got %v", err)
@@ -331,8 +331,8 @@ func TestDial_APipeOfSomebodyElsesIsRefused(t *testing.T) {
 }
 
 func TestListen_ThePipeIsTheUsersOwn(t *testing.T) {
-	listen(t, name(t))
-	name16, err := windows.UTF16PtrFromString(name(t))
+	newListener(t, newPipeName(t))
+	name16, err := windows.UTF16PtrFromString(newPipeName(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -367,7 +367,7 @@ func TestNames_ThatAreNoPipesAreRefused(t *testing.T) {
 			t.Errorf("listening at %q: %v", bad, err)
 		}
 	}
-	if !strings.HasPrefix(pipe.Default(), `\\.\pipe\turnstone-S-1-5-`) {
-		t.Errorf("the default is %s", pipe.Default())
+	if !strings.HasPrefix(pipe.DefaultName(), `\\.\pipe\turnstone-S-1-5-`) {
+		t.Errorf("the default is %s", pipe.DefaultName())
 	}
 }

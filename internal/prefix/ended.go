@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// NotFound reports whether the status and the last words with which a command ended mean that the
+// IsNotFound reports whether the status and the last words with which a command ended mean that the
 // program which it was to run is not on the far side, or cannot be run there. Shells say so by
 // 126 and 127, and engines of containers and queues by words in which the program is named.
-func NotFound(status int, said, program string) bool {
+func IsNotFound(status int, said, program string) bool {
 	if status == 255 { // of ssh itself
 		return false
 	}
@@ -27,15 +27,15 @@ func NotFound(status int, said, program string) bool {
 	return false
 }
 
-// Advice says what a person can do about the last words of a command that could ask nobody; "" if
+// FailureHint says what a person can do about the last words of a command that could ask nobody; "" if
 // that is not known.
-func Advice(words []string, said string) string {
+func FailureHint(words []string, said string) string {
 	if len(words) == 0 || strings.TrimSuffix(path.Base(strings.ReplaceAll(words[0], `\`, "/")), ".exe") != "ssh" {
 		return ""
 	}
 	for _, sign := range []string{"Host key verification failed", "Permission denied", "Too many authentication failures", "REMOTE HOST IDENTIFICATION"} {
 		if strings.Contains(said, sign) {
-			return "run " + Join(words) + " true once at a terminal: it shows what ssh asks or refuses"
+			return "run " + JoinWords(words) + " true once at a terminal: it shows what ssh asks or refuses"
 		}
 	}
 	return ""

@@ -21,7 +21,7 @@ func TestNotFound_IsWhatShellsAndEnginesSay(t *testing.T) {
 		{1, "Error: No such container: box", false},
 		{0, "", false},
 	} {
-		if got := NotFound(c.status, c.said, "/x/repl"); got != c.want {
+		if got := IsNotFound(c.status, c.said, "/x/repl"); got != c.want {
 			t.Errorf("%d, %q: got %v", c.status, c.said, got)
 		}
 	}
@@ -30,10 +30,10 @@ func TestNotFound_IsWhatShellsAndEnginesSay(t *testing.T) {
 func TestAdvice_IsForSSHThatCouldAskNobody(t *testing.T) {
 	t.Parallel()
 	const want = "run ssh -p 22 'gpu 1' true once at a terminal: it shows what ssh asks or refuses"
-	if got := Advice([]string{"ssh", "-p", "22", "gpu 1"}, "Host key verification failed.\r\n"); got != want {
+	if got := FailureHint([]string{"ssh", "-p", "22", "gpu 1"}, "Host key verification failed.\r\n"); got != want {
 		t.Errorf("got %q", got)
 	}
-	if got := Advice([]string{"docker", "exec"}, "Permission denied"); got != "" {
+	if got := FailureHint([]string{"docker", "exec"}, "Permission denied"); got != "" {
 		t.Errorf("got %q", got)
 	}
 }

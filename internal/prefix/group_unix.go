@@ -13,15 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pollTime is how often a group is looked at that was told to end.
-const pollTime = 10 * time.Millisecond
+// pollInterval is how often a group is looked at that was told to end.
+const pollInterval = 10 * time.Millisecond
 
 // A group is the process group of a command.
 type group struct {
 	id int
 
 	mu       sync.Mutex
-	over     bool     // guarded by mu: the group is gone, and its id may be another's
+	gone     bool     // guarded by mu: the group is gone, and its id may be another's
 	terminal *os.File // guarded by mu: the group has the foreground of it; nil is none
 }
 
@@ -47,8 +47,8 @@ func hasForeground(terminal *os.File) bool {
 	return err == nil && front == unix.Getpgrp()
 }
 
-// ready takes the terminal back.
-func (g *group) ready() {
+// releaseTerminal takes the terminal back.
+func (g *group) releaseTerminal() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.terminal == nil {
@@ -60,29 +60,29 @@ func (g *group) ready() {
 	g.terminal = nil
 }
 
-// end tells the group to end, also one that is stopped.
-func (g *group) end() {
-	g.signal(unix.SIGTERM)
-	g.signal(unix.SIGCONT)
+// terminate tells the group to end, also one that is stopped.
+func (g *group) terminate() {
+	g.sendSignal(unix.SIGTERM)
+	g.sendSignal(unix.SIGCONT)
 }
 
-func (g *group) kill() { g.signal(unix.SIGKILL) }
+func (g *group) killAll() { g.sendSignal(unix.SIGKILL) }
 
-// finish ends the rest of the group, after its leader has ended.
-func (g *group) finish() {
-	g.end()
-	for limit := time.Now().Add(killTime); g.signal(0) && time.Now().Before(limit); {
-		time.Sleep(pollTime)
+// killRest ends the rest of the group, after its leader has ended.
+func (g *group) killRest() {
+	g.terminate()
+	for limit := time.Now().Add(killTimeout); g.sendSignal(0) && time.Now().Before(limit); {
+		time.Sleep(pollInterval)
 	}
-	g.kill()
+	g.killAll()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.over = true
+	g.gone = true
 }
 
-// signal reports whether there is somebody left to get it.
-func (g *group) signal(s unix.Signal) bool {
+// sendSignal reports whether there is somebody left to get it.
+func (g *group) sendSignal(s unix.Signal) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return !g.over && unix.Kill(-g.id, s) == nil
+	return !g.gone && unix.Kill(-g.id, s) == nil
 }

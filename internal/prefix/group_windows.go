@@ -35,7 +35,7 @@ func startGroup(cmd *exec.Cmd, terminal *os.File) (*group, error) {
 		err = cmd.Start()
 	}
 	if err == nil {
-		err = assign(job, cmd.Process.Pid)
+		err = assignProcess(job, cmd.Process.Pid)
 	}
 	if err != nil {
 		_ = windows.CloseHandle(job)
@@ -44,9 +44,9 @@ func startGroup(cmd *exec.Cmd, terminal *os.File) (*group, error) {
 	return &group{job: job}, nil
 }
 
-// assign puts a process into a job. Children that it has started in the moment before are not in
+// assignProcess puts a process into a job. Children that it has started in the moment before are not in
 // it.
-func assign(job windows.Handle, pid int) error {
+func assignProcess(job windows.Handle, pid int) error {
 	h, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE, false, uint32(pid))
 	if err != nil {
 		return nil // it has ended
@@ -59,9 +59,9 @@ func assign(job windows.Handle, pid int) error {
 	return nil
 }
 
-func (g *group) ready() {}
+func (g *group) releaseTerminal() {}
 
-func (g *group) end() {
+func (g *group) terminate() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.job != 0 {
@@ -69,10 +69,10 @@ func (g *group) end() {
 	}
 }
 
-func (g *group) kill() { g.end() }
+func (g *group) killAll() { g.terminate() }
 
-// finish ends the rest of the job. It is called once, after the command has ended.
-func (g *group) finish() {
+// killRest ends the rest of the job. It is called once, after the command has ended.
+func (g *group) killRest() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	_ = windows.CloseHandle(g.job)

@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// graceTime is how long a command has to end by itself once its input has ended, and
-	// killTime once it was told to.
-	graceTime = 200 * time.Millisecond
-	killTime  = 2 * time.Second
+	// inputCloseGrace is how long a command has to end by itself once its input has ended, and
+	// killTimeout once it was told to.
+	inputCloseGrace = 200 * time.Millisecond
+	killTimeout     = 2 * time.Second
 
-	// drainTime is how long the output of a command that has ended is read: a child of it may
+	// drainTimeout is how long the output of a command that has ended is read: a child of it may
 	// hold the pipe open for ever.
-	drainTime = time.Second
+	drainTimeout = time.Second
 
-	// maxKept bounds what is kept of the command's standard error, in bytes.
-	maxKept = 4 << 10
+	// maxStderrBytes bounds what is kept of the command's standard error, in bytes.
+	maxStderrBytes = 4 << 10
 )
 
 // A Command says how to start one.
@@ -42,23 +42,23 @@ type Command struct {
 // A Process is a command that was started. Read and Write are its output and its input; the rest
 // is safe for concurrent use. It is a [net.Conn] but for the addresses.
 type Process struct {
-	cmd    *exec.Cmd
-	group  *group
-	in     *os.File
-	out    *os.File
-	reader *bufio.Reader
-	limit  limit
-	said   *tail
+	cmd      *exec.Cmd
+	group    *group
+	in       *os.File
+	out      *os.File
+	reader   *bufio.Reader
+	deadline deadline
+	stderr   *tailBuffer
 
-	closed atomic.Bool
-	ended  chan struct{} // closed once the command and its group have ended
-	ending sync.Once
-	ready  sync.Once
+	closed    atomic.Bool
+	ended     chan struct{} // closed once the command and its group have ended
+	endOnce   sync.Once
+	readyOnce sync.Once
 }
 
 // Start starts the command. An error of the kind [exec.ErrNotFound] says that it is not on PATH.
 func (c Command) Start() (*Process, error) {
-	p := &Process{ended: make(chan struct{}), said: &tail{live: c.Stderr}}
+	p := &Process{ended: make(chan struct{}), stderr: &tailBuffer{passTo: c.Stderr}}
 	p.cmd = exec.Command(c.Words[0], c.Words[1:]...)
 	p.cmd.Env = c.Env
 	var ours, theirs [3]*os.File
@@ -81,12 +81,12 @@ func (c Command) Start() (*Process, error) {
 	}
 	closeAll(theirs)
 	p.in, p.out = ours[0], ours[1]
-	p.reader = bufio.NewReaderSize(output{p}, 4<<10)
-	p.limit.expire = func() {
-		p.hangUp()
+	p.reader = bufio.NewReaderSize(commandOutput{p}, 4<<10)
+	p.deadline.expire = func() {
+		p.closeStreams()
 		p.End() // where closing a pipe ends no read of it
 	}
-	go p.reap(ours[2])
+	go p.reapCommand(ours[2])
 	return p, nil
 }
 
@@ -100,43 +100,43 @@ func closeAll(sets ...[3]*os.File) {
 	}
 }
 
-// reap waits for the end of the command, and ends what it has left.
-func (p *Process) reap(stderr *os.File) {
+// reapCommand waits for the end of the command, and ends what it has left.
+func (p *Process) reapCommand(stderr *os.File) {
 	copied := make(chan struct{})
 	go func() {
 		defer close(copied)
-		_, _ = io.Copy(p.said, stderr)
+		_, _ = io.Copy(p.stderr, stderr)
 	}()
 	_ = p.cmd.Wait() // the state says it
-	p.group.finish()
-	timer := time.NewTimer(drainTime)
+	p.group.killRest()
+	timer := time.NewTimer(drainTimeout)
 	defer timer.Stop()
 	select {
 	case <-copied:
 	case <-timer.C:
 	}
 	_ = stderr.Close()
-	p.Ready()
+	p.MarkReady()
 	close(p.ended)
-	if p.out.SetReadDeadline(time.Now().Add(drainTime)) != nil { // this system has none for pipes
-		time.AfterFunc(drainTime, func() { _ = p.out.Close() })
+	if p.out.SetReadDeadline(time.Now().Add(drainTimeout)) != nil { // this system has none for pipes
+		time.AfterFunc(drainTimeout, func() { _ = p.out.Close() })
 	}
 }
 
-// Ready says that the command has got through: it has no more to ask, and what it says is kept
+// MarkReady says that the command has got through: it has no more to ask, and what it says is kept
 // for errors only. The terminal is this process's again.
-func (p *Process) Ready() {
-	p.ready.Do(func() {
-		p.said.quiet()
-		p.group.ready()
+func (p *Process) MarkReady() {
+	p.readyOnce.Do(func() {
+		p.stderr.stopPassing()
+		p.group.releaseTerminal()
 	})
 }
 
-// Ended is closed when the command and its group have ended.
-func (p *Process) Ended() <-chan struct{} { return p.ended }
+// Done is closed when the command and its group have ended.
+func (p *Process) Done() <-chan struct{} { return p.ended }
 
-// Status returns how the command ended; nil before Ended.
-func (p *Process) Status() *os.ProcessState {
+// ExitState returns how the command ended; nil before Ended.
+func (p *Process) ExitState() *os.ProcessState {
 	select {
 	case <-p.ended:
 		return p.cmd.ProcessState
@@ -145,31 +145,31 @@ func (p *Process) Status() *os.ProcessState {
 	}
 }
 
-// Said returns the last 4 KiB of the command's standard error, in whole lines.
-func (p *Process) Said() string { return p.said.String() }
+// Stderr returns the last 4 KiB of the command's standard error, in whole lines.
+func (p *Process) Stderr() string { return p.stderr.String() }
 
 // ---- the streams
 
-// Lines is Read for who reads lines.
-func (p *Process) Lines() *bufio.Reader { return p.reader }
+// LineReader is Read for who reads lines.
+func (p *Process) LineReader() *bufio.Reader { return p.reader }
 
 // Read reads what the command prints. A child that has its output does not hold up the end by
 // more than a second after the command has ended.
 func (p *Process) Read(b []byte) (int, error) { return p.reader.Read(b) }
 
-// An output is that of a command.
-type output struct{ p *Process }
+// An commandOutput is that of a command.
+type commandOutput struct{ p *Process }
 
-func (o output) Read(b []byte) (int, error) {
+func (o commandOutput) Read(b []byte) (int, error) {
 	p := o.p
 	n, err := p.out.Read(b)
 	if err == nil {
 		return n, nil
 	}
-	if p.limit.isOver() {
+	if p.deadline.isOver() {
 		return n, os.ErrDeadlineExceeded
 	}
-	if p.Status() != nil && !p.closed.Load() {
+	if p.ExitState() != nil && !p.closed.Load() {
 		err = io.EOF
 	}
 	return n, err
@@ -178,7 +178,7 @@ func (o output) Read(b []byte) (int, error) {
 // Write writes to the command's input.
 func (p *Process) Write(b []byte) (int, error) {
 	n, err := p.in.Write(b)
-	if err != nil && p.limit.isOver() {
+	if err != nil && p.deadline.isOver() {
 		err = os.ErrDeadlineExceeded
 	}
 	return n, err
@@ -188,10 +188,10 @@ func (p *Process) Write(b []byte) (int, error) {
 func (p *Process) CloseWrite() error { return p.in.Close() }
 
 // SetDeadline bounds reading and writing. A bound that is met ends the connection.
-func (p *Process) SetDeadline(t time.Time) error { return p.limit.set(t) }
+func (p *Process) SetDeadline(t time.Time) error { return p.deadline.set(t) }
 
-// hangUp closes both streams, so that whoever reads or writes fails.
-func (p *Process) hangUp() {
+// closeStreams closes both streams, so that whoever reads or writes fails.
+func (p *Process) closeStreams() {
 	p.closed.Store(true)
 	_ = p.in.Close()
 	_ = p.out.Close()
@@ -201,16 +201,16 @@ func (p *Process) hangUp() {
 // told to end, and after two seconds more it is killed. End returns when nothing is left that
 // this user may end.
 func (p *Process) End() {
-	p.ending.Do(func() {
-		p.limit.stop()
-		p.hangUp()
-		if p.isEnded(graceTime) {
+	p.endOnce.Do(func() {
+		p.deadline.stop()
+		p.closeStreams()
+		if p.isEnded(inputCloseGrace) {
 			return
 		}
-		p.group.end()
-		if !p.isEnded(killTime) {
-			p.group.kill()
-			p.isEnded(killTime)
+		p.group.terminate()
+		if !p.isEnded(killTimeout) {
+			p.group.killAll()
+			p.isEnded(killTimeout)
 		}
 	})
 }
@@ -228,8 +228,8 @@ func (p *Process) isEnded(within time.Duration) bool {
 
 // ---- parts
 
-// A limit is a deadline. Pipes have none on every system, so this one ends what it bounds.
-type limit struct {
+// A deadline is a deadline. Pipes have none on every system, so this one ends what it bounds.
+type deadline struct {
 	expire func()
 
 	mu    sync.Mutex
@@ -237,7 +237,7 @@ type limit struct {
 	over  bool        // guarded by mu
 }
 
-func (l *limit) set(t time.Time) error {
+func (l *deadline) set(t time.Time) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.timer != nil {
@@ -258,46 +258,46 @@ func (l *limit) set(t time.Time) error {
 	return nil
 }
 
-func (l *limit) stop() { _ = l.set(time.Time{}) }
+func (l *deadline) stop() { _ = l.set(time.Time{}) }
 
-func (l *limit) isOver() bool {
+func (l *deadline) isOver() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.over
 }
 
-// A tail keeps the end of what is written, and passes it on as it comes until quiet.
-type tail struct {
-	mu   sync.Mutex
-	text []byte    // guarded by mu
-	cut  bool      // guarded by mu: something before text was dropped
-	live io.Writer // guarded by mu
+// A tailBuffer keeps the end of what is written, and passes it on as it comes until quiet.
+type tailBuffer struct {
+	mu        sync.Mutex
+	text      []byte    // guarded by mu
+	truncated bool      // guarded by mu: something before text was dropped
+	passTo    io.Writer // guarded by mu
 }
 
-func (t *tail) Write(b []byte) (int, error) {
+func (t *tailBuffer) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.text = append(t.text, b[max(0, len(b)-maxKept):]...)
-	if extra := len(t.text) - maxKept; extra > 0 {
-		t.text, t.cut = append(t.text[:0], t.text[extra:]...), true
+	t.text = append(t.text, b[max(0, len(b)-maxStderrBytes):]...)
+	if extra := len(t.text) - maxStderrBytes; extra > 0 {
+		t.text, t.truncated = append(t.text[:0], t.text[extra:]...), true
 	}
-	if t.live != nil {
-		_, _ = t.live.Write(b)
+	if t.passTo != nil {
+		_, _ = t.passTo.Write(b)
 	}
 	return len(b), nil
 }
 
-func (t *tail) quiet() {
+func (t *tailBuffer) stopPassing() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.live = nil
+	t.passTo = nil
 }
 
-func (t *tail) String() string {
+func (t *tailBuffer) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	text := string(t.text)
-	if t.cut {
+	if t.truncated {
 		if _, rest, ok := strings.Cut(text, "\n"); ok {
 			text = rest
 		}

@@ -8,10 +8,10 @@ import (
 	"github.com/kballard/go-shellquote"
 )
 
-// Split splits a command as a shell would, with its quotes. There is no shell, so words in which
+// SplitWords splits a command as a shell would, with its quotes. There is no shell, so words in which
 // one would expand something, or run a second command, are refused rather than passed on.
-func Split(command string) ([]string, error) {
-	if c, ok := special(command); ok {
+func SplitWords(command string) ([]string, error) {
+	if c, ok := specialCharacter(command); ok {
 		return nil, fmt.Errorf("%q: no shell reads this, so %q does nothing: write what you mean, or put it in single quotes, as in sh -c '…'", command, c)
 	}
 	words, err := shellquote.Split(command)
@@ -30,11 +30,11 @@ func Split(command string) ([]string, error) {
 	return words, nil
 }
 
-// Join is the command that Split splits into these words.
-func Join(words []string) string { return shellquote.Join(words...) }
+// JoinWords is the command that Split splits into these words.
+func JoinWords(words []string) string { return shellquote.Join(words...) }
 
-// special returns the first character that a shell would act upon.
-func special(command string) (string, bool) {
+// specialCharacter returns the first character that a shell would act upon.
+func specialCharacter(command string) (string, bool) {
 	quote := rune(0)
 	escaped := false
 	for _, c := range command {
@@ -59,8 +59,8 @@ func special(command string) (string, bool) {
 }
 
 // plain are the characters of a word that means the same to every shell, and to none.
-const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./=-"
+const plainCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./=-"
 
-// IsPlain reports whether a word may go to the far side: some commands hand their words to a
+// IsPlainWord reports whether a word may go to the far side: some commands hand their words to a
 // shell there, and others do not.
-func IsPlain(word string) bool { return word != "" && strings.Trim(word, plain) == "" }
+func IsPlainWord(word string) bool { return word != "" && strings.Trim(word, plainCharacters) == "" }

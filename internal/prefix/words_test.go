@@ -17,10 +17,10 @@ func TestSplit_IsThatOfAShellWithoutExpansion(t *testing.T) {
 		`a\ b c\$d "e;f" g*?~{job}#`:          {"a b", "c$d", "e;f", "g*?~{job}#"},
 		`kubectl exec -i pod -- "it's" '"x"'`: {"kubectl", "exec", "-i", "pod", "--", "it's", `"x"`},
 	} {
-		if got, err := Split(command); err != nil || !slices.Equal(got, want) {
+		if got, err := SplitWords(command); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: got %q, %v", command, got, err)
 		}
-		if again, err := Split(Join(want)); err != nil || !slices.Equal(again, want) {
+		if again, err := SplitWords(JoinWords(want)); err != nil || !slices.Equal(again, want) {
 			t.Errorf("%s: joined and split it is %q, %v", command, again, err)
 		}
 	}
@@ -45,7 +45,7 @@ func TestSplit_SaysWhatNoShellWillDo(t *testing.T) {
 		"ssh a\nrm b":       "does nothing",
 		"ssh a\x00b":        "no zero byte",
 	} {
-		if got, err := Split(command); err == nil || !strings.Contains(err.Error(), want) {
+		if got, err := SplitWords(command); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %q, %v, want %q", command, got, err, want)
 		}
 	}
@@ -57,7 +57,7 @@ func TestIsPlain_TakesWhatMeansTheSameToEveryShell(t *testing.T) {
 		"--start=auto": true, "/run/user/1000/turnstone/daemon.sock": true, "30s": true,
 		"": false, "a b": false, "$x": false, "a'": false, "~": false, "ä": false, "a\n": false, "*": false, "a;b": false, "!x": false, `C:\x`: false, "#": false,
 	} {
-		if IsPlain(word) != want {
+		if IsPlainWord(word) != want {
 			t.Errorf("%q: got %t", word, !want)
 		}
 	}

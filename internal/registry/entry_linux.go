@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// maxEntry bounds the file of an entry, in bytes.
-	maxEntry = 4 << 10
+	// maxEntryBytes bounds the file of an entry, in bytes.
+	maxEntryBytes = 4 << 10
 
-	// oldAge is how long the entry of an earlier boot stays: two hosts may have one name, so
+	// maxEntryAge is how long the entry of an earlier boot stays: two hosts may have one name, so
 	// that it may be another host's.
-	oldAge = 30 * 24 * time.Hour
+	maxEntryAge = 30 * 24 * time.Hour
 
-	// bootLen is how much of the boot's name is in that of the entry, in bytes.
-	bootLen = 8
+	// bootIDBytes is how much of the boot's name is in that of the entry, in bytes.
+	bootIDBytes = 8
 
 	entryPrefix, entrySuffix = "daemon-", ".json"
 )
@@ -32,16 +32,16 @@ const (
 func hostName() string {
 	host, _ := os.Hostname()
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil || len(boot) < bootLen {
+	if err != nil || len(boot) < bootIDBytes {
 		return ""
 	}
 	space, _ := os.Readlink("/proc/self/ns/pid") // pid:[4026531836]
 	space = strings.Trim(strings.TrimPrefix(space, "pid:"), "[]")
-	return plainName(host) + "-" + string(boot[:bootLen]) + "-" + space
+	return fileNameOf(host) + "-" + string(boot[:bootIDBytes]) + "-" + space
 }
 
-// plainName returns the name of a host as a part of a file's name.
-func plainName(host string) string {
+// fileNameOf returns the name of a host as a part of a file's name.
+func fileNameOf(host string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.':
@@ -51,9 +51,9 @@ func plainName(host string) string {
 	}, host[:min(len(host), 64)])
 }
 
-// files returns where the entry may be, the usual place first: a state directory may be full
+// entryPaths returns where the entry may be, the usual place first: a state directory may be full
 // or read-only.
-func files(getenv func(string) string) []string {
+func entryPaths(getenv func(string) string) []string {
 	host := hostName()
 	if host == "" {
 		return nil
@@ -62,17 +62,17 @@ func files(getenv func(string) string) []string {
 	if dir := StateDir(getenv); dir != "" {
 		paths = append(paths, filepath.Join(dir, entryPrefix+host+entrySuffix))
 	}
-	for _, socket := range OwnSockets(getenv)[:1] {
+	for _, socket := range PersistentSocketPaths(getenv)[:1] {
 		paths = append(paths, filepath.Join(filepath.Dir(socket), entryPrefix+host+entrySuffix))
 	}
 	return paths
 }
 
-// Read returns the entry of a daemon that lives. No session writes the state directory. Elsewhere one could
+// ReadEntry returns the entry of a daemon that lives. No session writes the state directory. Elsewhere one could
 // have written the entry, so the daemon has to prove itself. getenv is os.Getenv.
-func Read(getenv func(string) string) (e Entry, ok bool) {
-	for _, path := range files(getenv) {
-		if e, err := load(path); err == nil && e.lives() && (isInState(getenv, path) || Answers(getenv, e.Socket)) {
+func ReadEntry(getenv func(string) string) (e Entry, ok bool) {
+	for _, path := range entryPaths(getenv) {
+		if e, err := loadEntry(path); err == nil && e.isAlive() && (isInState(getenv, path) || IsServed(getenv, e.Socket)) {
 			return e, true
 		}
 	}
@@ -83,8 +83,8 @@ func isInState(getenv func(string) string, path string) bool {
 	return filepath.Dir(path) == StateDir(getenv)
 }
 
-// load reads an entry that nobody but this user can have written.
-func load(path string) (e Entry, err error) {
+// loadEntry reads an entry that nobody but this user can have written.
+func loadEntry(path string) (e Entry, err error) {
 	dir, err := os.Stat(filepath.Dir(path))
 	if err != nil {
 		return e, err
@@ -98,10 +98,10 @@ func load(path string) (e Entry, err error) {
 	if err != nil {
 		return e, err
 	}
-	if !i.Mode().IsRegular() || !isOwn(i) || i.Mode().Perm()&0o022 != 0 || !isOwn(dir) || dir.Mode().Perm()&0o022 != 0 {
+	if !i.Mode().IsRegular() || !isOwnFile(i) || i.Mode().Perm()&0o022 != 0 || !isOwnFile(dir) || dir.Mode().Perm()&0o022 != 0 {
 		return e, fmt.Errorf("%s, or its directory, could be another user's", path)
 	}
-	text, err := io.ReadAll(io.LimitReader(f, maxEntry))
+	text, err := io.ReadAll(io.LimitReader(f, maxEntryBytes))
 	if err != nil {
 		return e, err
 	}
@@ -114,14 +114,14 @@ func load(path string) (e Entry, err error) {
 	return e, nil
 }
 
-// lives reports whether the process of an entry is the one that wrote it.
-func (e Entry) lives() bool {
-	begun, err := begunAt(e.PID)
-	return err == nil && begun == e.Begun
+// isAlive reports whether the process of an entry is the one that wrote it.
+func (e Entry) isAlive() bool {
+	begun, err := processStart(e.PID)
+	return err == nil && begun == e.StartTicks
 }
 
-// begunAt returns when a process of this user began.
-func begunAt(pid int) (uint64, error) {
+// processStart returns when a process of this user began.
+func processStart(pid int) (uint64, error) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	i, err := os.Stat(dir)
 	if err != nil {
@@ -134,28 +134,28 @@ func begunAt(pid int) (uint64, error) {
 	// The name of the program is in brackets, and may have brackets and blanks. proc(5): the
 	// beginning is field 22, the state 3.
 	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	if len(fields) < 20 || !isOwn(i) || fields[0] == "Z" {
+	if len(fields) < 20 || !isOwnFile(i) || fields[0] == "Z" {
 		return 0, fmt.Errorf("the process %d is not a live one of this user", pid)
 	}
 	return strconv.ParseUint(fields[19], 10, 64)
 }
 
-// Write makes the entry of this process, which holds the lock, or replaces it. It returns the
+// WriteEntry makes the entry of this process, which holds the lock, or replaces it. It returns the
 // path of the entry, also of one that is there already, as it should be.
-func Write(getenv func(string) string, socket string) (path string, err error) {
-	begun, err := begunAt(os.Getpid())
+func WriteEntry(getenv func(string) string, socket string) (path string, err error) {
+	begun, err := processStart(os.Getpid())
 	if err != nil {
 		return "", err
 	}
-	e := Entry{PID: os.Getpid(), Begun: begun, Socket: socket, Since: time.Now()}
+	e := Entry{PID: os.Getpid(), StartTicks: begun, Socket: socket, Since: time.Now()}
 	var failures []error
-	for _, path := range files(getenv) {
-		now, err := load(path)
-		if err == nil && now.PID == e.PID && now.Begun == e.Begun && now.Socket == e.Socket {
+	for _, path := range entryPaths(getenv) {
+		now, err := loadEntry(path)
+		if err == nil && now.PID == e.PID && now.StartTicks == e.StartTicks && now.Socket == e.Socket {
 			return path, nil
 		}
-		if err = e.save(path); err == nil {
-			removeOld(filepath.Dir(path))
+		if err = e.writeFile(path); err == nil {
+			removeOldEntries(filepath.Dir(path))
 			return path, nil
 		}
 		failures = append(failures, err)
@@ -163,8 +163,8 @@ func Write(getenv func(string) string, socket string) (path string, err error) {
 	return "", fmt.Errorf("cannot note where the daemon is: %w", errors.Join(failures...))
 }
 
-// save writes an entry as a whole.
-func (e Entry) save(path string) error {
+// writeFile writes an entry as a whole.
+func (e Entry) writeFile(path string) error {
 	text, err := json.Marshal(e)
 	if err != nil {
 		return err
@@ -193,35 +193,35 @@ func (e Entry) save(path string) error {
 	return err
 }
 
-// removeOld removes the entries that daemons left in earlier boots of this host.
-func removeOld(dir string) {
+// removeOldEntries removes the entries that daemons left in earlier boots of this host.
+func removeOldEntries(dir string) {
 	host, _ := os.Hostname()
 	now := hostName()
 	entries, _ := os.ReadDir(dir)
 	for _, f := range entries {
 		name := f.Name()
-		if !strings.HasPrefix(name, entryPrefix+plainName(host)+"-") || name == entryPrefix+now+entrySuffix {
+		if !strings.HasPrefix(name, entryPrefix+fileNameOf(host)+"-") || name == entryPrefix+now+entrySuffix {
 			continue
 		}
-		if i, err := f.Info(); err == nil && time.Since(i.ModTime()) > oldAge {
+		if i, err := f.Info(); err == nil && time.Since(i.ModTime()) > maxEntryAge {
 			_ = os.Remove(filepath.Join(dir, name))
 		}
 	}
 }
 
-// Remove removes the entry at a path that [Write] returned, if it is of this process still.
-func Remove(path string) {
-	if e, err := load(path); err == nil && e.PID == os.Getpid() && e.lives() {
+// RemoveEntry removes the entry at a path that [Write] returned, if it is of this process still.
+func RemoveEntry(path string) {
+	if e, err := loadEntry(path); err == nil && e.PID == os.Getpid() && e.isAlive() {
 		_ = os.Remove(path)
 	}
 }
 
-// Ask asks a daemon that lives to look after its socket: it watches its entry. Ask reports
+// RequestRenewal asks a daemon that lives to look after its socket: it watches its entry. RequestRenewal reports
 // whether there is one. It believes no entry outside of the state directory: a daemon without a socket
 // cannot prove itself. getenv is os.Getenv.
-func Ask(getenv func(string) string) bool {
-	for _, path := range files(getenv) {
-		if e, err := load(path); err == nil && e.lives() && isInState(getenv, path) {
+func RequestRenewal(getenv func(string) string) bool {
+	for _, path := range entryPaths(getenv) {
+		if e, err := loadEntry(path); err == nil && e.isAlive() && isInState(getenv, path) {
 			now := time.Now()
 			_ = os.Chtimes(path, now, now)
 			return true

@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// pauseTime is the pause after a failure to accept a caller.
-	pauseTime = 100 * time.Millisecond
+	// acceptRetryDelay is the pause after a failure to accept a caller.
+	acceptRetryDelay = 100 * time.Millisecond
 
-	// lockTime bounds asking whether a daemon holds the lock, and answering that. Only a process that
+	// lockTimeout bounds asking whether a daemon holds the lock, and answering that. Only a process that
 	// hangs takes so long.
-	lockTime = 10 * time.Second
+	lockTimeout = 10 * time.Second
 
-	// maxAsking bounds those who ask at once.
-	maxAsking = 16
+	// maxProofRequests bounds those who ask at once.
+	maxProofRequests = 16
 )
 
 // A Lock shows that this process is the daemon of its user on this host. The kernel frees it
@@ -36,21 +36,21 @@ type Lock struct {
 	wg       sync.WaitGroup
 }
 
-// Hold takes the lock. The error is [ErrHeld] when another process has it. Users with several
+// AcquireLock takes the lock. The error is [ErrLocked] when another process has it. Users with several
 // state directories have one lock for each.
-func Hold(getenv func(string) string) (*Lock, error) {
+func AcquireLock(getenv func(string) string) (*Lock, error) {
 	name := lockName(getenv)
 	config := net.ListenConfig{}
 	listener, err := config.Listen(context.Background(), "unix", name)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, holder(getenv, name)
+		return nil, lockHolderError(getenv, name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot take the lock of this user's daemon: %w", err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	l := &Lock{listener: listener, stop: stop}
-	asking := make(chan struct{}, maxAsking)
+	asking := make(chan struct{}, maxProofRequests)
 	l.wg.Go(func() {
 		for {
 			conn, err := listener.Accept() // of one who asks who we are
@@ -58,13 +58,13 @@ func Hold(getenv func(string) string) (*Lock, error) {
 				return
 			}
 			if err != nil { // such as too few file descriptors
-				time.Sleep(pauseTime)
+				time.Sleep(acceptRetryDelay)
 				continue
 			}
 			select {
 			case asking <- struct{}{}:
 				l.wg.Go(func() {
-					answer(ctx, conn, name, getenv)
+					answerProof(ctx, conn, name, getenv)
 					<-asking
 				})
 			default:
@@ -75,12 +75,12 @@ func Hold(getenv func(string) string) (*Lock, error) {
 	return l, nil
 }
 
-// answer proves to one who asks that a daemon of the user holds the lock.
-func answer(ctx context.Context, conn net.Conn, name string, getenv func(string) string) {
+// answerProof proves to one who asks that a daemon of the user holds the lock.
+func answerProof(ctx context.Context, conn net.Conn, name string, getenv func(string) string) {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	_ = conn.SetDeadline(time.Now().Add(lockTime))
-	_ = peer.Answer(conn, name, Keys(getenv, os.Geteuid()))
+	_ = conn.SetDeadline(time.Now().Add(lockTimeout))
+	_ = peer.AnswerQuestion(conn, name, UserKeys(getenv, os.Geteuid()))
 }
 
 // Release frees the lock.
@@ -100,16 +100,16 @@ func lockName(getenv func(string) string) string {
 	return fmt.Sprintf("@turnstone/%d/%s/%x", os.Geteuid(), strings.Trim(space, "pid:[]"), sum[:8])
 }
 
-// holder returns who holds the lock, as an error.
-func holder(getenv func(string) string, name string) error {
-	ctx, stop := context.WithTimeout(context.Background(), lockTime)
+// lockHolderError returns who holds the lock, as an error.
+func lockHolderError(getenv func(string) string, name string) error {
+	ctx, stop := context.WithTimeout(context.Background(), lockTimeout)
 	defer stop()
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", name)
 	if err != nil {
-		return &HeldError{} // it has just ended, or takes nobody
+		return &LockedError{} // it has just ended, or takes nobody
 	}
 	defer conn.Close()
-	_, pid, _ := peer.Of(conn)
-	return &HeldError{PID: pid, Own: peer.Ask(ctx, conn, name, Keys(getenv, os.Geteuid())) == nil}
+	_, pid, _ := peer.Credentials(conn)
+	return &LockedError{PID: pid, Proven: peer.RequestProof(ctx, conn, name, UserKeys(getenv, os.Geteuid())) == nil}
 }

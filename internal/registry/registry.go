@@ -16,30 +16,30 @@ import (
 
 // An Entry says where a daemon listens.
 type Entry struct {
-	PID    int       `json:"pid"`
-	Begun  uint64    `json:"begun"`  // when the process began, in clock ticks since the system did
-	Socket string    `json:"socket"` // absolute
-	Since  time.Time `json:"since"`  // when it began to listen there
+	PID        int       `json:"pid"`
+	StartTicks uint64    `json:"begun"`  // when the process began, in clock ticks since the system did
+	Socket     string    `json:"socket"` // absolute
+	Since      time.Time `json:"since"`  // when it began to listen there
 }
 
-// ErrHeld means that another process holds the lock.
-var ErrHeld = errors.New("registry: another daemon of this user runs on this host")
+// ErrLocked means that another process holds the lock.
+var ErrLocked = errors.New("registry: another daemon of this user runs on this host")
 
-// A HeldError says who holds the lock. It is [ErrHeld].
-type HeldError struct {
-	PID int  // 0 if unknown
-	Own bool // it has proved that it is a daemon of this user
+// A LockedError says who holds the lock. It is [ErrLocked].
+type LockedError struct {
+	PID    int  // 0 if unknown
+	Proven bool // it has proved that it is a daemon of this user
 }
 
-func (e *HeldError) Error() string {
+func (e *LockedError) Error() string {
 	switch {
-	case !e.Own && e.PID == 0:
+	case !e.Proven && e.PID == 0:
 		return "a program that is not a daemon of this user holds the lock of its daemon"
-	case !e.Own:
+	case !e.Proven:
 		return fmt.Sprintf("the process %d, which is not a daemon of this user, holds the lock of its daemon", e.PID)
 	}
 	return fmt.Sprintf("the process %d holds the lock of this user's daemon", e.PID)
 }
 
-// Is makes the error an [ErrHeld].
-func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+// Is makes the error an [ErrLocked].
+func (e *LockedError) Is(target error) bool { return target == ErrLocked }

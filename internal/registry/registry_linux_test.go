@@ -14,24 +14,24 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/owners"
 )
 
-// variables are those of a login.
-type variables map[string]string
+// environment are those of a login.
+type environment map[string]string
 
-func (v variables) get(name string) string { return v[name] }
+func (v environment) get(name string) string { return v[name] }
 
 func TestSockets_TheDirectoryOfAnotherUsersLoginIsNotTaken(t *testing.T) {
 	dir := t.TempDir()
-	v := variables{"XDG_RUNTIME_DIR": dir, "TMPDIR": t.TempDir(), "XDG_STATE_HOME": t.TempDir()}
+	v := environment{"XDG_RUNTIME_DIR": dir, "TMPDIR": t.TempDir(), "XDG_STATE_HOME": t.TempDir()}
 	own := filepath.Join(dir, "turnstone", "daemon.sock")
-	if got := registry.Sockets(v.get); got[0] != own {
+	if got := registry.SocketPaths(v.get); got[0] != own {
 		t.Fatalf("of its own login: %q", got)
 	}
-	if slices.Contains(registry.OwnSockets(v.get), own) {
-		t.Errorf("it goes with the login: %q", registry.OwnSockets(v.get))
+	if slices.Contains(registry.PersistentSocketPaths(v.get), own) {
+		t.Errorf("it goes with the login: %q", registry.PersistentSocketPaths(v.get))
 	}
 	owners.GiveAway(t, dir)
-	if slices.Contains(registry.Sockets(v.get), own) {
-		t.Errorf("of another user's: %q", registry.Sockets(v.get))
+	if slices.Contains(registry.SocketPaths(v.get), own) {
+		t.Errorf("of another user's: %q", registry.SocketPaths(v.get))
 	}
 }
 
@@ -40,8 +40,8 @@ func TestSockets_ThoseWithTooLongAPathAreLeftOut(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	v := variables{"XDG_RUNTIME_DIR": dir, "TMPDIR": dir, "XDG_STATE_HOME": dir}
-	got := registry.Sockets(v.get)
+	v := environment{"XDG_RUNTIME_DIR": dir, "TMPDIR": dir, "XDG_STATE_HOME": dir}
+	got := registry.SocketPaths(v.get)
 	if len(got) != 1 || !strings.HasPrefix(got[0], "/tmp/turnstone-") {
 		t.Errorf("got %q, want one in /tmp", got)
 	}
@@ -69,8 +69,8 @@ func TestCheckOwner_TheSocketOfAnotherUserIsRefused(t *testing.T) {
 }
 
 func TestStateDir_IsOfThisUserWhateverTheVariablesSay(t *testing.T) {
-	usual := registry.StateDir(variables{}.get)
-	for name, v := range map[string]variables{
+	usual := registry.StateDir(environment{}.get)
+	for name, v := range map[string]environment{
 		"a relative path":  {"XDG_STATE_HOME": "state"},
 		"no home":          {"HOME": "/nonexistent"},
 		"a relative home":  {"HOME": "home"},
@@ -84,17 +84,17 @@ func TestStateDir_IsOfThisUserWhateverTheVariablesSay(t *testing.T) {
 }
 
 func TestHold_AStateDirectoryHasOneHolderAndIsFreeAfterIt(t *testing.T) {
-	v, other := variables{"XDG_STATE_HOME": t.TempDir()}, variables{"XDG_STATE_HOME": t.TempDir()}
+	v, other := environment{"XDG_STATE_HOME": t.TempDir()}, environment{"XDG_STATE_HOME": t.TempDir()}
 	for range 50 {
-		first, err := registry.Hold(v.get)
+		first, err := registry.AcquireLock(v.get)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = registry.Hold(v.get)
-		if held, ok := errors.AsType[*registry.HeldError](err); !ok || !held.Own || held.PID != os.Getpid() || !errors.Is(err, registry.ErrHeld) {
+		_, err = registry.AcquireLock(v.get)
+		if held, ok := errors.AsType[*registry.LockedError](err); !ok || !held.Proven || held.PID != os.Getpid() || !errors.Is(err, registry.ErrLocked) {
 			t.Fatalf("a second one: %v", err)
 		}
-		apart, err := registry.Hold(other.get)
+		apart, err := registry.AcquireLock(other.get)
 		if err != nil {
 			t.Fatalf("in another world: %v", err)
 		}
@@ -104,12 +104,12 @@ func TestHold_AStateDirectoryHasOneHolderAndIsFreeAfterIt(t *testing.T) {
 }
 
 func TestWrite_WhatCannotBeBelievedIsNot(t *testing.T) {
-	v := variables{"XDG_STATE_HOME": t.TempDir(), "TMPDIR": t.TempDir()}
-	path, err := registry.Write(v.get, "/there/s")
+	v := environment{"XDG_STATE_HOME": t.TempDir(), "TMPDIR": t.TempDir()}
+	path, err := registry.WriteEntry(v.get, "/there/s")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e, ok := registry.Read(v.get); !ok || e.Socket != "/there/s" || e.PID != os.Getpid() {
+	if e, ok := registry.ReadEntry(v.get); !ok || e.Socket != "/there/s" || e.PID != os.Getpid() {
 		t.Fatalf("got %v, %v", e, ok)
 	}
 	good, err := os.ReadFile(path)
@@ -127,17 +127,17 @@ func TestWrite_WhatCannotBeBelievedIsNot(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if e, ok := registry.Read(v.get); ok {
+		if e, ok := registry.ReadEntry(v.get); ok {
 			t.Errorf("%s: %v is believed", name, e)
 		}
 	}
-	if again, err := registry.Write(v.get, "/there/s"); err != nil || again != path {
+	if again, err := registry.WriteEntry(v.get, "/there/s"); err != nil || again != path {
 		t.Errorf("written again: %q, %v", again, err)
 	}
 	if err := os.Chmod(path, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if e, ok := registry.Read(v.get); ok {
+	if e, ok := registry.ReadEntry(v.get); ok {
 		t.Errorf("what all can write: %v is believed", e)
 	}
 }
@@ -149,8 +149,8 @@ func TestFind_ASocketThatNobodyServesLeadsNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(login) })
-	v := variables{"XDG_RUNTIME_DIR": login, "TMPDIR": login, "XDG_STATE_HOME": t.TempDir()}
-	named, other := registry.Sockets(v.get)[0], registry.OwnSockets(v.get)[0]
+	v := environment{"XDG_RUNTIME_DIR": login, "TMPDIR": login, "XDG_STATE_HOME": t.TempDir()}
+	named, other := registry.SocketPaths(v.get)[0], registry.PersistentSocketPaths(v.get)[0]
 	for _, path := range []string{named, other} {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
@@ -169,23 +169,23 @@ func TestFind_ASocketThatNobodyServesLeadsNowhere(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			keys := registry.Keys(v.get, os.Geteuid())
+			keys := registry.UserKeys(v.get, os.Geteuid())
 			if !daemon {
 				keys.Dirs = []string{login}
 			}
-			_ = peer.Answer(conn, peer.Address(other), keys)
+			_ = peer.AnswerQuestion(conn, peer.CanonicalAddress(other), keys)
 			_ = conn.Close()
 		}
 	}()
 	for daemon, want := range map[bool]string{true: other, false: named} {
 		proves <- daemon
-		if got := registry.Find(v.get); got != want {
+		if got := registry.FindSocket(v.get); got != want {
 			t.Errorf("while it is served, by a daemon %v: got %s, want %s", daemon, got, want)
 		}
 	}
 	close(proves)
 	_ = left.Close()
-	if got := registry.Find(v.get); got != named {
+	if got := registry.FindSocket(v.get); got != named {
 		t.Errorf("when it was left behind: got %s, want %s", got, named)
 	}
 }
@@ -197,22 +197,22 @@ func TestRead_WhatASessionCouldHaveWrittenNeedsAProof(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(tmp) })
-	v := variables{"XDG_RUNTIME_DIR": tmp, "TMPDIR": tmp, "XDG_STATE_HOME": t.TempDir()}
-	usual, dir, socket := registry.Sockets(v.get)[0], filepath.Dir(registry.OwnSockets(v.get)[0]), filepath.Join(tmp, "s")
-	path, err := registry.Write(v.get, socket) // of this process, which lives
+	v := environment{"XDG_RUNTIME_DIR": tmp, "TMPDIR": tmp, "XDG_STATE_HOME": t.TempDir()}
+	usual, dir, socket := registry.SocketPaths(v.get)[0], filepath.Dir(registry.PersistentSocketPaths(v.get)[0]), filepath.Join(tmp, "s")
+	path, err := registry.WriteEntry(v.get, socket) // of this process, which lives
 	if err == nil {
 		err = errors.Join(os.Mkdir(dir, 0o700), os.Rename(path, filepath.Join(dir, filepath.Base(path))))
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e, ok := registry.Read(v.get); ok {
+	if e, ok := registry.ReadEntry(v.get); ok {
 		t.Errorf("without a daemon: %v is believed", e)
 	}
-	if got := registry.Find(v.get); got != usual {
+	if got := registry.FindSocket(v.get); got != usual {
 		t.Errorf("without a daemon: got %s, want %s", got, usual)
 	}
-	if registry.Ask(v.get) {
+	if registry.RequestRenewal(v.get) {
 		t.Error("it is asked to make its socket again")
 	}
 	l, err := net.Listen("unix", socket)
@@ -226,14 +226,14 @@ func TestRead_WhatASessionCouldHaveWrittenNeedsAProof(t *testing.T) {
 			if err != nil {
 				return
 			}
-			_ = peer.Answer(conn, peer.Address(socket), registry.Keys(v.get, os.Geteuid()))
+			_ = peer.AnswerQuestion(conn, peer.CanonicalAddress(socket), registry.UserKeys(v.get, os.Geteuid()))
 			_ = conn.Close()
 		}
 	}()
-	if e, ok := registry.Read(v.get); !ok || e.Socket != socket {
+	if e, ok := registry.ReadEntry(v.get); !ok || e.Socket != socket {
 		t.Errorf("with a daemon: got %v, %v", e, ok)
 	}
-	if got := registry.Find(v.get); got != socket {
+	if got := registry.FindSocket(v.get); got != socket {
 		t.Errorf("with a daemon: got %s, want %s", got, socket)
 	}
 }

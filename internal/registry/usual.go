@@ -22,23 +22,23 @@ import (
 // socketName is that of the socket, in a directory of its own.
 const socketName = "daemon.sock"
 
-// askTime bounds asking whether a daemon listens at a socket.
-const askTime = 2 * time.Second
+// probeTimeout bounds asking whether a daemon listens at a socket.
+const probeTimeout = 2 * time.Second
 
-// Sockets returns where the daemon of a user may listen, the best first: in the directory of
+// SocketPaths returns where the daemon of a user may listen, the best first: in the directory of
 // the login, if there is one, then in a directory that no login owns. getenv is os.Getenv.
-func Sockets(getenv func(string) string) []string {
+func SocketPaths(getenv func(string) string) []string {
 	var sockets []string
 	if dir := loginDir(getenv); dir != "" {
 		if path := filepath.Join(dir, "turnstone", socketName); CheckPath(path) == nil {
 			sockets = append(sockets, path)
 		}
 	}
-	return append(sockets, OwnSockets(getenv)...)
+	return append(sockets, PersistentSocketPaths(getenv)...)
 }
 
-// OwnSockets returns those of [Sockets] that no login owns: they stay when the user logs out.
-func OwnSockets(getenv func(string) string) []string {
+// PersistentSocketPaths returns those of [Sockets] that no login owns: they stay when the user logs out.
+func PersistentSocketPaths(getenv func(string) string) []string {
 	inTmp := filepath.Join("turnstone-"+strconv.Itoa(os.Getuid()), socketName)
 	path := filepath.Join(getenv("TMPDIR"), inTmp)
 	if !filepath.IsAbs(path) || CheckPath(path) != nil {
@@ -54,13 +54,13 @@ func OwnSockets(getenv func(string) string) []string {
 	return sockets
 }
 
-// maxPath is how long the path of a socket may be, in bytes: sun_path without its final NUL.
-const maxPath = len(syscall.RawSockaddrUnix{}.Path) - 1
+// maxPathBytes is how long the path of a socket may be, in bytes: sun_path without its final NUL.
+const maxPathBytes = len(syscall.RawSockaddrUnix{}.Path) - 1
 
 // CheckPath refuses the path of a socket that is too long for the system.
 func CheckPath(path string) error {
-	if len(path) > maxPath {
-		return fmt.Errorf("the path of the socket is %d bytes long, and the system allows %d: %s (name a shorter one, as with REPL_SOCKET)", len(path), maxPath, path)
+	if len(path) > maxPathBytes {
+		return fmt.Errorf("the path of the socket is %d bytes long, and the system allows %d: %s (name a shorter one, as with REPL_SOCKET)", len(path), maxPathBytes, path)
 	}
 	return nil
 }
@@ -81,8 +81,8 @@ func CheckOwner(path string, user int) error {
 	return nil
 }
 
-// Owner returns the user to whom a socket belongs; 0 if that is unknown, or root.
-func Owner(path string) int {
+// SocketOwner returns the user to whom a socket belongs; 0 if that is unknown, or root.
+func SocketOwner(path string) int {
 	if i, err := os.Stat(path); err == nil {
 		if owner, ok := i.Sys().(*syscall.Stat_t); ok {
 			return int(owner.Uid)
@@ -121,10 +121,10 @@ func StateDir(getenv func(string) string) string {
 	return filepath.Join(home, ".local", "state", "turnstone")
 }
 
-// Keys returns where the key of a user is, by which clients know the daemon: in the state directory,
+// UserKeys returns where the key of a user is, by which clients know the daemon: in the state directory,
 // or if no file can be made there, in a directory of the user's in /tmp. No session writes or sees either.
 // TMPDIR would not do, because it may be in a workspace.
-func Keys(getenv func(string) string, uid int) peer.Keys {
+func UserKeys(getenv func(string) string, uid int) peer.Keys {
 	state := StateDir(getenv)
 	if uid != os.Geteuid() { // root asks for another user's
 		state = ""
@@ -142,23 +142,23 @@ func Keys(getenv func(string) string, uid int) peer.Keys {
 // isOwnDir reports whether a directory is there and belongs to this user.
 func isOwnDir(dir string) bool {
 	i, err := os.Stat(dir)
-	return err == nil && i.IsDir() && isOwn(i)
+	return err == nil && i.IsDir() && isOwnFile(i)
 }
 
-// isOwn reports whether a file belongs to this user.
-func isOwn(i os.FileInfo) bool {
+// isOwnFile reports whether a file belongs to this user.
+func isOwnFile(i os.FileInfo) bool {
 	owner, ok := i.Sys().(*syscall.Stat_t)
 	return ok && int(owner.Uid) == os.Geteuid()
 }
 
-// Find returns where the daemon of this user on this host listens, or where one would. A socket
+// FindSocket returns where the daemon of this user on this host listens, or where one would. A socket
 // that a killed daemon has left leads nowhere, and neither does one of another program.
-func Find(getenv func(string) string) string {
-	if e, ok := Read(getenv); ok {
+func FindSocket(getenv func(string) string) string {
+	if e, ok := ReadEntry(getenv); ok {
 		return e.Socket
 	}
-	sockets := Sockets(getenv)
-	answers := func(socket string) bool { return Answers(getenv, socket) }
+	sockets := SocketPaths(getenv)
+	answers := func(socket string) bool { return IsServed(getenv, socket) }
 	if i := slices.IndexFunc(sockets, answers); i > 0 {
 		return sockets[i]
 	}
@@ -168,29 +168,29 @@ func Find(getenv func(string) string) string {
 // isSocket reports whether a socket of this user is there, in a directory of this user.
 func isSocket(path string) bool {
 	dir, err := os.Lstat(filepath.Dir(path))
-	if err != nil || !dir.IsDir() || !isOwn(dir) {
+	if err != nil || !dir.IsDir() || !isOwnFile(dir) {
 		return false
 	}
 	i, err := os.Lstat(path)
-	return err == nil && i.Mode().Type() == os.ModeSocket && isOwn(i)
+	return err == nil && i.Mode().Type() == os.ModeSocket && isOwnFile(i)
 }
 
-// Answers reports whether a daemon of this user listens at a socket, within two seconds.
-func Answers(getenv func(string) string, path string) bool {
-	return isSocket(path) && Prove(context.Background(), getenv, path, askTime) == nil
+// IsServed reports whether a daemon of this user listens at a socket, within two seconds.
+func IsServed(getenv func(string) string, path string) bool {
+	return isSocket(path) && VerifyDaemon(context.Background(), getenv, path, probeTimeout) == nil
 }
 
-// Prove asks the program that listens at a socket whether it is a daemon of this user. The error is a
+// VerifyDaemon asks the program that listens at a socket whether it is a daemon of this user. The error is a
 // *peer.UnprovenError if it is not.
-func Prove(ctx context.Context, getenv func(string) string, path string, limit time.Duration) error {
+func VerifyDaemon(ctx context.Context, getenv func(string) string, path string, limit time.Duration) error {
 	ctx, stop := context.WithTimeout(ctx, limit)
 	defer stop()
-	address := peer.Address(path)
+	address := peer.CanonicalAddress(path)
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", path)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	return peer.Ask(ctx, conn, address, Keys(getenv, os.Geteuid()))
+	return peer.RequestProof(ctx, conn, address, UserKeys(getenv, os.Geteuid()))
 }

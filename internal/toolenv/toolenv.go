@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// Maker returns what made the environment in root for one program: "uvx", "uv tool" or "pipx";
+// InstallerName returns what made the environment in root for one program: "uvx", "uv tool" or "pipx";
 // "" if it is none. Those of uvx lie in archive-v0 in the cache of uv. uv marks those of installed
 // tools by uv-receipt.toml, and pipx by pipx_metadata.json.
-func Maker(root string) string {
+func InstallerName(root string) string {
 	if slices.Contains(strings.Split(filepath.ToSlash(root), "/"), "archive-v0") {
 		return "uvx"
 	}

@@ -347,7 +347,7 @@ func TestMCP_TwoOfOneNameReadByThemselves(t *testing.T) {
 	t.Parallel()
 	h := daemonHome(t)
 	h.serve(t)
-	conn, err := client.Dial(t.Context(), client.Usual(h.environment))
+	conn, err := client.Dial(t.Context(), client.DefaultDialer(h.environment))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -355,8 +355,8 @@ func TestMCP_TwoOfOneNameReadByThemselves(t *testing.T) {
 	known := func(reader string) {
 		t.Helper()
 		eventually(t, "the daemon knows what "+reader+" was shown", func() bool {
-			s, err := conn.Get(t.Context(), "bot")
-			m, markErr := conn.Mark(t.Context(), client.MarkParams{Session: "bot", Reader: reader})
+			s, err := conn.GetSession(t.Context(), "bot")
+			m, markErr := conn.SaveReadCursor(t.Context(), client.ReadCursorParams{Session: "bot", Reader: reader})
 			return err == nil && markErr == nil && m.Seq == s.LastSeq
 		})
 	}

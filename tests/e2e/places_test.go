@@ -251,7 +251,7 @@ wait $far`
 	const alive = 10 * time.Second
 	link := client.NewLink(&client.Command{
 		Name: "gpu", Prefix: []string{"sh", "-c", script, "sh"}, Program: binary(), Socket: there.socket(),
-		Wait: deadline, Alive: alive, Env: there.env,
+		GreetingTimeout: deadline, KeepAlive: alive, Env: there.env,
 	}, nil)
 	defer link.Close()
 	files := func(pattern string) []string {
@@ -266,7 +266,7 @@ wait $far`
 		t.Helper()
 		ctx, stop := context.WithTimeout(t.Context(), deadline)
 		defer stop()
-		if _, err := link.List(ctx); err != nil {
+		if _, err := link.ListSessions(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -525,9 +525,9 @@ func TestProof_ADaemonLeavesWhatASessionWrites(t *testing.T) {
 			}
 			want("", "exec", "inside", "--sandbox", "workspace", "-e", "x = 41")
 			if grant {
-				c, err := client.Dial(t.Context(), client.Usual(h.environment))
+				c, err := client.Dial(t.Context(), client.DefaultDialer(h.environment))
 				if err == nil {
-					err = c.Allow(t.Context(), client.AllowParams{Session: "inside", Grant: session.Grant{Write: work}})
+					err = c.GrantAccess(t.Context(), client.GrantParams{Session: "inside", Grant: session.Grant{Write: work}})
 				}
 				if err != nil {
 					t.Fatal(err)

@@ -167,7 +167,7 @@ func TestJupyterLab_RunsPlotsAsksAndInterruptsInASession(t *testing.T) {
 	b.run("print(6 * 7, name)")
 	b.shows("it goes on", `out.innerText.trim() === "42 Ada"`)
 	b.shot("jupyterlab-python")
-	sessions, err := l.daemon().List(t.Context())
+	sessions, err := l.daemon().ListSessions(t.Context())
 	if err != nil || len(sessions) != 1 || sessions[0].Turn < 4 {
 		t.Errorf("the cells ran in no session: %+v, %v", sessions, err)
 	}

@@ -161,7 +161,7 @@ func (s *stage) variable(name string) string {
 // daemon is a connection to the daemon.
 func (s *stage) daemon() *client.Client {
 	s.t.Helper()
-	c, err := client.Dial(s.t.Context(), client.Usual(s.variable))
+	c, err := client.Dial(s.t.Context(), client.DefaultDialer(s.variable))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func (s *stage) daemon() *client.Client {
 // open makes a session in Python.
 func (s *stage) open(name string) {
 	s.t.Helper()
-	if _, err := s.daemon().Create(s.t.Context(), client.CreateParams{Name: name}); err != nil {
+	if _, err := s.daemon().CreateSession(s.t.Context(), client.CreateParams{Name: name}); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -180,7 +180,7 @@ func (s *stage) open(name string) {
 // exec runs code in a session in the name of an agent, until it is over or asks.
 func (s *stage) exec(name, code string) session.Reply {
 	s.t.Helper()
-	reply, err := s.daemon().Start(s.t.Context(), client.StartParams{Session: name, Input: code, Author: "claude", WaitMS: deadline.Milliseconds()})
+	reply, err := s.daemon().StartTurn(s.t.Context(), client.StartParams{Session: name, Input: code, Author: "claude", WaitMS: deadline.Milliseconds()})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func (s *stage) exec(name, code string) session.Reply {
 // over waits until no code of a session runs.
 func (s *stage) over(name string) {
 	s.t.Helper()
-	if _, err := s.daemon().Wait(s.t.Context(), client.WaitParams{Session: name, WaitMS: deadline.Milliseconds()}); err != nil {
+	if _, err := s.daemon().WaitTurn(s.t.Context(), client.WaitParams{Session: name, WaitMS: deadline.Milliseconds()}); err != nil {
 		s.t.Fatal(err)
 	}
 }

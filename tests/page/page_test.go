@@ -189,7 +189,7 @@ func TestPage_APersonDecidesAboutAPermission(t *testing.T) {
 	s := newStage(t)
 	b := browser(t)
 	work, one, two := confined.TempDir(t), confined.TempDir(t), confined.TempDir(t)
-	if _, err := s.daemon().Create(t.Context(), client.CreateParams{Name: "held", Dir: work, Sandbox: "workspace", Ask: true}); err != nil {
+	if _, err := s.daemon().CreateSession(t.Context(), client.CreateParams{Name: "held", Dir: work, Sandbox: "workspace", AskUser: true}); err != nil {
 		t.Skip("there is no sandbox here: ", err)
 	}
 	write := func(dir string) string { return "open('" + filepath.Join(dir, "file") + "', 'w').write('x')" }

@@ -48,7 +48,7 @@ func tap(t *testing.T, s *stage) *wiretap {
 // pass hands lines on, in both directions. It has the key of the daemon, whose proof would not do here.
 func (w *wiretap) pass(page net.Conn, s *stage) {
 	defer page.Close()
-	if peer.Answer(page, peer.Address(w.socket), registry.Keys(s.variable, os.Geteuid())) != nil {
+	if peer.AnswerQuestion(page, peer.CanonicalAddress(w.socket), registry.UserKeys(s.variable, os.Geteuid())) != nil {
 		return
 	}
 	daemon, err := net.Dial("unix", s.socket)

@@ -19,7 +19,7 @@ func BenchmarkTurn(b *testing.B) {
 	w := on(b, "ssh").way(b)
 	beside := *w.dialer()
 	beside.Prefix = append([]string{"env", markEnv + "=" + w.mark}, w.e.env()...)
-	links := []*client.Link{linkTo(b, client.Usual(w.e.variable)), linkTo(b, &beside), w.link(b)}
+	links := []*client.Link{linkTo(b, client.DefaultDialer(w.e.variable)), linkTo(b, &beside), w.link(b)}
 	name := w.open(b, links[0]).Name()
 	took := make([][]time.Duration, len(links))
 	for i := range links { // the first turn makes the connection
@@ -60,7 +60,7 @@ func BenchmarkTurn_FarAway(b *testing.B) {
 func BenchmarkOutput(b *testing.B) {
 	const turns, size = 25, 2_000_000
 	w := on(b, "ssh").way(b)
-	links := []*client.Link{linkTo(b, client.Usual(w.e.variable)), w.link(b)}
+	links := []*client.Link{linkTo(b, client.DefaultDialer(w.e.variable)), w.link(b)}
 	name := w.open(b, links[0]).Name()
 	var took [2][]time.Duration
 	for b.Loop() {

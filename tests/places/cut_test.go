@@ -40,7 +40,7 @@ func cuts(t *testing.T) int {
 func (w *way) open(t testing.TB, l *client.Link) *client.Session {
 	t.Helper()
 	name := "s" + strings.ToLower(w.mark[:8])
-	s, _, _, err := l.Open(t.Context(), client.CreateParams{Name: name, Language: "python"})
+	s, _, _, err := l.OpenSession(t.Context(), client.CreateParams{Name: name, Language: "python"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,9 +22,9 @@ func TestDark_AClientHasItsPlaceAndItsKeyboardAgain(t *testing.T) {
 		want(t, run(t, s, "x = 41"))
 		now, err := s.Info(t.Context())
 		want(t, err)
-		_, err = s.Mark(t.Context(), now.LastSeq)
+		_, err = s.SaveReadCursor(t.Context(), now.LastSeq)
 		want(t, err)
-		want(t, s.Take(t.Context(), true))
+		want(t, s.TakeWriteLock(t.Context(), true))
 		if w.signal(syscall.SIGSTOP) == 0 {
 			t.Fatal("nothing was stopped")
 		}
@@ -61,7 +61,7 @@ func TestDark_AMinuteOfItWhileNothingIsWantedLosesNothing(t *testing.T) {
 	t.Parallel()
 	w := on(t, "ssh").way(t)
 	d := w.dialer()
-	d.Alive = 5 * time.Minute // as for commands
+	d.KeepAlive = 5 * time.Minute // as for commands
 	l := client.NewLink(d, nil)
 	t.Cleanup(l.Close)
 	s := w.open(t, l)
@@ -70,9 +70,9 @@ func TestDark_AMinuteOfItWhileNothingIsWantedLosesNothing(t *testing.T) {
 	want(t, run(t, s, "x = 41"))
 	now, err := s.Info(t.Context())
 	want(t, err)
-	_, err = s.Mark(t.Context(), now.LastSeq)
+	_, err = s.SaveReadCursor(t.Context(), now.LastSeq)
 	want(t, err)
-	want(t, s.Take(t.Context(), true))
+	want(t, s.TakeWriteLock(t.Context(), true))
 	before := w.prefixes()
 	if w.signal(syscall.SIGSTOP) != 1 {
 		t.Fatalf("of one connection there are the processes %v", before)

@@ -65,7 +65,7 @@ func (w *way) link(t testing.TB) *client.Link {
 }
 
 func (w *way) dialer() *client.Command {
-	return &client.Command{Name: w.e.name, Prefix: w.words(), Program: binary, Socket: w.socket, Wait: deadline, Alive: 30 * time.Second}
+	return &client.Command{Name: w.e.name, Prefix: w.words(), Program: binary, Socket: w.socket, GreetingTimeout: deadline, KeepAlive: 30 * time.Second}
 }
 
 // env is the near side's environment of a command.

@@ -10,35 +10,16 @@ from typing import Any, Dict, List, Literal, TypedDict, Union
 PROTOCOL = 1
 
 
-class _AllowParams(TypedDict):
+class _AnswerPermissionParams(TypedDict):
     session: str
+    permission: int
+    ok: bool
 
 
-class AllowParams(_AllowParams, total=False):
-    """AllowParams give a session a right, one of Read, Write and Host."""
+class AnswerPermissionParams(_AnswerPermissionParams, total=False):
+    """AnswerPermissionParams answer a permission by its number."""
 
-    read: str  # the absolute, real path of a file or directory to see
-    write: str  # of one to write
-    host: str  # "example.org", "*.example.org", "example.org:5432"
-    call: str  # "github.search_issues", or "github.*" for all that are not destructive
-    always: bool  # later sessions of the workspace have it, too
-    accept: str  # Accept is the real path of Write once more. It is needed where programs outside would run or read what is written there; see KindUnconfirmed.
-    identity: str  # Identity tells the file or directory from any other that has its path later; "" is whatever is there. An error of KindUnconfirmed has it.
     author: str
-
-
-class _Attached(TypedDict):
-    client: str
-    since: str
-    sessions: List["Attachment"]
-
-
-class Attached(_Attached, total=False):
-    """Attached is one connection to the daemon."""
-
-    pid: int  # its process, where the system tells
-    author: str  # the last name that it gave
-    self: bool  # it is the one that asks
 
 
 class _Attachment(TypedDict):
@@ -53,18 +34,6 @@ class Attachment(_Attachment, total=False):
     keyboard: bool  # nobody else may write
     holds: bool  # until it is given back, not for a turn
     calls: int  # that wait for it
-
-
-class _Begun(TypedDict):
-    request: str
-    session: str
-    turn: int
-
-
-class Begun(_Begun, total=False):
-    """A Begun says which turn a call with a Request has begun or answered, before it is over."""
-
-    pass
 
 
 class _Blob(TypedDict):
@@ -101,12 +70,12 @@ class BlobPart(_BlobPart, total=False):
     pass
 
 
-class _Clients(TypedDict):
-    clients: List["Attached"]
+class _ClientList(TypedDict):
+    clients: List["ConnectedClient"]
 
 
-class Clients(_Clients, total=False):
-    """Clients are those who are connected, by when they came."""
+class ClientList(_ClientList, total=False):
+    """ClientList are those who are connected, by when they came."""
 
     pass
 
@@ -118,6 +87,46 @@ class _Completion(TypedDict):
 
 class Completion(_Completion, total=False):
     """A Completion lists texts that can replace text[Start:cursor]."""
+
+    pass
+
+
+class _ConnectedClient(TypedDict):
+    client: str
+    since: str
+    sessions: List["Attachment"]
+
+
+class ConnectedClient(_ConnectedClient, total=False):
+    """ConnectedClient is one connection to the daemon."""
+
+    pid: int  # its process, where the system tells
+    author: str  # the last name that it gave
+    self: bool  # it is the one that asks
+
+
+class _CrashedSession(TypedDict):
+    id: str  # unique, unlike the name
+    name: str
+    language: str
+    found: str  # when it was found; it is kept from then on
+    inputs: int
+    bytes: int
+    output_path: str
+
+
+class CrashedSession(_CrashedSession, total=False):
+    """A CrashedSession is a session whose daemon was killed. Its files are kept for a day."""
+
+    pass
+
+
+class _CrashedSessions(TypedDict):
+    sessions: List["CrashedSession"]
+
+
+class CrashedSessions(_CrashedSessions, total=False):
+    """CrashedSessions are those that were lost in the last day, the newest first."""
 
     pass
 
@@ -163,7 +172,7 @@ class Daemon(_Daemon, total=False):
 
     draining: bool
     paused: bool
-    warm: List["Warm"]
+    warm: List["WarmPool"]
 
 
 class _Destination(TypedDict):
@@ -178,6 +187,16 @@ class Destination(_Destination, total=False):
     """Destination is what a session with a sandbox has had to do with one place in the network."""
 
     refused: int  # how often it was not let through
+
+
+class _Destinations(TypedDict):
+    places: List["Destination"]
+
+
+class Destinations(_Destinations, total=False):
+    """Destinations are the places in the network that a session has had to do with."""
+
+    pass
 
 
 class _DetachParams(TypedDict):
@@ -198,18 +217,6 @@ class EndParams(_EndParams, total=False):
     """EndParams end a session's worker, or the session."""
 
     request: str  # as StartParams has it
-
-
-class _Ended(TypedDict):
-    subscription: str
-    session: str
-    reason: str
-
-
-class Ended(_Ended, total=False):
-    """An Ended says that a subscription is over, and why: its session was closed, or its connection is ended by somebody else."""
-
-    detached: bool
 
 
 class _Event(TypedDict):
@@ -315,6 +322,16 @@ class File(_File, total=False):
     pass
 
 
+class _FileList(TypedDict):
+    files: List["File"]
+
+
+class FileList(_FileList, total=False):
+    """FileList are the plain files of a session's own directory, by name."""
+
+    pass
+
+
 class _FileParams(TypedDict):
     path: str  # its name, or its whole path as the daemon tells it
 
@@ -338,16 +355,6 @@ class FilePart(_FilePart, total=False):
     """A FilePart is a part of a file in a session's own directory. Bytes is the size of the file at that moment: it may grow, and begins anew when it is full."""
 
     id: str  # another one means another file of that name; "" where the system does not tell
-
-
-class _Files(TypedDict):
-    files: List["File"]
-
-
-class Files(_Files, total=False):
-    """Files are the plain files of a session's own directory, by name."""
-
-    pass
 
 
 class FilesParams(TypedDict, total=False):
@@ -381,23 +388,21 @@ class Grant(TypedDict, total=False):
     identity: str  # Identity tells the file or directory from any other that has its path later; "" is whatever is there. An error of KindUnconfirmed has it.
 
 
-class _Hello(TypedDict):
-    version: str
-    protocol: int  # [Protocol]
-    pid: int
-    started: str
-    languages: List[str]
-    sessions: int
-    connections: int
+class _GrantParams(TypedDict):
+    session: str
 
 
-class Hello(_Hello, total=False):
-    """A Hello describes the daemon."""
+class GrantParams(_GrantParams, total=False):
+    """GrantParams give a session a right, one of Read, Write and Host."""
 
-    draining: bool
-    paused: bool
-    warm: List["Warm"]
-    known: bool  # the client was here before, and has again what it had
+    read: str  # the absolute, real path of a file or directory to see
+    write: str  # of one to write
+    host: str  # "example.org", "*.example.org", "example.org:5432"
+    call: str  # "github.search_issues", or "github.*" for all that are not destructive
+    always: bool  # later sessions of the workspace have it, too
+    accept: str  # Accept is the real path of Write once more. It is needed where programs outside would run or read what is written there; see KindUnconfirmed.
+    identity: str  # Identity tells the file or directory from any other that has its path later; "" is whatever is there. An error of KindUnconfirmed has it.
+    author: str
 
 
 class _HelloParams(TypedDict):
@@ -411,16 +416,23 @@ class HelloParams(_HelloParams, total=False):
     pass
 
 
-class _HostProgress(TypedDict):
-    progressToken: Any
-    progress: int
+class _HelloReply(TypedDict):
+    version: str
+    protocol: int  # [Protocol]
+    pid: int
+    started: str
+    languages: List[str]
+    sessions: int
+    connections: int
 
 
-class HostProgress(_HostProgress, total=False):
-    """HostProgress tells how far the preparation of sessions is."""
+class HelloReply(_HelloReply, total=False):
+    """A HelloReply describes the daemon."""
 
-    total: int  # 0: not known; equal to Progress: over
-    message: str
+    draining: bool
+    paused: bool
+    warm: List["WarmPool"]
+    known: bool  # the client was here before, and has again what it had
 
 
 class _InputParams(TypedDict):
@@ -481,12 +493,12 @@ class InterruptParams(_InterruptParams, total=False):
     request: str  # as StartParams has it
 
 
-class _Interrupted(TypedDict):
+class _InterruptReply(TypedDict):
     result: Literal["idle", "waiting", "pending", "stale", "not running"]
 
 
-class Interrupted(_Interrupted, total=False):
-    """An Interrupted says what came of an interrupt."""
+class InterruptReply(_InterruptReply, total=False):
+    """An InterruptReply says what came of an interrupt."""
 
     pass
 
@@ -502,63 +514,14 @@ class Line(_Line, total=False):
     pass
 
 
-class _Live(TypedDict):
+class _LiveEvent(TypedDict):
     subscription: str
     session: str
     event: "Event"
 
 
-class Live(_Live, total=False):
-    """A Live is one event as it happens."""
-
-    pass
-
-
-class _Lost(TypedDict):
-    id: str  # unique, unlike the name
-    name: str
-    language: str
-    found: str  # when it was found; it is kept from then on
-    inputs: int
-    bytes: int
-    output_path: str
-
-
-class Lost(_Lost, total=False):
-    """A Lost is a session whose daemon was killed. Its files are kept for a day."""
-
-    pass
-
-
-class _LostSessions(TypedDict):
-    sessions: List["Lost"]
-
-
-class LostSessions(_LostSessions, total=False):
-    """LostSessions are those that were lost in the last day, the newest first."""
-
-    pass
-
-
-class _MarkParams(TypedDict):
-    session: str
-    reader: str
-
-
-class MarkParams(_MarkParams, total=False):
-    """MarkParams remember how far a reader has read, so that it can go on there after it was restarted. Without Seq they only ask."""
-
-    seq: int
-    own: bool  # not a name under which another connection reads
-
-
-class _Marked(TypedDict):
-    seq: int
-    reader: str
-
-
-class Marked(_Marked, total=False):
-    """A Marked is how far a reader has read; 0 when it was never here. Reader is its name: another one than was asked for, with a number, when Own wanted that."""
+class LiveEvent(_LiveEvent, total=False):
+    """A LiveEvent is one event as it happens."""
 
     pass
 
@@ -624,12 +587,12 @@ class OutputParams(_OutputParams, total=False):
     to: int
 
 
-class _Parsed(TypedDict):
+class _ParseReply(TypedDict):
     status: Literal["complete", "incomplete", "invalid", "unknown"]
 
 
-class Parsed(_Parsed, total=False):
-    """A Parsed says whether text is a whole input."""
+class ParseReply(_ParseReply, total=False):
+    """A ParseReply says whether text is a whole input."""
 
     pass
 
@@ -665,16 +628,16 @@ class PermissionRequest(_PermissionRequest, total=False):
     wider: "Grant"  # Wider would, too, and other calls with it. It is nil if there is no such right.
 
 
-class _PermitParams(TypedDict):
-    session: str
-    permission: int
-    ok: bool
+class _PreparationProgress(TypedDict):
+    progressToken: Any
+    progress: int
 
 
-class PermitParams(_PermitParams, total=False):
-    """PermitParams answer a permission by its number."""
+class PreparationProgress(_PreparationProgress, total=False):
+    """PreparationProgress tells how far the preparation of sessions is."""
 
-    author: str
+    total: int  # 0: not known; equal to Progress: over
+    message: str
 
 
 class _QueryParams(TypedDict):
@@ -688,14 +651,27 @@ class QueryParams(_QueryParams, total=False):
     cursor: int  # bytes
 
 
-class _ReachedPlaces(TypedDict):
-    places: List["Destination"]
+class _ReadCursor(TypedDict):
+    seq: int
+    reader: str
 
 
-class ReachedPlaces(_ReachedPlaces, total=False):
-    """ReachedPlaces are the places in the network that a session has had to do with."""
+class ReadCursor(_ReadCursor, total=False):
+    """A ReadCursor is how far a reader has read; 0 when it was never here. Reader is its name: another one than was asked for, with a number, when Own wanted that."""
 
     pass
+
+
+class _ReadCursorParams(TypedDict):
+    session: str
+    reader: str
+
+
+class ReadCursorParams(_ReadCursorParams, total=False):
+    """ReadCursorParams remember how far a reader has read, so that it can go on there after it was restarted. Without Seq they only ask."""
+
+    seq: int
+    own: bool  # not a name under which another connection reads
 
 
 class _ReadParams(TypedDict):
@@ -854,7 +830,7 @@ class StartParams(_StartParams, total=False):
     author: str
     wait_ms: int
     after: int
-    read: int  # how far Author had read before, as MarkParams have it
+    read: int  # how far Author had read before, as ReadCursorParams have it
     goes_on: bool  # cancelling the call ends the waiting, not the turn
     request: str
 
@@ -872,15 +848,27 @@ class SubscribeParams(_SubscribeParams, total=False):
     blobs: str  # BlobsRef: data from 4 KiB on is left out and named by its digest
 
 
-class _Subscribed(TypedDict):
+class _SubscribeReply(TypedDict):
     subscription: str
     seq: int
 
 
-class Subscribed(_Subscribed, total=False):
-    """A Subscribed names a subscription. A snapshot of everything up to Seq follows. A resumed subscription has the current question again, because its client may have forgotten it."""
+class SubscribeReply(_SubscribeReply, total=False):
+    """A SubscribeReply names a subscription. A snapshot of everything up to Seq follows. A resumed subscription has the current question again, because its client may have forgotten it."""
 
     wait: "InputRequest"
+
+
+class _SubscriptionEnd(TypedDict):
+    subscription: str
+    session: str
+    reason: str
+
+
+class SubscriptionEnd(_SubscriptionEnd, total=False):
+    """An SubscriptionEnd says that a subscription is over, and why: its session was closed, or its connection is ended by somebody else."""
+
+    detached: bool
 
 
 class _SubscriptionParams(TypedDict):
@@ -937,7 +925,19 @@ class _TickNotice(TypedDict):
 
 
 class TickNotice(_TickNotice, total=False):
-    """A Tick says that a session has changed."""
+    """A ChangeNotice says that a session has changed."""
+
+    pass
+
+
+class _TurnAccepted(TypedDict):
+    request: str
+    session: str
+    turn: int
+
+
+class TurnAccepted(_TurnAccepted, total=False):
+    """A TurnAccepted says which turn a call with a Request has begun or answered, before it is over."""
 
     pass
 
@@ -1013,25 +1013,25 @@ class WaitParams(_WaitParams, total=False):
     after: int
 
 
-class _Warm(TypedDict):
+class _WarmPool(TypedDict):
     language: str
     ready: int
     count: int  # how many it would keep
     dir: str  # where they work; only sessions that start alike are given
 
 
-class Warm(_Warm, total=False):
-    """Warm are the sessions of one language that a daemon keeps ready for those who create one."""
+class WarmPool(_WarmPool, total=False):
+    """WarmPool are the sessions of one language that a daemon keeps ready for those who create one."""
 
     failure: str  # why no more are made
 
 
-class _WriterParams(TypedDict):
+class _WriteLockParams(TypedDict):
     session: str
     author: str
 
 
-class WriterParams(_WriterParams, total=False):
-    """WriterParams take the keyboard, or give it back. One that is taken for long is announced in the session, one that is taken for a turn is not."""
+class WriteLockParams(_WriteLockParams, total=False):
+    """WriteLockParams take the keyboard, or give it back. One that is taken for long is announced in the session, one that is taken for a turn is not."""
 
     long: bool

@@ -3,37 +3,12 @@
 
 export const protocol = 1;
 
-/** AllowParams give a session a right, one of Read, Write and Host. */
-export interface AllowParams {
+/** AnswerPermissionParams answer a permission by its number. */
+export interface AnswerPermissionParams {
   session: string;
-  /** the absolute, real path of a file or directory to see */
-  read?: string;
-  /** of one to write */
-  write?: string;
-  /** "example.org", "*.example.org", "example.org:5432" */
-  host?: string;
-  /** "github.search_issues", or "github.*" for all that are not destructive */
-  call?: string;
-  /** later sessions of the workspace have it, too */
-  always?: boolean;
-  /** Accept is the real path of Write once more. It is needed where programs outside would run or read what is written there; see KindUnconfirmed. */
-  accept?: string;
-  /** Identity tells the file or directory from any other that has its path later; "" is whatever is there. An error of KindUnconfirmed has it. */
-  identity?: string;
+  permission: number;
+  ok: boolean;
   author?: string;
-}
-
-/** Attached is one connection to the daemon. */
-export interface Attached {
-  client: string;
-  /** its process, where the system tells */
-  pid?: number;
-  /** the last name that it gave */
-  author?: string;
-  since: string;
-  /** it is the one that asks */
-  self?: boolean;
-  sessions: Attachment[];
 }
 
 /** An Attachment is what a connection has to do with a session. */
@@ -48,13 +23,6 @@ export interface Attachment {
   holds?: boolean;
   /** that wait for it */
   calls?: number;
-}
-
-/** A Begun says which turn a call with a Request has begun or answered, before it is over. */
-export interface Begun {
-  request: string;
-  session: string;
-  turn: number;
 }
 
 /** A Blob names data of a display that is not here. */
@@ -82,9 +50,9 @@ export interface BlobPart {
   bytes: number;
 }
 
-/** Clients are those who are connected, by when they came. */
-export interface Clients {
-  clients: Attached[];
+/** ClientList are those who are connected, by when they came. */
+export interface ClientList {
+  clients: ConnectedClient[];
 }
 
 /** A Completion lists texts that can replace text[Start:cursor]. */
@@ -92,6 +60,37 @@ export interface Completion {
   /** bytes */
   start: number;
   matches: string[];
+}
+
+/** ConnectedClient is one connection to the daemon. */
+export interface ConnectedClient {
+  client: string;
+  /** its process, where the system tells */
+  pid?: number;
+  /** the last name that it gave */
+  author?: string;
+  since: string;
+  /** it is the one that asks */
+  self?: boolean;
+  sessions: Attachment[];
+}
+
+/** A CrashedSession is a session whose daemon was killed. Its files are kept for a day. */
+export interface CrashedSession {
+  /** unique, unlike the name */
+  id: string;
+  name: string;
+  language: string;
+  /** when it was found; it is kept from then on */
+  found: string;
+  inputs: number;
+  bytes: number;
+  output_path: string;
+}
+
+/** CrashedSessions are those that were lost in the last day, the newest first. */
+export interface CrashedSessions {
+  sessions: CrashedSession[];
 }
 
 /** CreateParams open a session. The answer comes at once when something has to be prepared first: its state is preparing then, input for it is held, and progress goes to Token. */
@@ -150,7 +149,7 @@ export interface Daemon {
   connections: number;
   draining?: boolean;
   paused?: boolean;
-  warm?: Warm[];
+  warm?: WarmPool[];
 }
 
 /** Destination is what a session with a sandbox has had to do with one place in the network. */
@@ -166,6 +165,11 @@ export interface Destination {
   last: string;
 }
 
+/** Destinations are the places in the network that a session has had to do with. */
+export interface Destinations {
+  places: Destination[];
+}
+
 /** DetachParams end another connection. */
 export interface DetachParams {
   client: string;
@@ -178,14 +182,6 @@ export interface EndParams {
   session: string;
   /** as StartParams has it */
   request?: string;
-}
-
-/** An Ended says that a subscription is over, and why: its session was closed, or its connection is ended by somebody else. */
-export interface Ended {
-  subscription: string;
-  session: string;
-  reason: string;
-  detached?: boolean;
 }
 
 /** eventJSON is an Event in JSON. Type says which of the other fields there are. */
@@ -287,6 +283,11 @@ export interface File {
   modified: string;
 }
 
+/** FileList are the plain files of a session's own directory, by name. */
+export interface FileList {
+  files: File[];
+}
+
 /** FileParams ask for a part of a file in a session's own directory. */
 export interface FileParams {
   session?: string;
@@ -307,11 +308,6 @@ export interface FilePart {
   bytes: number;
   /** another one means another file of that name; "" where the system does not tell */
   id?: string;
-}
-
-/** Files are the plain files of a session's own directory, by name. */
-export interface Files {
-  files: File[];
 }
 
 /** FilesParams name a session whose own directory has files: one that is open, or one that was lost, by the ID that a Lost has. */
@@ -350,21 +346,24 @@ export interface Grant {
   identity?: string;
 }
 
-/** A Hello describes the daemon. */
-export interface Hello {
-  version: string;
-  /** [Protocol] */
-  protocol: number;
-  pid: number;
-  started: string;
-  languages: string[];
-  sessions: number;
-  connections: number;
-  draining?: boolean;
-  paused?: boolean;
-  warm?: Warm[];
-  /** the client was here before, and has again what it had */
-  known?: boolean;
+/** GrantParams give a session a right, one of Read, Write and Host. */
+export interface GrantParams {
+  session: string;
+  /** the absolute, real path of a file or directory to see */
+  read?: string;
+  /** of one to write */
+  write?: string;
+  /** "example.org", "*.example.org", "example.org:5432" */
+  host?: string;
+  /** "github.search_issues", or "github.*" for all that are not destructive */
+  call?: string;
+  /** later sessions of the workspace have it, too */
+  always?: boolean;
+  /** Accept is the real path of Write once more. It is needed where programs outside would run or read what is written there; see KindUnconfirmed. */
+  accept?: string;
+  /** Identity tells the file or directory from any other that has its path later; "" is whatever is there. An error of KindUnconfirmed has it. */
+  identity?: string;
+  author?: string;
 }
 
 /** HelloParams say who calls, as the first call of a connection. A connection with a higher epoch of the same client takes the place of the one before: see docs/daemon.md. */
@@ -375,13 +374,21 @@ export interface HelloParams {
   epoch: number;
 }
 
-/** HostProgress tells how far the preparation of sessions is. */
-export interface HostProgress {
-  progressToken: unknown;
-  progress: number;
-  /** 0: not known; equal to Progress: over */
-  total?: number;
-  message?: string;
+/** A HelloReply describes the daemon. */
+export interface HelloReply {
+  version: string;
+  /** [Protocol] */
+  protocol: number;
+  pid: number;
+  started: string;
+  languages: string[];
+  sessions: number;
+  connections: number;
+  draining?: boolean;
+  paused?: boolean;
+  warm?: WarmPool[];
+  /** the client was here before, and has again what it had */
+  known?: boolean;
 }
 
 /** InputParams answer a wait. */
@@ -434,8 +441,8 @@ export interface InterruptParams {
   request?: string;
 }
 
-/** An Interrupted says what came of an interrupt. */
-export interface Interrupted {
+/** An InterruptReply says what came of an interrupt. */
+export interface InterruptReply {
   result: "idle" | "waiting" | "pending" | "stale" | "not running";
 }
 
@@ -446,44 +453,11 @@ export interface Line {
   text: string;
 }
 
-/** A Live is one event as it happens. */
-export interface Live {
+/** A LiveEvent is one event as it happens. */
+export interface LiveEvent {
   subscription: string;
   session: string;
   event: Event;
-}
-
-/** A Lost is a session whose daemon was killed. Its files are kept for a day. */
-export interface Lost {
-  /** unique, unlike the name */
-  id: string;
-  name: string;
-  language: string;
-  /** when it was found; it is kept from then on */
-  found: string;
-  inputs: number;
-  bytes: number;
-  output_path: string;
-}
-
-/** LostSessions are those that were lost in the last day, the newest first. */
-export interface LostSessions {
-  sessions: Lost[];
-}
-
-/** MarkParams remember how far a reader has read, so that it can go on there after it was restarted. Without Seq they only ask. */
-export interface MarkParams {
-  session: string;
-  reader: string;
-  seq?: number;
-  /** not a name under which another connection reads */
-  own?: boolean;
-}
-
-/** A Marked is how far a reader has read; 0 when it was never here. Reader is its name: another one than was asked for, with a number, when Own wanted that. */
-export interface Marked {
-  seq: number;
-  reader: string;
 }
 
 /** A Match is a line in which something was found. */
@@ -532,8 +506,8 @@ export interface OutputParams {
   to?: number;
 }
 
-/** A Parsed says whether text is a whole input. */
-export interface Parsed {
+/** A ParseReply says whether text is a whole input. */
+export interface ParseReply {
   status: "complete" | "incomplete" | "invalid" | "unknown";
 }
 
@@ -571,12 +545,13 @@ export interface PermissionRequest {
   wider?: Grant;
 }
 
-/** PermitParams answer a permission by its number. */
-export interface PermitParams {
-  session: string;
-  permission: number;
-  ok: boolean;
-  author?: string;
+/** PreparationProgress tells how far the preparation of sessions is. */
+export interface PreparationProgress {
+  progressToken: unknown;
+  progress: number;
+  /** 0: not known; equal to Progress: over */
+  total?: number;
+  message?: string;
 }
 
 /** QueryParams ask about text, while the session is idle. */
@@ -587,9 +562,19 @@ export interface QueryParams {
   cursor?: number;
 }
 
-/** ReachedPlaces are the places in the network that a session has had to do with. */
-export interface ReachedPlaces {
-  places: Destination[];
+/** A ReadCursor is how far a reader has read; 0 when it was never here. Reader is its name: another one than was asked for, with a number, when Own wanted that. */
+export interface ReadCursor {
+  seq: number;
+  reader: string;
+}
+
+/** ReadCursorParams remember how far a reader has read, so that it can go on there after it was restarted. Without Seq they only ask. */
+export interface ReadCursorParams {
+  session: string;
+  reader: string;
+  seq?: number;
+  /** not a name under which another connection reads */
+  own?: boolean;
 }
 
 /** ReadParams ask for a window of a session's events. */
@@ -750,7 +735,7 @@ export interface StartParams {
   author?: string;
   wait_ms?: number;
   after?: number;
-  /** how far Author had read before, as MarkParams have it */
+  /** how far Author had read before, as ReadCursorParams have it */
   read?: number;
   /** cancelling the call ends the waiting, not the turn */
   goes_on?: boolean;
@@ -768,11 +753,19 @@ export interface SubscribeParams {
   blobs?: string;
 }
 
-/** A Subscribed names a subscription. A snapshot of everything up to Seq follows. A resumed subscription has the current question again, because its client may have forgotten it. */
-export interface Subscribed {
+/** A SubscribeReply names a subscription. A snapshot of everything up to Seq follows. A resumed subscription has the current question again, because its client may have forgotten it. */
+export interface SubscribeReply {
   subscription: string;
   seq: number;
   wait?: InputRequest;
+}
+
+/** An SubscriptionEnd says that a subscription is over, and why: its session was closed, or its connection is ended by somebody else. */
+export interface SubscriptionEnd {
+  subscription: string;
+  session: string;
+  reason: string;
+  detached?: boolean;
 }
 
 /** SubscriptionParams name a subscription. */
@@ -824,10 +817,17 @@ export interface Tick {
   closed?: boolean;
 }
 
-/** A Tick says that a session has changed. */
+/** A ChangeNotice says that a session has changed. */
 export interface TickNotice {
   subscription: string;
   tick: Tick;
+}
+
+/** A TurnAccepted says which turn a call with a Request has begun or answered, before it is over. */
+export interface TurnAccepted {
+  request: string;
+  session: string;
+  turn: number;
 }
 
 /** An TurnSummaries lists turns, and the start-ups of workers, in order. To learn what is new, ask for what is behind the cursor End: the turn that ran then is in the answer again. */
@@ -887,8 +887,8 @@ export interface WaitParams {
   after?: number;
 }
 
-/** Warm are the sessions of one language that a daemon keeps ready for those who create one. */
-export interface Warm {
+/** WarmPool are the sessions of one language that a daemon keeps ready for those who create one. */
+export interface WarmPool {
   language: string;
   ready: number;
   /** how many it would keep */
@@ -899,8 +899,8 @@ export interface Warm {
   failure?: string;
 }
 
-/** WriterParams take the keyboard, or give it back. One that is taken for long is announced in the session, one that is taken for a turn is not. */
-export interface WriterParams {
+/** WriteLockParams take the keyboard, or give it back. One that is taken for long is announced in the session, one that is taken for a turn is not. */
+export interface WriteLockParams {
   session: string;
   author: string;
   long?: boolean;
@@ -910,7 +910,7 @@ export interface WriterParams {
 export interface Methods {
   "server/info": { params: Record<string, never>; result: Daemon };
   "server/ping": { params: Record<string, never>; result: Record<string, never> };
-  "client/hello": { params: HelloParams; result: Hello };
+  "client/hello": { params: HelloParams; result: HelloReply };
   "session/create": { params: CreateParams; result: Session };
   "session/list": { params: Record<string, never>; result: SessionList };
   "session/get": { params: NameParams; result: Session };
@@ -920,40 +920,40 @@ export interface Methods {
   "turn/start": { params: StartParams; result: Reply };
   "turn/input": { params: InputParams; result: Reply };
   "turn/wait": { params: WaitParams; result: Reply };
-  "turn/interrupt": { params: InterruptParams; result: Interrupted };
-  "permission/allow": { params: AllowParams; result: Record<string, never> };
-  "permission/answer": { params: PermitParams; result: Record<string, never> };
+  "turn/interrupt": { params: InterruptParams; result: InterruptReply };
+  "permission/allow": { params: GrantParams; result: Record<string, never> };
+  "permission/answer": { params: AnswerPermissionParams; result: Record<string, never> };
   "query/complete": { params: QueryParams; result: Completion };
-  "query/parse": { params: QueryParams; result: Parsed };
+  "query/parse": { params: QueryParams; result: ParseReply };
   "query/variables": { params: NameParams; result: Variables };
   "query/inspect": { params: QueryParams; result: Inspection };
-  "query/reached": { params: NameParams; result: ReachedPlaces };
+  "query/reached": { params: NameParams; result: Destinations };
   "query/shown": { params: NameParams; result: Visibility };
   "output/query": { params: OutputParams; result: Output };
   "timeline/read": { params: ReadParams; result: EventPage };
   "timeline/outline": { params: OutlineParams; result: TurnSummaries };
   "timeline/search": { params: SearchParams; result: SearchResult };
   "blob/get": { params: BlobParams; result: BlobPart };
-  "file/list": { params: FilesParams; result: Files };
+  "file/list": { params: FilesParams; result: FileList };
   "file/read": { params: FileParams; result: FilePart };
-  "lost/list": { params: Record<string, never>; result: LostSessions };
-  "writer/take": { params: WriterParams; result: Record<string, never> };
-  "writer/release": { params: WriterParams; result: Record<string, never> };
-  "reader/mark": { params: MarkParams; result: Marked };
-  "connection/list": { params: NameParams; result: Clients };
+  "lost/list": { params: Record<string, never>; result: CrashedSessions };
+  "writer/take": { params: WriteLockParams; result: Record<string, never> };
+  "writer/release": { params: WriteLockParams; result: Record<string, never> };
+  "reader/mark": { params: ReadCursorParams; result: ReadCursor };
+  "connection/list": { params: NameParams; result: ClientList };
   "connection/detach": { params: DetachParams; result: Record<string, never> };
-  "stream/subscribe": { params: SubscribeParams; result: Subscribed };
-  "stream/pause": { params: SubscriptionParams; result: Subscribed };
-  "stream/resume": { params: SubscriptionParams; result: Subscribed };
+  "stream/subscribe": { params: SubscribeParams; result: SubscribeReply };
+  "stream/pause": { params: SubscriptionParams; result: SubscribeReply };
+  "stream/resume": { params: SubscriptionParams; result: SubscribeReply };
   "stream/unsubscribe": { params: SubscriptionParams; result: Record<string, never> };
 }
 
 /** What the daemon sends by itself. */
 export interface Notifications {
   "stream/snapshot": { params: Snapshot; result: Record<string, never> };
-  "stream/event": { params: Live; result: Record<string, never> };
+  "stream/event": { params: LiveEvent; result: Record<string, never> };
   "stream/tick": { params: TickNotice; result: Record<string, never> };
-  "stream/ended": { params: Ended; result: Record<string, never> };
-  "root/progress": { params: HostProgress; result: Record<string, never> };
-  "turn/begun": { params: Begun; result: Record<string, never> };
+  "stream/ended": { params: SubscriptionEnd; result: Record<string, never> };
+  "root/progress": { params: PreparationProgress; result: Record<string, never> };
+  "turn/begun": { params: TurnAccepted; result: Record<string, never> };
 }

@@ -78,7 +78,7 @@ type Installed struct {
 // error says what was wrong and what to do. It is safe for concurrent use, also by several
 // processes: each writes a file of its own, and the last step is a rename.
 func Install(ctx context.Context, o Options) (Installed, error) {
-	if o.Dir != "" && (!prefix.IsPlain(o.Dir) || !path.IsAbs(o.Dir)) {
+	if o.Dir != "" && (!prefix.IsPlainWord(o.Dir) || !path.IsAbs(o.Dir)) {
 		return Installed{}, fmt.Errorf("the directory %q of the far side: use an absolute path of letters, digits and _ . / = -", o.Dir)
 	}
 	if o.Wait == 0 {
@@ -115,7 +115,7 @@ func (o Options) talk(t *talk) (Installed, error) {
 	if err != nil {
 		return Installed{}, err
 	}
-	t.Ready()
+	t.MarkReady()
 	system, err := systemOf(said[0], said[1])
 	if err != nil {
 		return Installed{}, err
@@ -142,7 +142,7 @@ func (o Options) talk(t *talk) (Installed, error) {
 		}
 	}
 	there.Path, there.Version = answer[0], strings.Join(answer[1:], " ")
-	if !prefix.IsPlain(there.Path) || !path.IsAbs(there.Path) {
+	if !prefix.IsPlainWord(there.Path) || !path.IsAbs(there.Path) {
 		return there, fmt.Errorf("the far side says that the program is at %q, which is no path", there.Path)
 	}
 	return there, nil

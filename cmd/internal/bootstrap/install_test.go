@@ -295,7 +295,7 @@ func TestInstall_AFarSideThatHearsNothingMoreEndsAndLeavesNothing(t *testing.T) 
 				if _, err := io.WriteString(p, scriptFor("nonce", "", 1, 1)); err != nil {
 					t.Fatal(err)
 				}
-				lines := p.Lines()
+				lines := p.LineReader()
 				for _, word := range []string{"here", "send"} {
 					if word == "send" && said == "" {
 						break
@@ -303,7 +303,7 @@ func TestInstall_AFarSideThatHearsNothingMoreEndsAndLeavesNothing(t *testing.T) 
 					for {
 						line, err := lines.ReadString('\n')
 						if err != nil {
-							t.Fatalf("%s did not come: %v, %s", word, err, p.Said())
+							t.Fatalf("%s did not come: %v, %s", word, err, p.Stderr())
 						}
 						if strings.HasPrefix(line, "nonce "+word) {
 							break
@@ -316,7 +316,7 @@ func TestInstall_AFarSideThatHearsNothingMoreEndsAndLeavesNothing(t *testing.T) 
 					}
 				}
 				select {
-				case <-p.Ended():
+				case <-p.Done():
 				case <-time.After(patience):
 					t.Error("it does not end")
 				}

@@ -52,7 +52,7 @@ func begin(ctx context.Context, o Options, nonce string) (*talk, error) {
 	}
 	p, err := prefix.Command{Words: append(slices.Clone(o.Prefix), "sh"), Env: o.Env, Terminal: o.Terminal, Stderr: o.Stderr}.Start()
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot be started: %w", prefix.Join(o.Prefix), err)
+		return nil, fmt.Errorf("%s cannot be started: %w", prefix.JoinWords(o.Prefix), err)
 	}
 	t := &talk{Process: p, words: o.Prefix, nonce: nonce, asked: o.Asked}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
@@ -96,7 +96,7 @@ func (t *talk) isEnded() bool {
 	timer := time.NewTimer(leaveTime)
 	defer timer.Stop()
 	select {
-	case <-t.Ended():
+	case <-t.Done():
 		return true
 	case <-timer.C:
 		return false
@@ -126,7 +126,7 @@ var errTerminal = errors.New("the command gives the far side a terminal, which c
 // returns the fields behind it, at least so many.
 func (t *talk) next(words string, fields int) ([]string, error) {
 	for {
-		text, err := t.Lines().ReadSlice('\n')
+		text, err := t.LineReader().ReadSlice('\n')
 		line, ours := strings.CutPrefix(string(text), t.nonce+" ")
 		if !ours {
 			t.noise = append(t.noise, text...)
@@ -182,26 +182,26 @@ func (t *talk) failure(err error) error {
 	if !t.isEnded() {
 		return t.quote(errors.New("the far side has closed its output"))
 	}
-	said, status := t.Said(), t.Status()
+	said, status := t.Stderr(), t.ExitState()
 	switch {
 	case strings.Contains(said, "is not recognized"):
 		err = errors.New(isWindows)
-	case prefix.NotFound(status.ExitCode(), said, "sh"):
+	case prefix.IsNotFound(status.ExitCode(), said, "sh"):
 		err = errors.New("the far side has no sh, so repl has to be copied there by hand, and named in the place: repl = \"PATH\"")
 	default:
-		err = fmt.Errorf("%s ended with %s before the program was there", prefix.Join(t.words), status)
+		err = fmt.Errorf("%s ended with %s before the program was there", prefix.JoinWords(t.words), status)
 	}
 	return t.quote(err)
 }
 
 // quote adds what the command and the far side have printed.
 func (t *talk) quote(err error) error {
-	for _, w := range []struct{ from, text string }{{"it said", t.Said()}, {"it printed", string(t.noise)}} {
+	for _, w := range []struct{ from, text string }{{"it said", t.Stderr()}, {"it printed", string(t.noise)}} {
 		if text := strings.Join(strings.Fields(printable(w.text)), " "); text != "" {
 			err = fmt.Errorf("%w; %s: %s", err, w.from, text)
 		}
 	}
-	if advice := prefix.Advice(t.words, t.Said()); advice != "" {
+	if advice := prefix.FailureHint(t.words, t.Stderr()); advice != "" {
 		err = fmt.Errorf("%w; %s", err, advice)
 	}
 	return err

@@ -159,7 +159,7 @@ func newAsker(way *client.Command, log *slog.Logger) (*asker, error) {
 	a := &asker{place: way.Place(), program: filepath.Base(way.Prefix[0]), dir: dir, listener: listener, log: log, open: openBrowser}
 	a.ctx, a.stop = context.WithCancel(context.Background())
 	a.running.Go(a.serve)
-	way.Asked = a.lastAsked
+	way.LastPrompt = a.lastAsked
 	way.Env = append(without(way.Env, "SSH_ASKPASS_REQUIRE"), "SSH_ASKPASS="+self, "SSH_ASKPASS_REQUIRE=force", askpassEnv+"="+listener.Addr().String())
 	if os.Getenv("DISPLAY") == "" { // OpenSSH before 8.4 asks only where there is one
 		way.Env = append(way.Env, "DISPLAY=none:0")

@@ -50,7 +50,7 @@ func attach(f *flag.FlagSet) action {
 			return statusUsage, err
 		}
 		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
-			now, err := c.Get(ctx, given[0])
+			now, err := c.GetSession(ctx, given[0])
 			if err != nil {
 				return statusFailed, err
 			}
@@ -62,14 +62,14 @@ func attach(f *flag.FlagSet) action {
 			}
 			mine := r.link.Session(now.Name).WithAuthor(*self)
 			if *hold {
-				if err := mine.Take(ctx, true); err != nil {
+				if err := mine.TakeWriteLock(ctx, true); err != nil {
 					return statusFailed, err
 				}
 			}
 			lang := languageOf(now.Language)
 			o := person.options(lang, now.Dir)
 			o.Self, o.Replay, o.GoesOn = *self, now.LastSeq, true
-			status, err := terminal.Run(ctx, r.attached(ctx, mine.WithKeyboard(), now), o)
+			status, err := terminal.Run(ctx, r.attached(ctx, mine.WithWriteLock(), now), o)
 			if err != nil {
 				return statusFailed, err
 			}

@@ -27,7 +27,7 @@ func listClients(f *flag.FlagSet) action {
 		}
 		session := strings.Join(given, "")
 		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
-			all, err := c.Clients(ctx, session)
+			all, err := c.ListClients(ctx, session)
 			if err != nil {
 				return statusFailed, err
 			}
@@ -55,7 +55,7 @@ func listClients(f *flag.FlagSet) action {
 }
 
 // attachments describes how a client uses sessions.
-func attachments(a client.Attached) string {
+func attachments(a client.ConnectedClient) string {
 	var all []string
 	for _, one := range a.Sessions {
 		var does []string
@@ -66,9 +66,9 @@ func attachments(a client.Attached) string {
 			does = append(does, "reads as "+plainLine(one.Reads))
 		}
 		switch {
-		case one.Holds:
+		case one.LongLock:
 			does = append(does, "holds the keyboard")
-		case one.Keyboard:
+		case one.WriteLock:
 			does = append(does, "has the keyboard for its turn")
 		}
 		if one.Calls > 0 {
@@ -94,13 +94,13 @@ func detachClient(f *flag.FlagSet) action {
 		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
 			id := strings.Join(given, "")
 			if *keyboard != "" {
-				all, err := c.Clients(ctx, *keyboard)
+				all, err := c.ListClients(ctx, *keyboard)
 				if err != nil {
 					return statusFailed, err
 				}
 				for _, a := range all {
 					for _, one := range a.Sessions {
-						if one.Keyboard {
+						if one.WriteLock {
 							id = a.Client
 						}
 					}
@@ -109,7 +109,7 @@ func detachClient(f *flag.FlagSet) action {
 					return statusFailed, fmt.Errorf("no client has the keyboard of %s", *keyboard)
 				}
 			}
-			if err := c.Detach(ctx, client.DetachParams{Client: id, Author: author()}); err != nil {
+			if err := c.DetachClient(ctx, client.DetachParams{Client: id, Author: author()}); err != nil {
 				return statusFailed, err
 			}
 			return statusDone, nil
@@ -131,7 +131,7 @@ func waitFor(f *flag.FlagSet) action {
 			return statusUsage, misuse("--timeout %s: use a positive time, or 0 for no limit", *limit)
 		}
 		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
-			now, err := c.Get(ctx, given[0])
+			now, err := c.GetSession(ctx, given[0])
 			if err != nil {
 				return statusFailed, err
 			}
@@ -140,7 +140,7 @@ func waitFor(f *flag.FlagSet) action {
 				if *limit > 0 {
 					pause = min(pause, max(*limit-time.Since(begun), time.Millisecond))
 				}
-				reply, err := c.Wait(ctx, client.WaitParams{Session: given[0], WaitMS: max(pause.Milliseconds(), 1), After: now.LastSeq})
+				reply, err := c.WaitTurn(ctx, client.WaitParams{Session: given[0], WaitMS: max(pause.Milliseconds(), 1), After: now.LastSeq})
 				if err != nil {
 					return statusFailed, err
 				}

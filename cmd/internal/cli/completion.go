@@ -232,7 +232,7 @@ func (l *line) sessions() []offer {
 		return nil
 	}
 	defer c.Close()
-	all, err := c.List(ctx)
+	all, err := c.ListSessions(ctx)
 	if err != nil {
 		return nil
 	}

@@ -30,7 +30,7 @@ func noAnswer(err error) error {
 		return fmt.Errorf("the daemon did not answer: %w", err)
 	}
 	text := fmt.Sprintf("the daemon has not answered for %s: it is stopped or stuck", answerLimit)
-	if e, ok := registry.Read(os.Getenv); ok {
+	if e, ok := registry.ReadEntry(os.Getenv); ok {
 		text += fmt.Sprintf("; the one on this host is process %d", e.PID)
 	}
 	return errors.New(text)
@@ -137,7 +137,7 @@ type daemonStatus struct {
 }
 
 // warmText describes the sessions that a daemon keeps ready.
-func warmText(w client.Warm) string {
+func warmText(w client.WarmPool) string {
 	text := fmt.Sprintf("%d of %d %s in %s", w.Ready, w.Count, w.Language, plainLine(w.Dir))
 	if w.Failure != "" {
 		text += ", and no more are made: " + plainLine(w.Failure)
@@ -150,7 +150,7 @@ func (i daemonStatus) text(socket string) string {
 	var p page
 	p.line("repl %s serves at %s (process %d, for %s)", i.Version, socket, i.PID, time.Since(i.Started).Round(time.Second))
 	p.line("sessions:  %d", i.Sessions)
-	for _, w := range i.Warm {
+	for _, w := range i.WarmPools {
 		p.line("warm:      %s", warmText(w))
 	}
 	p.line("clients:   %d", i.Connections)

@@ -15,7 +15,7 @@ const maxCuts = 8
 
 // cutsOf returns the news of a link that leads elsewhere: each time that it is down, or there again.
 func cutsOf(link *client.Link) <-chan client.Outage {
-	if !link.IsFar() {
+	if !link.IsRemote() {
 		return nil
 	}
 	cuts := make(chan client.Outage, maxCuts)

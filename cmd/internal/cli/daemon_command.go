@@ -75,7 +75,7 @@ func (r *daemonCommand) use(do func(ctx context.Context, c *client.Client) (int,
 	r.link = client.NewLink(way, nil)
 	r.link.LogTo(r.logger)
 	defer r.link.Close()
-	c, err := r.link.Client(ctx)
+	c, err := r.link.Conn(ctx)
 	if signalled, ok := statusOf(ctx); ok {
 		return signalled, nil
 	}
@@ -83,7 +83,7 @@ func (r *daemonCommand) use(do func(ctx context.Context, c *client.Client) (int,
 		return statusUnreachable, err
 	}
 	if over, ok := way.(*client.Command); ok {
-		over.Unattended()
+		over.StopPrompting()
 	}
 	work, leave := leaving(ctx, r.link)
 	defer leave()

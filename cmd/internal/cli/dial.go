@@ -49,7 +49,7 @@ func dialDaemon(f *flag.FlagSet) action {
 		}
 		o := dial.Options{To: client.Socket(*socket), Socket: func() string { return *socket }, Nonce: *nonce, Alive: *alive}
 		if *socket == "" {
-			o.To, o.Socket = client.Usual(os.Getenv), func() string { return client.DefaultSocket(os.Getenv) }
+			o.To, o.Socket = client.DefaultDialer(os.Getenv), func() string { return client.DefaultSocket(os.Getenv) }
 		}
 		if *start == startAuto {
 			o.Start = func(ctx context.Context) error {

@@ -17,7 +17,7 @@ func lastingSocket(getenv func(string) string) string {
 	if named := getenv("REPL_SOCKET"); named != "" {
 		return named
 	}
-	return registry.OwnSockets(getenv)[0]
+	return registry.PersistentSocketPaths(getenv)[0]
 }
 
 // startByLogin begins this command anew in a login shell, so that the daemon which it starts has

@@ -101,7 +101,7 @@ func probeMCP(ctx context.Context, dir string, args, env []string, code string, 
 	if err := server.Start(); err != nil {
 		return "", err
 	}
-	conn := jsonline.New(duplex{out, in}, &jsonline.Options{MaxLine: mcpMaxLine, StallLimit: probeTime})
+	conn := jsonline.New(duplex{out, in}, &jsonline.Options{MaxLine: mcpMaxLine, StallTimeout: probeTime})
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
@@ -110,7 +110,7 @@ func probeMCP(ctx context.Context, dir string, args, env []string, code string, 
 	p := &mcpProbe{conn: conn, ctx: ctx, meta: meta}
 	detail, err = p.examine(began, code, open)
 	ended := time.Now()
-	_ = conn.Finish() // likewise
+	_ = conn.FinishWriting() // likewise
 	<-over
 	if e := server.Wait(); err == nil && e != nil {
 		err = fmt.Errorf("the server failed at its end: %w", e)

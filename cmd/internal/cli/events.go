@@ -105,7 +105,7 @@ func printEvent(w io.Writer, e timeline.Event) error {
 // follow shows a session's events after a cursor: past ones, and with live also new ones.
 func (r *daemonCommand) follow(ctx context.Context, s streams, c *client.Client, name string, after timeline.Seq, live bool, show eventPrinter) (int, error) {
 	if live && isTerminal(s.out) {
-		now, err := c.Get(ctx, name)
+		now, err := c.GetSession(ctx, name)
 		if err == nil {
 			err = r.checkOutside(now)
 		}

@@ -91,7 +91,7 @@ func execIn(f *flag.FlagSet) action {
 			view := r.turnView(s, conn, *wait)
 			p := client.StartParams{Session: given[0], Input: code.String(), Author: commandAuthor("exec"), WaitMS: view.firstWait()}
 			if sandbox != nil || limits.Limits != (workers.Limits{}) { // before any code runs in a session with weaker ones
-				if now, err := conn.Get(ctx, given[0]); err == nil {
+				if now, err := conn.GetSession(ctx, given[0]); err == nil {
 					if err := errors.Join(mustHold(sandbox, now), mustLimit(limits.Limits, now)); err != nil {
 						return statusFailed, err
 					}
@@ -100,7 +100,7 @@ func execIn(f *flag.FlagSet) action {
 			var reply session.Reply
 			err := session.ErrClosed
 			if len(with) == 0 { // otherwise the session must have them
-				reply, err = conn.Start(ctx, p)
+				reply, err = conn.StartTurn(ctx, p)
 			}
 			if session.KindOf(err) == session.KindClosed {
 				if c.dir == "" && !c.away {
@@ -108,7 +108,7 @@ func execIn(f *flag.FlagSet) action {
 						return statusFailed, err
 					}
 				}
-				params := client.CreateParams{Name: given[0], Language: cmp.Or(own.name, lang), Command: own.command, Runtime: c.runtimeInDaemon(l), Dir: cmp.Or(c.dir, r.dir), With: with, CullMS: cull.Milliseconds(), Limits: limits.wire()}
+				params := client.CreateParams{Name: given[0], Language: cmp.Or(own.name, lang), Command: own.command, Runtime: c.runtimeInDaemon(l), Dir: cmp.Or(c.dir, r.dir), Packages: with, IdleTimeoutMS: cull.Milliseconds(), Limits: limits.wire()}
 				asked(sandbox, &params)
 				if !c.away {
 					params.Env = ofLogin(sandbox)
@@ -116,7 +116,7 @@ func execIn(f *flag.FlagSet) action {
 				err = create(ctx, s, r.where, conn, params)
 				if err == nil {
 					view.until, p.WaitMS = time.Now().Add(*wait), view.firstWait()
-					reply, err = conn.Start(ctx, p)
+					reply, err = conn.StartTurn(ctx, p)
 				}
 			}
 			if err != nil {
@@ -213,7 +213,7 @@ func inputTo(f *flag.FlagSet) action {
 			text += "\n"
 		}
 		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
-			now, err := c.Get(ctx, given[0])
+			now, err := c.GetSession(ctx, given[0])
 			if err != nil {
 				return statusFailed, err
 			}
@@ -224,8 +224,8 @@ func inputTo(f *flag.FlagSet) action {
 				return statusFailed, fmt.Errorf("%s asks a person: answer at repl attach %s", given[0], given[0])
 			}
 			view := r.turnView(s, c, *wait)
-			reply, err := c.Input(ctx, client.InputParams{
-				Session: given[0], Wait: now.InputRequest.ID, Input: text, EOF: *eof, Author: commandAuthor("input"),
+			reply, err := c.SendInput(ctx, client.InputParams{
+				Session: given[0], InputRequest: now.InputRequest.ID, Input: text, EOF: *eof, Author: commandAuthor("input"),
 				WaitMS: view.firstWait(), After: now.LastSeq,
 			})
 			if err != nil {

@@ -27,7 +27,7 @@ func exportFrom(f *flag.FlagSet) action {
 			return statusUsage, err
 		}
 		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
-			now, err := c.Get(ctx, given[0])
+			now, err := c.GetSession(ctx, given[0])
 			if err != nil {
 				return statusFailed, err
 			}

@@ -26,7 +26,7 @@ import (
 type farHost struct{ link *client.Link }
 
 func (h farHost) Open(ctx context.Context, name, _, _ string, _ func(*workers.Sandbox) *workers.Sandbox, _ func(string)) (*mcpserver.Opened, error) {
-	there, now, made, err := h.link.Open(ctx, client.CreateParams{Name: name, Language: "fake"})
+	there, now, made, err := h.link.OpenSession(ctx, client.CreateParams{Name: name, Language: "fake"})
 	if err != nil {
 		return nil, err
 	}
@@ -35,16 +35,16 @@ func (h farHost) Open(ctx context.Context, name, _, _ string, _ func(*workers.Sa
 		return nil, err
 	}
 	return &mcpserver.Opened{
-		Session: s, Now: now, Made: made, Seen: read, Link: h.link, Mark: s.Note,
+		Session: s, Now: now, Made: made, Seen: read, Link: h.link, Mark: s.NoteReadCursor,
 		OutputPath: func() string { return "" },
-		Leave:      func(ctx context.Context) error { return s.Flush(ctx) },
+		Leave:      func(ctx context.Context) error { return s.FlushReadCursor(ctx) },
 	}, nil
 }
 
 func (h farHost) Places() []string { return []string{"gpu"} }
 
 func (h farHost) Sessions(ctx context.Context, _ string) ([]session.Info, error) {
-	return h.link.List(ctx)
+	return h.link.ListSessions(ctx)
 }
 
 // An agent is a client of an MCP server whose sessions are elsewhere.
@@ -57,7 +57,7 @@ type agent struct {
 
 func newAgent(t *testing.T, l *client.Link) *agent {
 	t.Helper()
-	l.Patience(linkPatience)
+	l.SetReconnectTimeout(linkPatience)
 	in, ours := io.Pipe()
 	theirs, out := io.Pipe()
 	served := make(chan error, 1)
@@ -164,15 +164,15 @@ func TestFar_AUsualCallOfAnAgentIsOneTrip(t *testing.T) {
 			t.Errorf("the call sent %q", sent)
 		}
 	}
-	c, err := l.Client(t.Context())
+	c, err := l.Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	name := r.only(c).Name
 	for method, call := range map[string]func() error{
-		client.MethodList: func() error { _, err := c.List(t.Context()); return err },
+		client.MethodList: func() error { _, err := c.ListSessions(t.Context()); return err },
 		client.MethodStart: func() error {
-			_, err := c.Start(t.Context(), client.StartParams{Session: name, Input: "print x", WaitMS: patience.Milliseconds()})
+			_, err := c.StartTurn(t.Context(), client.StartParams{Session: name, Input: "print x", WaitMS: patience.Milliseconds()})
 			return err
 		},
 	} {
@@ -215,7 +215,7 @@ func TestFar_AnAnswerOfAnAgentIsOneTrip(t *testing.T) {
 	}
 	defer c.Close()
 	now := r.only(c)
-	if _, err := c.Input(t.Context(), client.InputParams{Session: now.Name, Wait: now.InputRequest.ID, Input: "eve\n", WaitMS: patience.Milliseconds()}); err != nil {
+	if _, err := c.SendInput(t.Context(), client.InputParams{Session: now.Name, InputRequest: now.InputRequest.ID, Input: "eve\n", WaitMS: patience.Milliseconds()}); err != nil {
 		t.Fatal(err)
 	}
 	if text, failed := a.begin("ada", patience)(); !failed || !strings.Contains(text, "your input was NOT run: the wait that it was for is over") {
@@ -256,7 +256,7 @@ func TestFar_AnAnswerOfAnAgentThatIsCutIsUsedOnce(t *testing.T) {
 
 // withoutMark leaves out a mark that went by itself: no call came within a second that took it along.
 func withoutMark(sent []string) (rest []string, mark bool) {
-	rest = slices.DeleteFunc(sent, func(line string) bool { return strings.Contains(line, client.MethodMark) })
+	rest = slices.DeleteFunc(sent, func(line string) bool { return strings.Contains(line, client.MethodReadCursor) })
 	return rest, len(rest) < len(sent)
 }
 

@@ -38,7 +38,7 @@ func interruptIn(f *flag.FlagSet) action {
 // resetIn restarts a session's runtime.
 func resetIn(f *flag.FlagSet) action {
 	return onSession(f, func(ctx context.Context, c *client.Client, name string) error {
-		_, err := c.Reset(ctx, name)
+		_, err := c.ResetSession(ctx, name)
 		return err
 	})
 }

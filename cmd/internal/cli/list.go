@@ -19,18 +19,18 @@ func listSessions(f *flag.FlagSet) action {
 			return statusUsage, err
 		}
 		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
-			sessions, err := c.List(ctx)
+			sessions, err := c.ListSessions(ctx)
 			if err != nil {
 				return statusFailed, err
 			}
 			if r.json {
 				return statusDone, printJSON(s.out, sessions)
 			}
-			now, err := c.Info(ctx)
+			now, err := c.DaemonInfo(ctx)
 			if err != nil {
 				return statusFailed, err
 			}
-			for _, w := range now.Warm {
+			for _, w := range now.WarmPools {
 				fmt.Fprintln(s.err, "warm: "+warmText(w))
 			}
 			if len(sessions) == 0 {

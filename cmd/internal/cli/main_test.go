@@ -55,7 +55,7 @@ func start(t *testing.T) *rig {
 		Supervisor: sup, Version: "test",
 		Languages:   func() []string { return []string{"fake"} },
 		HasLanguage: func(name string) bool { return name == "fake" },
-		Spec:        func(client.CreateParams) (workers.Spec, error) { return fakeworker.Spec(self, nil), nil },
+		FindSpec:    func(client.CreateParams) (workers.Spec, error) { return fakeworker.Spec(self, nil), nil },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func start(t *testing.T) *rig {
 // only is the session of the daemon.
 func (r *rig) only(c *client.Client) session.Info {
 	r.t.Helper()
-	all, err := c.List(r.t.Context())
+	all, err := c.ListSessions(r.t.Context())
 	if err != nil || len(all) != 1 {
 		r.t.Fatalf("there are %d sessions, %v", len(all), err)
 	}

@@ -142,7 +142,7 @@ func (d *daemonChoice) host(ctx context.Context, o *mcpserver.Options, c choice,
 		base: cmp.Or(d.name, clientName()+"-"+directoryName(c.dir)), choice: c, with: o.With,
 	}
 	h.link.LogTo(o.Logger)
-	h.link.Patience(linkPatience)
+	h.link.SetReconnectTimeout(linkPatience)
 	h.end = func() {
 		h.link.Close()
 		noMoreAsking()
@@ -220,11 +220,11 @@ func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, narrow fu
 		p.Runtime = c.runtimeInDaemon(l)
 	}
 	if lang != "" {
-		p.With = h.with
+		p.Packages = h.with
 	}
 	bounded, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
-	there, now, made, err := h.link.Open(bounded, p)
+	there, now, made, err := h.link.OpenSession(bounded, p)
 	if err == nil && !made {
 		err = errors.Join(mustHold(sandbox, now), mustLimit(h.choice.limits.Limits, now))
 	}
@@ -274,7 +274,7 @@ func (h *daemonHost) lacks(has []string) ([]string, error) {
 
 // Sessions is that of mcpserver.Host for one place.
 func (h *daemonHost) Sessions(ctx context.Context) ([]session.Info, error) {
-	all, err := h.link.List(ctx)
+	all, err := h.link.ListSessions(ctx)
 	for i, s := range all {
 		own, ok := strings.CutPrefix(s.Name, h.base)
 		own = strings.TrimPrefix(own, "-")
@@ -294,7 +294,7 @@ func (h *daemonHost) opened(s *client.Session, read timeline.Seq, now session.In
 	mark := &bookmark{send: func(seq timeline.Seq) {
 		ctx, cancel := context.WithTimeout(context.Background(), markTime)
 		defer cancel()
-		_, _ = s.Mark(ctx, seq)
+		_, _ = s.SaveReadCursor(ctx, seq)
 	}}
 	opened := &mcpserver.Opened{
 		Session:    s,
@@ -317,12 +317,12 @@ func (h *daemonHost) opened(s *client.Session, read timeline.Seq, now session.In
 		opened.Told = lossTold(now, h.where)
 		opened.FilesByHand = filesCommand + " " + s.Name() + " " + timeline.OutputName + h.where
 	}
-	if h.link.IsFar() { // where each trip costs: a mark goes with the next turn
-		opened.Link, opened.Mark = h.link, s.Note
+	if h.link.IsRemote() { // where each trip costs: a mark goes with the next turn
+		opened.Link, opened.Mark = h.link, s.NoteReadCursor
 		opened.Leave = func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeout(ctx, lastMark)
 			defer cancel()
-			_ = s.Flush(ctx)
+			_ = s.FlushReadCursor(ctx)
 			return nil
 		}
 	}

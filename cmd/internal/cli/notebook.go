@@ -203,7 +203,7 @@ func (j *jupyterFlags) languageOfSession() language {
 	}
 	if c, err := client.Dial(ctx, way); err == nil {
 		defer c.Close()
-		if now, err := c.Get(ctx, j.session); err == nil {
+		if now, err := c.GetSession(ctx, j.session); err == nil {
 			return languageOf(now.Language)
 		}
 	}
@@ -315,7 +315,7 @@ func (j *jupyterFlags) kernel(s streams) (int, error) {
 		Open: func(ctx context.Context) (session.Session, session.Info, error) {
 			ctx, cancel := context.WithTimeout(ctx, openTime)
 			defer cancel()
-			_, now, _, err := starter.Open(ctx, params)
+			_, now, _, err := starter.OpenSession(ctx, params)
 			if session.KindOf(err) == session.KindClosed && params.Language == "" {
 				err = fmt.Errorf("%w: repl exec %s makes it, or this kernel if it was installed with --lang", err, params.Name)
 			}
@@ -355,11 +355,11 @@ func (j *jupyterFlags) links(ctx context.Context, s streams) (starter, there *cl
 
 // params describe the session of this kernel.
 func (j *jupyterFlags) params() (client.CreateParams, error) {
-	p := client.CreateParams{Name: j.session, Language: j.choice.lang, With: j.with}
+	p := client.CreateParams{Name: j.session, Language: j.choice.lang, Packages: j.with}
 	if p.Name == "" {
 		p.Name = notebookSession(os.Getenv("JPY_SESSION_NAME"), j.connection)
 		if !j.keep {
-			p.CullMS = notebookIdle.Milliseconds()
+			p.IdleTimeoutMS = notebookIdle.Milliseconds()
 		}
 		p.Language = cmp.Or(p.Language, languages()[0].name)
 		if !j.where.isAway() {

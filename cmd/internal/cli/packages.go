@@ -134,7 +134,7 @@ func (w wanted) canonical(offered []language) ([]string, error) {
 // its preparation is until that is over. A session that is there already must have its
 // packages.
 func create(ctx context.Context, s streams, w where, c *client.Client, p client.CreateParams) error {
-	now, err := c.Create(ctx, p)
+	now, err := c.CreateSession(ctx, p)
 	if err == nil { // a user of an older session with this name must learn that this is another one
 		fmt.Fprintf(s.err, "repl: %s is a new session\n", p.Name)
 		if now.Notice != "" {
@@ -149,8 +149,8 @@ func create(ctx context.Context, s streams, w where, c *client.Client, p client.
 		}
 	}
 	if session.KindOf(err) == session.KindExists {
-		if now, err = c.Get(ctx, p.Name); err == nil {
-			err = hasPackages(now, p.With)
+		if now, err = c.GetSession(ctx, p.Name); err == nil {
+			err = hasPackages(now, p.Packages)
 		}
 	}
 	if err != nil {

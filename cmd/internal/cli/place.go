@@ -101,7 +101,7 @@ func forgetPlace(s streams, w *where) (int, error) {
 	if w.place != "" && !kept.IsPlaceName(w.place) {
 		return statusUsage, misuse("%q is no name of a place", w.place)
 	}
-	if _, err := prefix.Split(w.via); w.via != "" && err != nil {
+	if _, err := prefix.SplitWords(w.via); w.via != "" && err != nil {
 		return statusUsage, misuse("--via %v", err)
 	}
 	was, err := kept.Forget(stateDir(), w.key())
@@ -164,7 +164,7 @@ func checkPlace(s streams, w *where) (int, error) {
 		return c.fail("command", err, "")
 	}
 	there := way.(*client.Command)
-	there.Bring = nil // a check changes nothing there
+	there.InstallProgram = nil // a check changes nothing there
 	return c.dial(ctx, there, w)
 }
 
@@ -173,7 +173,7 @@ func (c *checking) dial(ctx context.Context, way *client.Command, w *where) (int
 	const get, far, serves = "command", "far side", "daemon"
 	conn, err := way.Dial(ctx)
 	if refused, ok := errors.AsType[*client.RefusedError](err); ok {
-		c.step(get, prefix.Join(way.Prefix)+" got through")
+		c.step(get, prefix.JoinWords(way.Prefix)+" got through")
 		c.note(far, farSide(refused.Greeting))
 		c.note(serves, refused.Greeting.Error)
 		c.note(serves, "repl exec SESSION"+w.again()+" starts one")
@@ -184,7 +184,7 @@ func (c *checking) dial(ctx context.Context, way *client.Command, w *where) (int
 	}
 	defer closeWhole(conn)
 	g := conn.(interface{ Greeting() client.Greeting }).Greeting()
-	c.step(get, prefix.Join(way.Prefix)+" got through")
+	c.step(get, prefix.JoinWords(way.Prefix)+" got through")
 	c.note(far, farSide(g))
 	if g.Protocol != client.Protocol {
 		return c.fail(serves, fmt.Errorf("it is version %s and speaks protocol %d; this program speaks %d", g.Version, g.Protocol, client.Protocol),
@@ -203,7 +203,7 @@ func (c *checking) measure(ctx context.Context, there *client.Client, g client.G
 	for range checkTrips {
 		asked := time.Now()
 		var err error
-		if i, err = there.Info(ctx); err != nil {
+		if i, err = there.DaemonInfo(ctx); err != nil {
 			return c.fail("daemon", err, "")
 		}
 		took = append(took, time.Since(asked))
@@ -226,13 +226,13 @@ func remedyFor(way *client.Command, err error, w *where) string {
 	case ok && ended.NoProgram:
 		return "repl place install" + w.argument() + " brings it there; or name one that is there, repl = \"/path/of/repl\" in " + placesFile()
 	case ok && ended.Status == 255 && ssh:
-		return "run " + prefix.Join(way.Prefix) + " true once at a terminal: it shows what ssh asks or refuses"
+		return "run " + prefix.JoinWords(way.Prefix) + " true once at a terminal: it shows what ssh asks or refuses"
 	case ok && ended.Status == 0:
-		return "have the command run the words that follow it: try " + prefix.Join(way.Prefix) + " echo hello"
+		return "have the command run the words that follow it: try " + prefix.JoinWords(way.Prefix) + " echo hello"
 	case errors.Is(err, client.ErrTerminal):
 		return "take the option for a terminal out of the command"
 	case !ok && ssh:
-		return "try " + prefix.Join(way.Prefix) + " true; a shared connection that hangs is ended by ssh -O exit " + way.Prefix[len(way.Prefix)-1]
+		return "try " + prefix.JoinWords(way.Prefix) + " true; a shared connection that hangs is ended by ssh -O exit " + way.Prefix[len(way.Prefix)-1]
 	}
 	return ""
 }

@@ -24,7 +24,7 @@ const personTime = 2 * time.Minute
 // viaKey is the name under which a place without one is remembered. No place's own name has a
 // plus sign.
 func viaKey(words []string) string {
-	return fmt.Sprintf("+%x", sha256.Sum256([]byte(prefix.Join(words))))[:17]
+	return fmt.Sprintf("+%x", sha256.Sum256([]byte(prefix.JoinWords(words))))[:17]
 }
 
 // programs are those that can be sent to a far side: this one, and what lies beside it or in the
@@ -65,7 +65,7 @@ func (d delivery) bring(ctx context.Context) (bootstrap.Installed, error) {
 		known.Dir = d.dir
 	}
 	o := bootstrap.Options{
-		Prefix: d.way.Prefix, Env: d.way.Env, Asked: d.way.Asked, Terminal: d.terminal, Dir: known.Dir, Programs: from, Wait: d.way.Wait,
+		Prefix: d.way.Prefix, Env: d.way.Env, Asked: d.way.LastPrompt, Terminal: d.terminal, Dir: known.Dir, Programs: from, Wait: d.way.GreetingTimeout,
 		Sending: func(bytes int, dir string) {
 			fmt.Fprintf(d.notes, "repl: %s gets repl: %.1f MB go to %s there\n", d.way.Place(), float64(bytes)/1e6, dir)
 		},
@@ -91,7 +91,7 @@ func (w *where) bringing(way *client.Command, p kept.Place, key string, known ke
 	watched := way.Terminal != nil && way.Stderr != nil
 	d := delivery{way: way, key: key, terminal: way.Terminal, notes: os.Stderr}
 	install := "repl place install" + w.argument()
-	way.Bring = func(ctx context.Context) (string, error) {
+	way.InstallProgram = func(ctx context.Context) (string, error) {
 		switch {
 		case p.Repl != "":
 			return "", fmt.Errorf("correct repl = %q of the place in %s, or remove the line: then %s brings the program", p.Repl, placesFile(), install)
@@ -134,7 +134,7 @@ func installPlace(s streams, w *where, dir string) (int, error) {
 	if there.Linked {
 		fmt.Fprintln(s.err, "repl: it was built with cgo and runs there, because the C library there is like the one here")
 	}
-	way.Program, way.Start, way.Bring = there.Path, false, nil
+	way.Program, way.StartDaemon, way.InstallProgram = there.Path, false, nil
 	olderDaemon(ctx, s.err, way, w)
 	return statusDone, nil
 }
@@ -162,7 +162,7 @@ func (w *where) key() string {
 	if w.place != "" {
 		return w.place
 	}
-	words, _ := prefix.Split(w.via) // dialer has split it before
+	words, _ := prefix.SplitWords(w.via) // dialer has split it before
 	return viaKey(words)
 }
 

@@ -40,7 +40,7 @@ func lossTold(now session.Info, again string) func(timeline.Event) timeline.Even
 
 // A lostSession is one of this machine, or of a daemon elsewhere.
 type lostSession struct {
-	client.Lost
+	client.CrashedSession
 
 	// events has read use what was recorded, which is there until read returns.
 	events func(read func(iter.Seq[timeline.Event]) error) error
@@ -117,7 +117,7 @@ func lostHere(dir string) (found []lostSession, err error) {
 	all, err := supervisor.CrashedSessions(dir)
 	for _, l := range all {
 		found = append(found, lostSession{
-			client.Lost{ID: l.ID, Name: l.Name, Language: l.Worker, Found: l.Found, Inputs: l.Inputs(), OutputPath: l.OutputPath},
+			client.CrashedSession{ID: l.ID, Name: l.Name, Language: l.Worker, Found: l.Found, Inputs: l.Inputs(), OutputPath: l.OutputPath},
 			func(read func(iter.Seq[timeline.Event]) error) error { return read(l.Events()) },
 		})
 	}
@@ -126,7 +126,7 @@ func lostHere(dir string) (found []lostSession, err error) {
 
 // lostThere asks a daemon for those of its machine. Their events come as a file.
 func lostThere(ctx context.Context, c *client.Client) (found []lostSession, err error) {
-	all, err := c.Lost(ctx)
+	all, err := c.ListCrashed(ctx)
 	for _, l := range all {
 		found = append(found, lostSession{l, func(read func(iter.Seq[timeline.Event]) error) error {
 			dir, err := os.MkdirTemp("", "recover-")
@@ -136,7 +136,7 @@ func lostThere(ctx context.Context, c *client.Client) (found []lostSession, err 
 			defer os.RemoveAll(dir)
 			err = writeNew(filepath.Join(dir, timeline.EventsName), func(w io.Writer) error {
 				return session.CopyFile(w, func(offset int64) (session.FilePart, error) {
-					return c.File(ctx, client.FileParams{FilesParams: client.FilesParams{Lost: l.ID}, Path: timeline.EventsName, Offset: offset})
+					return c.ReadFile(ctx, client.FileParams{FilesParams: client.FilesParams{Crashed: l.ID}, Path: timeline.EventsName, Offset: offset})
 				})
 			})
 			if err != nil {

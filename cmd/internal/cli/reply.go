@@ -84,7 +84,7 @@ func (v *turnView) failed(ctx context.Context, err error) (int, error) {
 	case ctx.Err() != nil:
 		bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), shortTime)
 		defer stop()
-		_, _ = v.c.Interrupt(bounded, client.InterruptParams{Session: turn.Session, Turn: turn.Turn, Author: commandAuthor(v.r.flags.Name())})
+		_, _ = v.c.InterruptTurn(bounded, client.InterruptParams{Session: turn.Session, Turn: turn.Turn, Author: commandAuthor(v.r.flags.Name())})
 	case errors.Is(err, syscall.EPIPE):
 		if turn.Outcome == "" {
 			fmt.Fprintf(v.s.err, "repl: nobody reads the output: turn %d goes on in %s\n", turn.Turn, turn.Session)
@@ -208,7 +208,7 @@ func (v *turnView) overdue(ctx, limited context.Context, err error) error {
 func (v *turnView) ask(ctx context.Context, after timeline.Seq) error {
 	bounded, stop := context.WithTimeout(ctx, shortTime) // a daemon elsewhere may be gone
 	defer stop()
-	reply, err := v.c.Wait(bounded, client.WaitParams{Session: v.replied.Session, Turn: v.replied.Turn, After: after})
+	reply, err := v.c.WaitTurn(bounded, client.WaitParams{Session: v.replied.Session, Turn: v.replied.Turn, After: after})
 	if err == nil {
 		v.replied = reply
 	}
@@ -293,7 +293,7 @@ func (v *turnView) pictureFile(mime string) (string, error) {
 
 // outputOf says where a session keeps its output, or how to get it from elsewhere.
 func (v *turnView) outputOf(ctx context.Context, name string) string {
-	now, err := v.c.Get(ctx, name)
+	now, err := v.c.GetSession(ctx, name)
 	if err != nil || now.OutputPath == "" || v.r.isAway() {
 		return "output.txt: repl files " + name + " output.txt" + v.r.again()
 	}

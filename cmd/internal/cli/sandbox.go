@@ -199,7 +199,7 @@ func hideKept(s *workers.Sandbox) {
 // asked writes a sandbox into a request to a daemon.
 func asked(s *workers.Sandbox, p *client.CreateParams) {
 	if s != nil {
-		p.Sandbox, p.Writable, p.Network, p.Hosts, p.Ask = string(s.Level), s.Writable, string(s.Network), s.Hosts, s.AskUser
+		p.Sandbox, p.Writable, p.Network, p.Hosts, p.AskUser = string(s.Level), s.Writable, string(s.Network), s.Hosts, s.AskUser
 		p.Protected, p.Accept, p.Home, p.Readable = s.Protected, string(s.AcceptMechanism), string(s.Home), s.Readable
 		p.Accepted = s.AcceptPaths
 	}
@@ -232,7 +232,7 @@ func sandboxOf(p client.CreateParams) *workers.Sandbox {
 	if network == "" {
 		network = workers.NetworkNone
 	}
-	s := &workers.Sandbox{Level: workers.SandboxLevel(p.Sandbox), Writable: p.Writable, Network: network, Hosts: p.Hosts, AskUser: p.Ask, Protected: p.Protected, AcceptMechanism: workers.SandboxMechanism(p.Accept), Home: workers.HomeAccess(p.Home), Readable: p.Readable, AcceptPaths: p.Accepted}
+	s := &workers.Sandbox{Level: workers.SandboxLevel(p.Sandbox), Writable: p.Writable, Network: network, Hosts: p.Hosts, AskUser: p.AskUser, Protected: p.Protected, AcceptMechanism: workers.SandboxMechanism(p.Accept), Home: workers.HomeAccess(p.Home), Readable: p.Readable, AcceptPaths: p.Accepted}
 	if s.Confines() {
 		hideKept(s)
 	}
@@ -306,7 +306,7 @@ type account struct {
 const maxShownDenials = 100
 
 func accountOf(ctx context.Context, c *client.Client, name string) (account, error) {
-	now, err := c.Get(ctx, name)
+	now, err := c.GetSession(ctx, name)
 	if err != nil {
 		return account{}, err
 	}

@@ -184,17 +184,17 @@ func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
 	}
 	defer sup.Close()
 	d, err := daemon.New(&daemon.Options{
-		Supervisor:  sup,
-		Languages:   remembered(languageNames),
-		HasLanguage: hasLanguage,
-		Spec:        specFor,
-		IdleExit:    o.idleExit,
-		CullIdle:    o.cullIdle,
-		Warm:        o.warm.all(),
-		WarmMemory:  int64(o.memory) / 4,
-		Stamp:       stampOf,
-		Logger:      log,
-		Version:     programVersion(),
+		Supervisor:         sup,
+		Languages:          remembered(languageNames),
+		HasLanguage:        hasLanguage,
+		FindSpec:           specFor,
+		DaemonIdleTimeout:  o.idleExit,
+		SessionIdleTimeout: o.cullIdle,
+		WarmPools:          o.warm.all(),
+		WarmMemory:         int64(o.memory) / 4,
+		StartStamp:         stampOf,
+		Logger:             log,
+		Version:            programVersion(),
 	})
 	if err != nil {
 		return statusFailed, err
@@ -308,7 +308,7 @@ func specFor(p client.CreateParams) (workers.Spec, error) {
 	if err := c.resolvePaths(); err != nil {
 		return workers.Spec{}, err
 	}
-	names, err := l.packages.Canonical(p.With)
+	names, err := l.packages.Canonical(p.Packages)
 	if err != nil {
 		return workers.Spec{}, session.Errorf(session.KindInvalid, "with: %v", err)
 	}

@@ -117,7 +117,7 @@ func detachedLog(notes io.Writer) string {
 
 // socketOf is where a daemon listens that was to have a socket: another user may have that name.
 func socketOf(pid int, socket string) string {
-	if e, ok := registry.Read(os.Getenv); ok && e.PID == pid {
+	if e, ok := registry.ReadEntry(os.Getenv); ok && e.PID == pid {
 		return e.Socket
 	}
 	return socket
@@ -129,5 +129,5 @@ func infoAt(ctx context.Context, socket string) (client.Info, error) {
 		return client.Info{}, err
 	}
 	defer c.Close()
-	return c.Info(ctx)
+	return c.DaemonInfo(ctx)
 }

@@ -49,7 +49,7 @@ func view(f *flag.FlagSet) action {
 		}
 		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
 			if name != "" {
-				if _, err := c.Get(ctx, name); err != nil {
+				if _, err := c.GetSession(ctx, name); err != nil {
 					return statusFailed, err
 				}
 			}
@@ -139,11 +139,11 @@ func openBrowser(ctx context.Context, link string) (remove func(), err error) {
 
 // exportTo writes a session as a file, over a link that may be new.
 func exportTo(ctx context.Context, link *client.Link, w io.Writer, name, format string) error {
-	c, err := link.Client(ctx)
+	c, err := link.Conn(ctx)
 	if err != nil {
 		return err
 	}
-	now, err := c.Get(ctx, name)
+	now, err := c.GetSession(ctx, name)
 	if err != nil {
 		return err
 	}

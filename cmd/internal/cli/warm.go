@@ -15,7 +15,7 @@ import (
 
 // A warmChoice says which sessions a daemon keeps ready.
 type warmChoice struct {
-	kinds     []daemon.Warm
+	kinds     []daemon.WarmPoolOptions
 	code, dir string
 }
 
@@ -33,10 +33,10 @@ func (w *warmChoice) add(text string) error {
 		return fmt.Errorf("%q: use LANGUAGE=N, such as python=4", text)
 	case !hasLanguage(name):
 		return fmt.Errorf("there is no language %q", name)
-	case slices.ContainsFunc(w.kinds, func(k daemon.Warm) bool { return k.Language == name }):
+	case slices.ContainsFunc(w.kinds, func(k daemon.WarmPoolOptions) bool { return k.Language == name }):
 		return fmt.Errorf("%s is there twice", name)
 	}
-	w.kinds = append(w.kinds, daemon.Warm{Language: name, Count: n})
+	w.kinds = append(w.kinds, daemon.WarmPoolOptions{Language: name, Count: n})
 	return nil
 }
 
@@ -65,7 +65,7 @@ func (w *warmChoice) check(maxSessions int) error {
 	return err
 }
 
-func (w *warmChoice) all() []daemon.Warm {
+func (w *warmChoice) all() []daemon.WarmPoolOptions {
 	for i := range w.kinds {
 		w.kinds[i].Dir, w.kinds[i].Code = w.dir, w.code
 	}

@@ -121,7 +121,7 @@ func (w *where) dialer(ctx context.Context) (client.Dialer, error) {
 		}
 		return w.wayTo(ctx, w.place, p)
 	case w.via != "":
-		words, err := prefix.Split(w.via)
+		words, err := prefix.SplitWords(w.via)
 		if err != nil {
 			return nil, misuse("--via %v", err)
 		}
@@ -134,7 +134,7 @@ func (w *where) dialer(ctx context.Context) (client.Dialer, error) {
 		return way, nil
 	}
 	if w.socket == "" {
-		return client.Usual(os.Getenv), nil // it may move
+		return client.DefaultDialer(os.Getenv), nil // it may move
 	}
 	return client.Socket(w.socket), nil
 }
@@ -142,7 +142,7 @@ func (w *where) dialer(ctx context.Context) (client.Dialer, error) {
 // command completes a command by what the person at the terminal may see and answer.
 func (w *where) command(c *client.Command) *client.Command {
 	c.Prefix[0] = fromHome(c.Prefix[0])
-	c.Start, c.Alive = w.starts, farSilence
+	c.StartDaemon, c.KeepAlive = w.starts, farSilence
 	if w.attended {
 		c.Terminal = controllingTerminal()
 		if term.IsTerminal(int(os.Stderr.Fd())) {
@@ -193,15 +193,15 @@ func (w *where) wayTo(ctx context.Context, name string, p kept.Place) (client.Di
 	w.dir = p.Dir
 	way := w.command(&client.Command{
 		Name: name, Prefix: p.Filled(p.Prefix, known.Job),
-		Program: cmp.Or(p.Repl, known.Program), Socket: cmp.Or(w.socket, p.Socket), Login: p.Login, Wait: p.Patience,
+		Program: cmp.Or(p.Repl, known.Program), Socket: cmp.Or(w.socket, p.Socket), LoginEnv: p.Login, GreetingTimeout: p.Patience,
 	})
 	w.bringing(way, p, name, known)
 	if p.NeedsJob() {
-		way.Start = false // a daemon that a step of a job starts would end with the step
-		way.Comes = known.Begun.Add(max(p.Patience, jobTime))
+		way.StartDaemon = false // a daemon that a step of a job starts would end with the step
+		way.RetryUntil = known.Begun.Add(max(p.Patience, jobTime))
 	}
 	if len(p.AfterWords) > 0 {
-		way.After = func(ctx context.Context) string {
+		way.DescribeFailure = func(ctx context.Context) string {
 			ctx, stop := context.WithTimeout(ctx, afterTime)
 			defer stop()
 			said, err := answerOf(ctx, p.Filled(p.AfterWords, known.Job))
@@ -226,7 +226,7 @@ func startJob(ctx context.Context, name string, p kept.Place) (string, error) {
 		return "", fmt.Errorf("start of %s: %w", name, err)
 	}
 	job, _, _ := strings.Cut(said, ";") // sbatch --parsable adds the cluster
-	if !prefix.IsPlain(job) {
+	if !prefix.IsPlainWord(job) {
 		return "", fmt.Errorf("start of %s printed %q, which is no job's name: it has to print that and nothing else, as sbatch --parsable does", name, said)
 	}
 	return job, nil
@@ -251,14 +251,14 @@ func answerOf(ctx context.Context, words []string) (string, error) {
 		}
 	}
 	select {
-	case <-p.Ended():
+	case <-p.Done():
 	case <-ctx.Done():
-		return p.Said(), fmt.Errorf("%s took too long", words[0])
+		return p.Stderr(), fmt.Errorf("%s took too long", words[0])
 	case <-time.After(afterTime):
 		p.End()
 	}
-	if s := p.Status(); s == nil || !s.Success() {
-		return p.Said(), fmt.Errorf("%s ended with %v", words[0], s)
+	if s := p.ExitState(); s == nil || !s.Success() {
+		return p.Stderr(), fmt.Errorf("%s ended with %v", words[0], s)
 	}
 	return strings.TrimSpace(string(text)), nil
 }

@@ -8,55 +8,55 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// maxMoves bounds how often an address is made again in one look, because it was removed
+// maxRenewals bounds how often an address is made again in one look, because it was removed
 // before it was watched.
-const maxMoves = 3
+const maxRenewals = 3
 
-// An address is where clients look for the daemon. Others may remove it: logind removes the
+// An addressWatcher is where clients look for the daemon. Others may remove it: logind removes the
 // directory at the last logout, and cleaning programs remove old files. The kernel tells the
 // owner when they do. Where it cannot, the owner looks now and then, as it does while the
-// address is lost.
-type address struct {
-	d       *Daemon
-	l       net.Listener
-	watch   *fileWatch    // nil where there is nothing to watch, or no means to do so
-	removed chan struct{} // of the watch: a file may be gone; nil without one
-	timer   *time.Timer   // for the next look
-	look    <-chan time.Time
-	said    string // the last problem that was logged
-	warned  string // the last warning that was logged
-	aside   string // the last reason to be elsewhere that was logged
-	served  int    // how often in a row another daemon was there
-	blind   bool   // the last attempt to watch failed
+// addressWatcher is lost.
+type addressWatcher struct {
+	daemon         *Daemon
+	listener       net.Listener
+	watch          *fileWatch    // nil where there is nothing to watch, or no means to do so
+	removed        chan struct{} // of the watch: a file may be gone; nil without one
+	timer          *time.Timer   // for the next look
+	nextCheck      <-chan time.Time
+	lastProblem    string // the last problem that was logged
+	lastWarning    string // the last warning that was logged
+	lastMoveReason string // the last reason to be elsewhere that was logged
+	takenCount     int    // how often in a row another daemon was there
+	unwatched      bool   // the last attempt to watch failed
 }
 
-// keeper is a listener that knows the files by which it is found.
-type keeper interface {
+// fileBackedListener is a listener that knows the files by which it is found.
+type fileBackedListener interface {
 	Renewer
-	files() []string
+	watchedFiles() []string
 	Warning() string
-	Aside() string
+	MoveReason() string
 }
 
-func (d *Daemon) newAddress(l net.Listener) *address {
-	a := &address{d: d, l: l}
+func (d *Daemon) newAddressWatcher(l net.Listener) *addressWatcher {
+	a := &addressWatcher{daemon: d, listener: l}
 	if _, ok := l.(Renewer); !ok {
 		return a
 	}
-	if _, ok := l.(keeper); ok {
+	if _, ok := l.(fileBackedListener); ok {
 		w, err := newFileWatch(&d.wg)
 		if err == nil {
 			a.watch, a.removed = w, w.changed
 		} else if !errors.Is(err, errors.ErrUnsupported) {
-			a.noteBlind(err)
+			a.logUnwatched(err)
 		}
 	}
 	a.timer = time.NewTimer(0) // a file may be gone already
-	a.look = a.timer.C
+	a.nextCheck = a.timer.C
 	return a
 }
 
-func (a *address) stop() {
+func (a *addressWatcher) stop() {
 	if a.timer != nil {
 		a.timer.Stop()
 	}
@@ -66,26 +66,26 @@ func (a *address) stop() {
 // isLost restores the address if necessary, and says when to look again. It returns true if
 // another daemon has it and this one has no users left. New clients cannot reach this daemon
 // then.
-func (a *address) isLost() bool {
-	lost, watched := a.check()
+func (a *addressWatcher) isLost() bool {
+	lost, watched := a.restoreAndLog()
 	if !watched {
-		a.timer.Reset(lookPause)
+		a.timer.Reset(addressCheckInterval)
 	}
 	return lost
 }
 
-// renew restores the address, and watches the files by which it is found then. watched is
+// renewAndWatch restores the address, and watches the files by which it is found then. watched is
 // false where nobody tells when they are gone.
-func (a *address) renew() (renewed, watched bool, err error) {
-	for range maxMoves {
+func (a *addressWatcher) renewAndWatch() (renewed, watched bool, err error) {
+	for range maxRenewals {
 		var blind error
-		if k, ok := a.l.(keeper); ok && a.watch != nil {
-			blind = a.watch.on(k.files())
+		if k, ok := a.listener.(fileBackedListener); ok && a.watch != nil {
+			blind = a.watch.watchFiles(k.watchedFiles())
 		}
-		again, err := a.l.(Renewer).Renew()
+		again, err := a.listener.(Renewer).Renew()
 		if err != nil || !again {
 			if err == nil {
-				a.noteBlind(blind)
+				a.logUnwatched(blind)
 			}
 			return renewed || again, err == nil && a.watch != nil && blind == nil, err
 		}
@@ -94,60 +94,60 @@ func (a *address) renew() (renewed, watched bool, err error) {
 	return renewed, false, nil
 }
 
-// noteBlind logs, once, why the address cannot be watched. nil means that it is.
-func (a *address) noteBlind(why error) {
-	if why != nil && !a.blind {
-		a.d.log.Warn("the socket cannot be watched; the daemon looks after it now and then", "error", why)
+// logUnwatched logs, once, why the address cannot be watched. nil means that it is.
+func (a *addressWatcher) logUnwatched(why error) {
+	if why != nil && !a.unwatched {
+		a.daemon.log.Warn("the socket cannot be watched; the daemon looks after it now and then", "error", why)
 	}
-	a.blind = why != nil
+	a.unwatched = why != nil
 }
 
-// check restores the address, and logs what has changed. watched is that of renew.
-func (a *address) check() (lost, watched bool) {
-	renewed, watched, err := a.renew()
+// restoreAndLog restores the address, and logs what has changed. watched is that of renew.
+func (a *addressWatcher) restoreAndLog() (lost, watched bool) {
+	renewed, watched, err := a.renewAndWatch()
 	if !errors.Is(err, ErrServed) {
-		a.served = 0
+		a.takenCount = 0
 	}
 	switch {
 	case err == nil:
-		if renewed || a.said != "" {
-			a.d.log.Warn("the socket or its lock was removed, and is made anew", "at", a.l.Addr())
+		if renewed || a.lastProblem != "" {
+			a.daemon.log.Warn("the socket or its lock was removed, and is made anew", "at", a.listener.Addr())
 		}
-		a.said = ""
-		a.warn()
+		a.lastProblem = ""
+		a.logWarnings()
 		return false, watched
-	case err.Error() != a.said: // log a problem once, not at every check
-		a.said = err.Error()
-		a.d.log.Warn("no new client can reach the daemon; it goes on trying", "at", a.l.Addr(), "error", err)
+	case err.Error() != a.lastProblem: // log a problem once, not at every check
+		a.lastProblem = err.Error()
+		a.daemon.log.Warn("no new client can reach the daemon; it goes on trying", "at", a.listener.Addr(), "error", err)
 	}
 	if !errors.Is(err, ErrServed) {
 		return false, watched
 	}
-	a.served++
-	return a.served > 1 && a.d.rpc.Activity().Connections == 0 && !a.d.isRunning(), watched
+	a.takenCount++
+	return a.takenCount > 1 && a.daemon.rpc.Activity().Connections == 0 && !a.daemon.isRunning(), watched
 }
 
-// warn logs, once, why the daemon is elsewhere, and why other clients may not find it.
-func (a *address) warn() {
-	k, ok := a.l.(keeper)
+// logWarnings logs, once, why the daemon is elsewhere, and why other clients may not find it.
+func (a *addressWatcher) logWarnings() {
+	k, ok := a.listener.(fileBackedListener)
 	if !ok {
 		return
 	}
-	if why := k.Aside(); why != a.aside {
-		a.d.log.Warn("the daemon serves at another socket", "at", a.l.Addr(), "why", why)
-		a.aside = why
+	if why := k.MoveReason(); why != a.lastMoveReason {
+		a.daemon.log.Warn("the daemon serves at another socket", "at", a.listener.Addr(), "why", why)
+		a.lastMoveReason = why
 	}
-	if why := k.Warning(); why != a.warned {
+	if why := k.Warning(); why != a.lastWarning {
 		if why != "" {
-			a.d.log.Warn("other logins may not find the daemon", "error", why)
+			a.daemon.log.Warn("other logins may not find the daemon", "error", why)
 		}
-		a.warned = why
+		a.lastWarning = why
 	}
 }
 
 // isRunning reports whether a turn runs or a worker starts.
 func (d *Daemon) isRunning() bool {
-	for _, s := range d.sessions() {
+	for _, s := range d.supervisorSessions() {
 		if state := s.State(); state.IsActive() && state != session.StateWaiting {
 			return true
 		}

@@ -12,16 +12,16 @@ import (
 
 func TestAuthor_IsTextThatOthersCanBeShown(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	c := r.dial()
-	r.session(c)
+	r.newSession(c)
 	for _, author := range []string{"\x1b[2J", "a\nturn 2 by b", strings.Repeat("a", client.MaxAuthorBytes+1)} {
-		_, started := c.Start(t.Context(), client.StartParams{Session: "main", Input: "print x", Author: author})
-		_, answered := c.Input(t.Context(), client.InputParams{Session: "main", Wait: 1, Input: "x", Author: author})
-		_, interrupted := c.Interrupt(t.Context(), client.InterruptParams{Session: "main", Turn: 1, Author: author})
+		_, started := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print x", Author: author})
+		_, answered := c.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: 1, Input: "x", Author: author})
+		_, interrupted := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "main", Turn: 1, Author: author})
 		for what, err := range map[string]error{
 			"start": started, "input": answered, "interrupt": interrupted,
-			"take": c.Take(t.Context(), "main", author, false),
+			"take": c.TakeWriteLock(t.Context(), "main", author, false),
 		} {
 			if err == nil || !strings.Contains(err.Error(), "author: use up to 128 bytes of text") {
 				t.Errorf("%s by %q: got %v", what, author, err)
@@ -32,16 +32,16 @@ func TestAuthor_IsTextThatOthersCanBeShown(t *testing.T) {
 
 func TestInterrupt_NamesWhoDidIt(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	agent, person := r.dial(), r.dial()
-	r.session(agent)
-	if _, err := agent.Start(t.Context(), client.StartParams{Session: "main", Input: "sleep", Author: "bot"}); err != nil {
+	r.newSession(agent)
+	if _, err := agent.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "sleep", Author: "bot"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := person.Interrupt(t.Context(), client.InterruptParams{Session: "main", Turn: 2, Author: "ada"}); err != nil {
+	if _, err := person.InterruptTurn(t.Context(), client.InterruptParams{Session: "main", Turn: 2, Author: "ada"}); err != nil {
 		t.Fatal(err)
 	}
-	reply, err := agent.Wait(t.Context(), client.WaitParams{Session: "main", WaitMS: patience.Milliseconds()})
+	reply, err := agent.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,47 +11,47 @@ import (
 )
 
 const (
-	// maxCallers bounds the clients with an identity that the daemon knows. Beyond it, the one
+	// maxKnownClients bounds the clients with an identity that the daemon knows. Beyond it, the one
 	// that has been gone for longest is forgotten.
-	maxCallers = 1024
+	maxKnownClients = 1024
 
-	// leastIdentity and mostIdentity bound the id of a client, in bytes.
-	leastIdentity = 16
-	mostIdentity  = 64
+	// minIdentityBytes and maxIdentityBytes bound the id of a client, in bytes.
+	minIdentityBytes = 16
+	maxIdentityBytes = 64
 )
 
-// A caller is a client, to which names of readers, keyboards, tokens and requests belong. A
+// A clientState is a client, to which names of readers, keyboards, tokens and requests belong. A
 // client with an identity keeps them when it connects again; any other one is one connection.
-type caller struct {
+type clientState struct {
 	id   string                   // "" without an identity
 	conn atomic.Pointer[rpc.Conn] // its connection; one that has ended, or nil, while it has none
 
-	epoch     uint64                 // guarded by Daemon.mu; of its last connection
-	gone      uint64                 // guarded by Daemon.mu; numbers the ends of connections; 0 while it is connected
-	keyboards map[*keyboardHold]bool // guarded by Daemon.mu
-	lost      []*keyboardHold        // guarded by Daemon.mu; those that it had when its connection ended
-	wants     map[*entry]string      // guarded by Daemon.mu; sessions whose keyboard it gets for its next turn, with its name
-	tokens    map[string]bool        // guarded by Daemon.mu; tokens for which it gets progress of preparations
-	requests  requests               // guarded by Daemon.mu
+	epoch             uint64                  // guarded by Daemon.mu; of its last connection
+	disconnectOrder   uint64                  // guarded by Daemon.mu; numbers the ends of connections; 0 while it is connected
+	writeLocks        map[*writeLock]bool     // guarded by Daemon.mu
+	locksAtDisconnect []*writeLock            // guarded by Daemon.mu; those that it had when its connection ended
+	wantedLocks       map[*openSession]string // guarded by Daemon.mu; sessions whose keyboard it gets for its next turn, with its name
+	tokens            map[string]bool         // guarded by Daemon.mu; tokens for which it gets progress of preparations
+	requests          requestLog              // guarded by Daemon.mu
 }
 
-func newCaller(id string, conn *rpc.Conn) *caller {
-	c := &caller{
-		id: id, keyboards: make(map[*keyboardHold]bool),
-		wants: make(map[*entry]string), tokens: make(map[string]bool),
+func newClientState(id string, conn *rpc.Conn) *clientState {
+	c := &clientState{
+		id: id, writeLocks: make(map[*writeLock]bool),
+		wantedLocks: make(map[*openSession]string), tokens: make(map[string]bool),
 	}
 	c.conn.Store(conn)
 	return c
 }
 
-// isHere reports whether the client is connected.
-func (c *caller) isHere() bool {
+// isConnected reports whether the client is connected.
+func (c *clientState) isConnected() bool {
 	conn := c.conn.Load()
 	return conn != nil && conn.Context().Err() == nil
 }
 
-// left is closed when the connection that the client has now has ended.
-func (c *caller) left() <-chan struct{} {
+// disconnected is closed when the connection that the client has now has ended.
+func (c *clientState) disconnected() <-chan struct{} {
 	if conn := c.conn.Load(); conn != nil {
 		return conn.Context().Done()
 	}
@@ -60,40 +60,40 @@ func (c *caller) left() <-chan struct{} {
 	return over
 }
 
-// caller returns the client at a connection. One that was hung up meanwhile has nothing.
-func (d *Daemon) caller(conn *rpc.Conn) *caller {
+// clientOf returns the client at a connection. One that was hung up meanwhile has nothing.
+func (d *Daemon) clientOf(conn *rpc.Conn) *clientState {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if l := d.connections[conn]; l != nil {
-		return l.caller
+		return l.client
 	}
-	return newCaller("", conn)
+	return newClientState("", conn)
 }
 
 // handleHello gives a connection to the client that says it is its own. The connection that the
 // client had before ends at once, and the calls on it are cancelled; their turns go on.
-func (d *Daemon) handleHello(_ context.Context, r *rpc.Request, p client.HelloParams) (client.Hello, error) {
+func (d *Daemon) handleHello(_ context.Context, r *rpc.Request, p client.HelloParams) (client.HelloReply, error) {
 	if !isIdentity(p.ID) {
-		return client.Hello{}, rpc.InvalidParams("id: use %d to %d random letters, digits, hyphens and underscores", leastIdentity, mostIdentity)
+		return client.HelloReply{}, rpc.InvalidParams("id: use %d to %d random letters, digits, hyphens and underscores", minIdentityBytes, maxIdentityBytes)
 	}
 	if p.Epoch == 0 {
-		return client.Hello{}, rpc.InvalidParams("epoch is required: 1 for the first connection of a client, and one more for each that follows")
+		return client.HelloReply{}, rpc.InvalidParams("epoch is required: 1 for the first connection of a client, and one more for each that follows")
 	}
 	if !r.First {
-		return client.Hello{}, rpc.InvalidParams("client/hello is the first call of a connection")
+		return client.HelloReply{}, rpc.InvalidParams("client/hello is the first call of a connection")
 	}
-	c, known, before, err := d.welcome(r.Conn, p)
+	c, known, before, err := d.attachClient(r.Conn, p)
 	if err != nil {
-		return client.Hello{}, err
+		return client.HelloReply{}, err
 	}
 	if before != nil {
 		before.Logger.Info("a newer connection of the same client takes its place")
 		before.Drop(errReplaced)
 	}
-	for _, b := range d.returnKeyboards(c) {
+	for _, b := range d.restoreWriteLocks(c) {
 		b.entry.session.Notify(b.author + " has the keyboard")
 	}
-	return client.Hello{Info: d.info(), Known: known}, nil
+	return client.HelloReply{Info: d.daemonInfo(), Known: known}, nil
 }
 
 // errReplaced ends a connection whose client has made another one.
@@ -103,73 +103,73 @@ func isIdentity(id string) bool {
 	odd := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
 	}
-	return len(id) >= leastIdentity && len(id) <= mostIdentity && !strings.ContainsFunc(id, odd)
+	return len(id) >= minIdentityBytes && len(id) <= maxIdentityBytes && !strings.ContainsFunc(id, odd)
 }
 
-// welcome makes a connection that of the client with an identity. before is the one that it had,
+// attachClient makes a connection that of the client with an identity. before is the one that it had,
 // if that has not ended.
-func (d *Daemon) welcome(conn *rpc.Conn, p client.HelloParams) (c *caller, known bool, before *rpc.Conn, err error) {
+func (d *Daemon) attachClient(conn *rpc.Conn, p client.HelloParams) (c *clientState, known bool, before *rpc.Conn, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l := d.connections[conn]
 	if l == nil {
 		return nil, false, nil, errReplaced
 	}
-	c = d.callers[p.ID]
+	c = d.knownClients[p.ID]
 	switch {
 	case c != nil && p.Epoch <= c.epoch:
 		return nil, false, nil, rpc.InvalidParams("epoch %d of this client is over: it has connected with %d since", p.Epoch, c.epoch)
 	case c != nil:
 		known = true
-		if c.isHere() {
+		if c.isConnected() {
 			before = c.conn.Load()
 		}
 	default:
-		if err := d.makeRoomForCallerLocked(); err != nil {
+		if err := d.evictClientLocked(); err != nil {
 			return nil, false, nil, err
 		}
-		c = newCaller(p.ID, nil)
-		d.callers[p.ID] = c
+		c = newClientState(p.ID, nil)
+		d.knownClients[p.ID] = c
 	}
-	c.epoch, c.gone = p.Epoch, 0
+	c.epoch, c.disconnectOrder = p.Epoch, 0
 	c.conn.Store(conn)
-	l.caller = c
+	l.client = c
 	return c, known, before, nil
 }
 
-// makeRoomForCallerLocked forgets the client that has been gone for longest, if there are too
+// evictClientLocked forgets the client that has been gone for longest, if there are too
 // many. The caller holds d.mu.
-func (d *Daemon) makeRoomForCallerLocked() error {
-	if len(d.callers) < maxCallers {
+func (d *Daemon) evictClientLocked() error {
+	if len(d.knownClients) < maxKnownClients {
 		return nil
 	}
-	var oldest *caller
-	for _, c := range d.callers {
-		if c.gone > 0 && (oldest == nil || c.gone < oldest.gone) {
+	var oldest *clientState
+	for _, c := range d.knownClients {
+		if c.disconnectOrder > 0 && (oldest == nil || c.disconnectOrder < oldest.disconnectOrder) {
 			oldest = c
 		}
 	}
 	if oldest == nil {
-		return session.Errorf(session.KindLimit, "%d clients that have said client/hello are the most", maxCallers)
+		return session.Errorf(session.KindLimit, "%d clients that have said client/hello are the most", maxKnownClients)
 	}
-	delete(d.callers, oldest.id)
+	delete(d.knownClients, oldest.id)
 	return nil
 }
 
-// returnKeyboards gives a client the keyboards that it had when its connection ended, unless
+// restoreWriteLocks gives a client the keyboards that it had when its connection ended, unless
 // somebody else has them. It returns those of which others were told.
-func (d *Daemon) returnKeyboards(c *caller) (announce []*keyboardHold) {
+func (d *Daemon) restoreWriteLocks(c *clientState) (announce []*writeLock) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, b := range c.lost {
-		if d.entries[b.entry.name] != b.entry || d.keyboardLocked(b.entry) != nil || !b.long && b.turn != active(b.entry) {
+	for _, b := range c.locksAtDisconnect {
+		if d.openSessions[b.entry.name] != b.entry || d.currentLockLocked(b.entry) != nil || !b.isLong && b.turn != activeTurn(b.entry) {
 			continue
 		}
-		d.giveLocked(b)
-		if b.long {
+		d.grantLocked(b)
+		if b.isLong {
 			announce = append(announce, b)
 		}
 	}
-	c.lost = nil
+	c.locksAtDisconnect = nil
 	return announce
 }

@@ -14,20 +14,20 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 )
 
-const identity = "0123456789abcdef-caller"
+const testIdentity = "0123456789abcdef-caller"
 
-// hello connects as the client with an identity.
-func (r *rig) hello(epoch uint64) *client.Client {
+// connectAs connects as the client with an identity.
+func (r *testDaemon) connectAs(epoch uint64) *client.Client {
 	r.t.Helper()
-	c := r.connect()
-	if err := c.Call(r.t.Context(), client.MethodHello, client.HelloParams{ID: identity, Epoch: epoch}, nil); err != nil {
+	c := r.dialWithoutHello()
+	if err := c.Call(r.t.Context(), client.MethodHello, client.HelloParams{ID: testIdentity, Epoch: epoch}, nil); err != nil {
 		r.t.Fatal(err)
 	}
 	return c
 }
 
-// connect connects and says nothing.
-func (r *rig) connect() *client.Client {
+// dialWithoutHello connects and says nothing.
+func (r *testDaemon) dialWithoutHello() *client.Client {
 	r.t.Helper()
 	conn, err := client.Socket(r.socket).Dial(r.t.Context())
 	if err != nil {
@@ -38,19 +38,19 @@ func (r *rig) connect() *client.Client {
 	return c
 }
 
-func (r *rig) writer(c *client.Client) string {
+func (r *testDaemon) writeLockHolder(c *client.Client) string {
 	r.t.Helper()
-	now, err := c.Get(r.t.Context(), "main")
+	now, err := c.GetSession(r.t.Context(), "main")
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return now.WriteLockHolder
 }
 
-func mark(t *testing.T, c *client.Client, p client.MarkParams) client.Marked {
+func saveReadCursor(t *testing.T, c *client.Client, p client.ReadCursorParams) client.ReadCursor {
 	t.Helper()
 	p.Session = "main"
-	m, err := c.Mark(t.Context(), p)
+	m, err := c.SaveReadCursor(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,73 +59,73 @@ func mark(t *testing.T, c *client.Client, p client.MarkParams) client.Marked {
 
 func TestHello_ANewerConnectionOfAClientHasWhatTheDarkOneHad(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	other := r.dial()
-	r.session(other)
-	dark := r.hello(1)
-	mark(t, dark, client.MarkParams{Reader: "agent", Own: true})
-	mark(t, dark, client.MarkParams{Reader: "agent", Seq: 2})
-	if err := dark.Take(t.Context(), "main", "agent", true); err != nil {
+	r.newSession(other)
+	dark := r.connectAs(1)
+	saveReadCursor(t, dark, client.ReadCursorParams{Reader: "agent", Own: true})
+	saveReadCursor(t, dark, client.ReadCursorParams{Reader: "agent", Seq: 2})
+	if err := dark.TakeWriteLock(t.Context(), "main", "agent", true); err != nil {
 		t.Fatal(err)
 	}
-	begun, err := dark.Start(t.Context(), client.StartParams{Session: "main", Input: "wait go? ", Author: "agent", WaitMS: patience.Milliseconds()})
+	begun, err := dark.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait go? ", Author: "agent", WaitMS: processTimeout.Milliseconds()})
 	if err != nil || begun.InputRequest == nil {
 		t.Fatalf("got %+v, %v", begun, err)
 	}
-	if _, err := other.Create(t.Context(), client.CreateParams{Name: "side"}); err != nil {
+	if _, err := other.CreateSession(t.Context(), client.CreateParams{Name: "side"}); err != nil {
 		t.Fatal(err)
 	}
 	waiting := make(chan error, 1)
 	go func() {
-		_, err := dark.Start(context.Background(), client.StartParams{Session: "side", Input: "sleep 1h", WaitMS: 3600 * 1000})
+		_, err := dark.StartTurn(context.Background(), client.StartParams{Session: "side", Input: "sleep 1h", WaitMS: 3600 * 1000})
 		waiting <- err
 	}()
-	r.until("the long turn runs", func() bool {
-		now, err := other.Get(t.Context(), "side")
+	r.waitUntil("the long turn runs", func() bool {
+		now, err := other.GetSession(t.Context(), "side")
 		return err == nil && now.Turn == 1 && now.State == session.StateRunning
 	})
 
-	again := r.hello(2)
+	again := r.connectAs(2)
 	<-dark.Done()
 	if err := <-waiting; session.KindOf(err) != client.KindUnreachable {
 		t.Errorf("the call on the old connection got %v", err)
 	}
-	if m := mark(t, again, client.MarkParams{Reader: "agent", Own: true}); m.Reader != "agent" || m.Seq != 2 {
+	if m := saveReadCursor(t, again, client.ReadCursorParams{Reader: "agent", Own: true}); m.Reader != "agent" || m.Seq != 2 {
 		t.Errorf("it reads as %+v", m)
 	}
-	if w := r.writer(other); w != "agent" {
+	if w := r.writeLockHolder(other); w != "agent" {
 		t.Errorf("the keyboard belongs to %q", w)
 	}
-	input := client.InputParams{Session: "main", Wait: begun.InputRequest.ID, Input: "yes\n", WaitMS: patience.Milliseconds()}
-	if _, err := other.Input(t.Context(), input); session.KindOf(err) != client.KindWriter {
+	input := client.InputParams{Session: "main", InputRequest: begun.InputRequest.ID, Input: "yes\n", WaitMS: processTimeout.Milliseconds()}
+	if _, err := other.SendInput(t.Context(), input); session.KindOf(err) != client.KindLocked {
 		t.Errorf("another client writes: %v", err)
 	}
-	if reply, err := again.Input(t.Context(), input); err != nil || reply.Outcome != timeline.OutcomeOK {
+	if reply, err := again.SendInput(t.Context(), input); err != nil || reply.Outcome != timeline.OutcomeOK {
 		t.Errorf("the turn did not go on for its client: %+v, %v", reply, err)
 	}
-	if now, err := other.Get(t.Context(), "side"); err != nil || now.State != session.StateRunning {
+	if now, err := other.GetSession(t.Context(), "side"); err != nil || now.State != session.StateRunning {
 		t.Errorf("the turn of the old connection was interrupted: %+v, %v", now.State, err)
 	}
 }
 
 func TestHello_AKeyboardForATurnSurvivesTheConnection(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	other := r.dial()
-	r.session(other)
+	r.newSession(other)
 	for i, leave := range []func(*client.Client){func(*client.Client) {}, func(c *client.Client) { _ = c.Close() }} {
-		first := r.hello(uint64(2*i + 1))
-		reply, err := first.Start(t.Context(), client.StartParams{Session: "main", Input: "wait go? ", Author: "agent", Keyboard: true, WaitMS: patience.Milliseconds()})
+		first := r.connectAs(uint64(2*i + 1))
+		reply, err := first.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait go? ", Author: "agent", WriteLock: true, WaitMS: processTimeout.Milliseconds()})
 		if err != nil || reply.InputRequest == nil {
 			t.Fatalf("got %+v, %v", reply, err)
 		}
 		leave(first)
-		second := r.hello(uint64(2*i + 2))
-		r.until("it has its keyboard", func() bool { return r.writer(other) == "agent" })
-		if _, err := second.Input(t.Context(), client.InputParams{Session: "main", Wait: reply.InputRequest.ID, Input: "x\n", WaitMS: patience.Milliseconds()}); err != nil {
+		second := r.connectAs(uint64(2*i + 2))
+		r.waitUntil("it has its keyboard", func() bool { return r.writeLockHolder(other) == "agent" })
+		if _, err := second.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: reply.InputRequest.ID, Input: "x\n", WaitMS: processTimeout.Milliseconds()}); err != nil {
 			t.Error(err)
 		}
-		if w := r.writer(other); w != "" {
+		if w := r.writeLockHolder(other); w != "" {
 			t.Errorf("after the turn %q has the keyboard", w)
 		}
 	}
@@ -135,25 +135,25 @@ func TestHello_AKeyboardForATurnSurvivesTheConnection(t *testing.T) {
 // comes back, unless somebody else has it, or had it taken away.
 func TestHello_AKeyboardComesBackOnlyIfNobodyElseHasIt(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	other := r.dial()
-	r.session(other)
+	r.newSession(other)
 	epoch := uint64(0)
 	take := func() *client.Client {
 		epoch++
-		c := r.hello(epoch)
-		if err := c.Take(t.Context(), "main", "agent", true); err != nil {
+		c := r.connectAs(epoch)
+		if err := c.TakeWriteLock(t.Context(), "main", "agent", true); err != nil {
 			t.Fatal(err)
 		}
 		return c
 	}
 	returns := func() string {
 		epoch++
-		c := r.hello(epoch)
+		c := r.connectAs(epoch)
 		defer c.Close()
-		return r.writer(c)
+		return r.writeLockHolder(c)
 	}
-	free := func() { r.until("the keyboard is free", func() bool { return r.writer(other) == "" }) }
+	free := func() { r.waitUntil("the keyboard is free", func() bool { return r.writeLockHolder(other) == "" }) }
 
 	_ = take().Close()
 	free()
@@ -163,23 +163,23 @@ func TestHello_AKeyboardComesBackOnlyIfNobodyElseHasIt(t *testing.T) {
 	free()
 	_ = take().Close()
 	free()
-	if err := other.Take(t.Context(), "main", "ada", true); err != nil {
+	if err := other.TakeWriteLock(t.Context(), "main", "ada", true); err != nil {
 		t.Fatal(err)
 	}
 	if w := returns(); w != "ada" {
 		t.Errorf("it was taken from ada by %q", w)
 	}
-	if err := other.Release(t.Context(), "main", "ada"); err != nil {
+	if err := other.ReleaseWriteLock(t.Context(), "main", "ada"); err != nil {
 		t.Fatal(err)
 	}
 	c := take()
-	all, err := c.Clients(t.Context(), "main")
+	all, err := c.ListClients(t.Context(), "main")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, one := range all {
 		if one.Self {
-			if err := other.Detach(t.Context(), client.DetachParams{Client: one.Client}); err != nil {
+			if err := other.DetachClient(t.Context(), client.DetachParams{Client: one.Client}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -193,32 +193,32 @@ func TestHello_AKeyboardComesBackOnlyIfNobodyElseHasIt(t *testing.T) {
 
 func TestHello_IsRefusedInWords(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	setting := r.dial()
-	r.session(setting)
+	r.newSession(setting)
 	used := r.dial()
-	mark(t, used, client.MarkParams{Reader: "me", Own: true})
-	now := r.hello(5)
+	saveReadCursor(t, used, client.ReadCursorParams{Reader: "me", Own: true})
+	now := r.connectAs(5)
 	for _, bad := range []struct {
 		conn *client.Client
 		p    client.HelloParams
 		says string
 	}{
-		{r.connect(), client.HelloParams{ID: "short", Epoch: 1}, "16 to 64 random letters"},
-		{r.connect(), client.HelloParams{ID: strings.Repeat("x", 65), Epoch: 1}, "16 to 64 random letters"},
-		{r.connect(), client.HelloParams{ID: "0123456789abcde\x00", Epoch: 1}, "16 to 64 random letters"},
-		{r.connect(), client.HelloParams{ID: identity}, "epoch is required"},
-		{r.connect(), client.HelloParams{ID: identity, Epoch: 4}, "epoch 4 of this client is over: it has connected with 5 since"},
-		{r.connect(), client.HelloParams{ID: identity, Epoch: 5}, "is over"},
-		{now, client.HelloParams{ID: identity, Epoch: 6}, "the first call of a connection"},
-		{used, client.HelloParams{ID: identity, Epoch: 6}, "the first call of a connection"},
+		{r.dialWithoutHello(), client.HelloParams{ID: "short", Epoch: 1}, "16 to 64 random letters"},
+		{r.dialWithoutHello(), client.HelloParams{ID: strings.Repeat("x", 65), Epoch: 1}, "16 to 64 random letters"},
+		{r.dialWithoutHello(), client.HelloParams{ID: "0123456789abcde\x00", Epoch: 1}, "16 to 64 random letters"},
+		{r.dialWithoutHello(), client.HelloParams{ID: testIdentity}, "epoch is required"},
+		{r.dialWithoutHello(), client.HelloParams{ID: testIdentity, Epoch: 4}, "epoch 4 of this client is over: it has connected with 5 since"},
+		{r.dialWithoutHello(), client.HelloParams{ID: testIdentity, Epoch: 5}, "is over"},
+		{now, client.HelloParams{ID: testIdentity, Epoch: 6}, "the first call of a connection"},
+		{used, client.HelloParams{ID: testIdentity, Epoch: 6}, "the first call of a connection"},
 	} {
 		err := bad.conn.Call(t.Context(), client.MethodHello, bad.p, nil)
 		if err == nil || !strings.Contains(err.Error(), bad.says) {
 			t.Errorf("%+v: got %v", bad.p, err)
 		}
 	}
-	if _, err := now.Get(t.Context(), "main"); err != nil {
+	if _, err := now.GetSession(t.Context(), "main"); err != nil {
 		t.Errorf("the client itself suffered: %v", err)
 	}
 }
@@ -226,46 +226,46 @@ func TestHello_IsRefusedInWords(t *testing.T) {
 // The connection of a client without an identity is all that it has.
 func TestHello_TheClientsThatAreRememberedAreBounded(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
-	first := r.hello(7)
+	r := startDaemon(t, nil)
+	first := r.connectAs(7)
 	_ = first.Close()
 	late := r.dial()
-	r.until("the first is gone", func() bool {
-		all, err := late.Clients(t.Context(), "")
+	r.waitUntil("the first is gone", func() bool {
+		all, err := late.ListClients(t.Context(), "")
 		return err == nil && len(all) == 1
 	})
 	for i := range 1024 {
-		c := r.connect()
+		c := r.dialWithoutHello()
 		if err := c.Call(t.Context(), client.MethodHello, client.HelloParams{ID: fmt.Sprintf("one-of-many-clients-%d", i), Epoch: 1}, nil); err != nil {
 			t.Fatalf("client %d: %v", i, err)
 		}
 		_ = c.Close()
 	}
-	if c := r.hello(1); c == nil { // it is forgotten, so an old epoch is new
+	if c := r.connectAs(1); c == nil { // it is forgotten, so an old epoch is new
 		t.Error("it is still known")
 	}
 }
 
 func TestRequest_IsCarriedOutOnceHoweverOftenItIsMade(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
-	r.session(r.dial())
-	c := r.hello(1)
-	p := client.StartParams{Session: "main", Input: "wait name? ", Request: "one", WaitMS: patience.Milliseconds()}
+	r := startDaemon(t, nil)
+	r.newSession(r.dial())
+	c := r.connectAs(1)
+	p := client.StartParams{Session: "main", Input: "wait name? ", Request: "one", WaitMS: processTimeout.Milliseconds()}
 	turns := map[uint64]bool{}
 	var asked timeline.Seq
 	for range 3 {
-		reply, err := c.Start(t.Context(), p)
+		reply, err := c.StartTurn(t.Context(), p)
 		if err != nil || reply.InputRequest == nil {
 			t.Fatalf("got %+v, %v", reply, err)
 		}
 		turns[reply.Turn] = true
 		asked = reply.InputRequest.ID
 	}
-	again := r.hello(2) // also over another connection
-	answer := client.InputParams{Session: "main", Wait: asked, Input: "Ada\n", Request: "two", WaitMS: patience.Milliseconds()}
+	again := r.connectAs(2) // also over another connection
+	answer := client.InputParams{Session: "main", InputRequest: asked, Input: "Ada\n", Request: "two", WaitMS: processTimeout.Milliseconds()}
 	for range 3 {
-		reply, err := again.Input(t.Context(), answer)
+		reply, err := again.SendInput(t.Context(), answer)
 		if err != nil || reply.Outcome != timeline.OutcomeOK {
 			t.Fatalf("got %+v, %v", reply, err)
 		}
@@ -274,7 +274,7 @@ func TestRequest_IsCarriedOutOnceHoweverOftenItIsMade(t *testing.T) {
 	if len(turns) != 1 {
 		t.Errorf("there were the turns %v", turns)
 	}
-	if reply, err := again.Start(t.Context(), p); err != nil || !turns[reply.Turn] || reply.Outcome != timeline.OutcomeOK {
+	if reply, err := again.StartTurn(t.Context(), p); err != nil || !turns[reply.Turn] || reply.Outcome != timeline.OutcomeOK {
 		t.Errorf("a repetition after the end got %+v, %v", reply, err)
 	}
 	var first session.Info
@@ -291,7 +291,7 @@ func TestRequest_IsCarriedOutOnceHoweverOftenItIsMade(t *testing.T) {
 		}
 	}
 	for range 3 {
-		if _, err := again.Create(t.Context(), client.CreateParams{Name: "new", Request: "four"}); err != nil {
+		if _, err := again.CreateSession(t.Context(), client.CreateParams{Name: "new", Request: "four"}); err != nil {
 			t.Errorf("a repetition of create: %v", err)
 		}
 	}
@@ -300,39 +300,39 @@ func TestRequest_IsCarriedOutOnceHoweverOftenItIsMade(t *testing.T) {
 			t.Errorf("a repetition of close: %v", err)
 		}
 	}
-	if _, err := again.Create(t.Context(), client.CreateParams{Name: "new", Request: "four"}); session.KindOf(err) != session.KindClosed {
+	if _, err := again.CreateSession(t.Context(), client.CreateParams{Name: "new", Request: "four"}); session.KindOf(err) != session.KindClosed {
 		t.Errorf("the session that was made was closed since, and a repetition gets %v", err)
 	}
 }
 
 func TestRequest_ARefusalIsRepeatedAsItWas(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
-	r.session(r.dial())
-	c := r.hello(1)
-	busy, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "wait name? ", WaitMS: patience.Milliseconds()})
+	r := startDaemon(t, nil)
+	r.newSession(r.dial())
+	c := r.connectAs(1)
+	busy, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait name? ", WaitMS: processTimeout.Milliseconds()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := client.StartParams{Session: "main", Input: "print too early", Request: "early", WaitMS: patience.Milliseconds()}
-	if _, err := c.Start(t.Context(), p); session.KindOf(err) != session.KindWaiting {
+	p := client.StartParams{Session: "main", Input: "print too early", Request: "early", WaitMS: processTimeout.Milliseconds()}
+	if _, err := c.StartTurn(t.Context(), p); session.KindOf(err) != session.KindWaiting {
 		t.Fatalf("got %v", err)
 	}
-	if _, err := c.Input(t.Context(), client.InputParams{Session: "main", Wait: busy.InputRequest.ID, Input: "x\n", WaitMS: patience.Milliseconds()}); err != nil {
+	if _, err := c.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: busy.InputRequest.ID, Input: "x\n", WaitMS: processTimeout.Milliseconds()}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Start(t.Context(), p); session.KindOf(err) != session.KindWaiting {
+	if _, err := c.StartTurn(t.Context(), p); session.KindOf(err) != session.KindWaiting {
 		t.Errorf("the repetition was carried out: %v", err)
 	}
 }
 
 func TestRequest_IsRefusedInWords(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	plain := r.dial()
-	r.session(plain)
-	c := r.hello(1)
-	if _, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "print a", Request: "a", WaitMS: patience.Milliseconds()}); err != nil {
+	r.newSession(plain)
+	c := r.connectAs(1)
+	if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print a", Request: "a", WaitMS: processTimeout.Milliseconds()}); err != nil {
 		t.Fatal(err)
 	}
 	for _, bad := range []struct {
@@ -345,26 +345,26 @@ func TestRequest_IsRefusedInWords(t *testing.T) {
 		{c, client.StartParams{Input: "print a", Silent: true, Request: "a"}, `request "a" was another call`},
 		{c, client.StartParams{Input: "print b", Request: strings.Repeat("r", 65)}, "at most 64 bytes"},
 		{c, client.StartParams{Input: "print b", Request: "c", WaitMS: -1}, "wait_ms is -1"},
-		{c, client.StartParams{Input: "print b", Request: "c", Read: 1}, "author is required with read"},
-		{c, client.StartParams{Input: "print b", Request: "c", Author: "me", Read: 1 << 40}, "the last event is"},
+		{c, client.StartParams{Input: "print b", Request: "c", ReadCursor: 1}, "author is required with read"},
+		{c, client.StartParams{Input: "print b", Request: "c", Author: "me", ReadCursor: 1 << 40}, "the last event is"},
 	} {
 		bad.p.Session = "main"
-		if _, err := bad.conn.Start(t.Context(), bad.p); err == nil || !strings.Contains(err.Error(), bad.says) {
+		if _, err := bad.conn.StartTurn(t.Context(), bad.p); err == nil || !strings.Contains(err.Error(), bad.says) {
 			t.Errorf("%+v: got %v", bad.p, err)
 		}
 	}
-	if now, err := c.Get(t.Context(), "main"); err != nil || now.Turn != 2 {
+	if now, err := c.GetSession(t.Context(), "main"); err != nil || now.Turn != 2 {
 		t.Errorf("something ran: turn %d, %v", now.Turn, err)
 	}
 }
 
 func TestRequest_TheLast256AreRemembered(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
-	r.session(r.dial())
-	c := r.hello(1)
+	r := startDaemon(t, nil)
+	r.newSession(r.dial())
+	c := r.connectAs(1)
 	run := func(n int) uint64 {
-		reply, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "print x", Request: fmt.Sprint(n), WaitMS: patience.Milliseconds()})
+		reply, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print x", Request: fmt.Sprint(n), WaitMS: processTimeout.Milliseconds()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -389,44 +389,44 @@ func TestRequest_TheLast256AreRemembered(t *testing.T) {
 // made in the meantime.
 func TestRequest_OneThatIsNotAnsweredIsNotForgotten(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	plain := r.dial()
-	r.session(plain)
-	if _, err := plain.Create(t.Context(), client.CreateParams{Name: "other"}); err != nil {
+	r.newSession(plain)
+	if _, err := plain.CreateSession(t.Context(), client.CreateParams{Name: "other"}); err != nil {
 		t.Fatal(err)
 	}
-	c := r.hello(1)
+	c := r.connectAs(1)
 	p := client.StartParams{Session: "main", Input: "sleep 1h", Request: "long", WaitMS: 3600 * 1000}
 	lost := make(chan error, 1)
 	go func() {
-		_, err := c.Start(context.Background(), p)
+		_, err := c.StartTurn(context.Background(), p)
 		lost <- err
 	}()
-	r.until("the turn runs", func() bool { now, err := plain.Get(t.Context(), "main"); return err == nil && now.Turn == 2 })
+	r.waitUntil("the turn runs", func() bool { now, err := plain.GetSession(t.Context(), "main"); return err == nil && now.Turn == 2 })
 	for n := range 300 {
-		if _, err := c.Interrupt(t.Context(), client.InterruptParams{Session: "other", Turn: 99, Request: fmt.Sprint(n)}); err != nil {
+		if _, err := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "other", Turn: 99, Request: fmt.Sprint(n)}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	again := r.hello(2)
+	again := r.connectAs(2)
 	<-lost
-	if _, err := again.Interrupt(t.Context(), client.InterruptParams{Session: "other", Turn: 99, Request: "new"}); err != nil { // before the repetition
+	if _, err := again.InterruptTurn(t.Context(), client.InterruptParams{Session: "other", Turn: 99, Request: "new"}); err != nil { // before the repetition
 		t.Fatal(err)
 	}
 	p.WaitMS = 0
-	if reply, err := again.Start(t.Context(), p); err != nil || reply.Turn != 2 {
+	if reply, err := again.StartTurn(t.Context(), p); err != nil || reply.Turn != 2 {
 		t.Errorf("the repetition: turn %d, %v", reply.Turn, err)
 	}
 }
 
 func TestRequest_APanicIsAnErrorAndIsRemembered(t *testing.T) {
 	t.Parallel()
-	r := start(t, func(o *daemon.Options) {
-		o.Spec = func(client.CreateParams) (workers.Spec, error) { panic("a defect") }
+	r := startDaemon(t, func(o *daemon.Options) {
+		o.FindSpec = func(client.CreateParams) (workers.Spec, error) { panic("a defect") }
 	})
-	c := r.hello(1)
+	c := r.connectAs(1)
 	for range 2 {
-		if _, err := c.Create(t.Context(), client.CreateParams{Name: "main", Request: "a"}); err == nil || !strings.Contains(err.Error(), "a defect") {
+		if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "main", Request: "a"}); err == nil || !strings.Contains(err.Error(), "a defect") {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -435,17 +435,17 @@ func TestRequest_APanicIsAnErrorAndIsRemembered(t *testing.T) {
 // The first call submits the input while the session is not ready; the second waits for it.
 func TestRequest_ARepetitionJoinsACallThatIsUnderWay(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
-	r.session(r.dial())
-	dark := r.hello(1)
-	p := client.StartParams{Session: "main", Input: "wait go? ", Request: "r", WaitMS: patience.Milliseconds()}
+	r := startDaemon(t, nil)
+	r.newSession(r.dial())
+	dark := r.connectAs(1)
+	p := client.StartParams{Session: "main", Input: "wait go? ", Request: "r", WaitMS: processTimeout.Milliseconds()}
 	lost := make(chan error, 1)
 	go func() {
-		_, err := dark.Start(context.Background(), p)
+		_, err := dark.StartTurn(context.Background(), p)
 		lost <- err
 	}()
-	again := r.hello(2)
-	reply, err := again.Start(t.Context(), p)
+	again := r.connectAs(2)
+	reply, err := again.StartTurn(t.Context(), p)
 	if err != nil || reply.InputRequest == nil || reply.Turn != 2 {
 		t.Errorf("got %+v, %v", reply, err)
 	}
@@ -454,22 +454,22 @@ func TestRequest_ARepetitionJoinsACallThatIsUnderWay(t *testing.T) {
 
 func TestStart_CancellingACallThatGoesOnEndsOnlyTheWaiting(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	c := r.dial()
-	r.session(c)
+	r.newSession(c)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		_, err := c.Start(ctx, client.StartParams{Session: "main", Input: "wait go? ", GoesOn: true, WaitMS: 24 * 3600 * 1000})
+		_, err := c.StartTurn(ctx, client.StartParams{Session: "main", Input: "wait go? ", Continues: true, WaitMS: 24 * 3600 * 1000})
 		ended <- err
 	}()
-	r.until("the turn runs", func() bool {
-		now, err := c.Get(t.Context(), "main")
+	r.waitUntil("the turn runs", func() bool {
+		now, err := c.GetSession(t.Context(), "main")
 		return err == nil && now.Turn == 2
 	})
 	cancel()
 	<-ended
-	reply, err := c.Wait(t.Context(), client.WaitParams{Session: "main", Turn: 2, WaitMS: patience.Milliseconds()})
+	reply, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main", Turn: 2, WaitMS: processTimeout.Milliseconds()})
 	if err != nil || reply.InputRequest == nil {
 		t.Errorf("got %+v, %v", reply, err)
 	}
@@ -477,14 +477,14 @@ func TestStart_CancellingACallThatGoesOnEndsOnlyTheWaiting(t *testing.T) {
 
 func TestStart_SaysWhereItsReaderWas(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	c := r.dial()
-	r.session(c)
-	first := r.run(c, "print one", "one\n")
-	if _, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "print two", Author: "agent", Read: first.Next, WaitMS: patience.Milliseconds()}); err != nil {
+	r.newSession(c)
+	first := r.runCode(c, "print one", "one\n")
+	if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print two", Author: "agent", ReadCursor: first.Next, WaitMS: processTimeout.Milliseconds()}); err != nil {
 		t.Fatal(err)
 	}
-	if m := mark(t, c, client.MarkParams{Reader: "agent"}); m.Seq != first.Next {
+	if m := saveReadCursor(t, c, client.ReadCursorParams{Reader: "agent"}); m.Seq != first.Next {
 		t.Errorf("it had read up to %d, want %d", m.Seq, first.Next)
 	}
 }

@@ -14,21 +14,21 @@ import (
 
 // A connState is what the daemon knows of one connection.
 type connState struct {
-	id       string
-	pid      int // the client's process; 0 if unknown
-	since    time.Time
-	author   string // the last name that the client gave
-	caller   *caller
-	watches  map[string]*watch
-	calls    map[*entry]int // calls that wait for a session
-	detached bool           // somebody has ended it: the client gets nothing back
+	id            string
+	pid           int // the client's process; 0 if unknown
+	since         time.Time
+	author        string // the last name that the client gave
+	client        *clientState
+	subscriptions map[string]*subscription
+	waitingCalls  map[*openSession]int // calls that wait for a session
+	detached      bool                 // somebody has ended it: the client gets nothing back
 }
 
-// opened notes a new connection.
-func (d *Daemon) opened(conn *rpc.Conn) (over func()) {
+// addConn notes a new connection.
+func (d *Daemon) addConn(conn *rpc.Conn) (over func()) {
 	l := &connState{
-		pid: peerProcess(conn.Stream()), since: time.Now(), caller: newCaller("", conn),
-		watches: make(map[string]*watch), calls: make(map[*entry]int),
+		pid: peerPID(conn.Stream()), since: time.Now(), client: newClientState("", conn),
+		subscriptions: make(map[string]*subscription), waitingCalls: make(map[*openSession]int),
 	}
 	d.mu.Lock()
 	d.counter++
@@ -38,41 +38,41 @@ func (d *Daemon) opened(conn *rpc.Conn) (over func()) {
 	conn.Logger = d.log.With("client", l.id)
 	conn.Logger.Debug("a client connects", "client_pid", l.pid)
 	return func() {
-		d.hangUp(conn)
+		d.removeConn(conn)
 		conn.Logger.Debug("a client is gone")
 	}
 }
 
-// hangUp ends everything that belongs to a connection. If its client has no other one, others
+// removeConn ends everything that belongs to a connection. If its client has no other one, others
 // can take its keyboards.
-func (d *Daemon) hangUp(conn *rpc.Conn) {
+func (d *Daemon) removeConn(conn *rpc.Conn) {
 	d.mu.Lock()
 	l := d.connections[conn]
 	delete(d.connections, conn)
-	for id := range l.watches {
-		delete(d.watches, id) // the watch's goroutine ends with the connection
+	for id := range l.subscriptions {
+		delete(d.subscriptions, id) // the watch's goroutine ends with the connection
 	}
-	var given []*keyboardHold
-	if c := l.caller; c.conn.Load() == conn {
-		keyboards := slices.Collect(maps.Keys(c.keyboards))
-		given = slices.DeleteFunc(slices.Clone(keyboards), func(b *keyboardHold) bool { return !d.releaseLocked(b) })
+	var given []*writeLock
+	if c := l.client; c.conn.Load() == conn {
+		keyboards := slices.Collect(maps.Keys(c.writeLocks))
+		given = slices.DeleteFunc(slices.Clone(keyboards), func(b *writeLock) bool { return !d.releaseLocked(b) })
 		d.counter++
-		c.gone = d.counter
-		if c.lost = nil; c.id != "" && !l.detached {
-			c.lost = keyboards
+		c.disconnectOrder = d.counter
+		if c.locksAtDisconnect = nil; c.id != "" && !l.detached {
+			c.locksAtDisconnect = keyboards
 		}
 		if l.detached {
-			clear(c.wants)
+			clear(c.wantedLocks)
 		}
 	}
 	d.mu.Unlock()
 	for _, b := range given {
-		b.announceEnd()
+		b.announceRelease()
 	}
 }
 
-// named notes the name that a client gives.
-func (d *Daemon) named(conn *rpc.Conn, author string) {
+// setAuthor notes the name that a client gives.
+func (d *Daemon) setAuthor(conn *rpc.Conn, author string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if l := d.connections[conn]; l != nil && author != "" {
@@ -80,14 +80,14 @@ func (d *Daemon) named(conn *rpc.Conn, author string) {
 	}
 }
 
-// calling notes a call that waits for a session. The caller calls over when the call ends.
-func (d *Daemon) calling(conn *rpc.Conn, e *entry) (over func()) {
+// trackCall notes a call that waits for a session. The caller calls over when the call ends.
+func (d *Daemon) trackCall(conn *rpc.Conn, e *openSession) (over func()) {
 	count := func(n int) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if l := d.connections[conn]; l != nil {
-			if l.calls[e] += n; l.calls[e] == 0 {
-				delete(l.calls, e)
+			if l.waitingCalls[e] += n; l.waitingCalls[e] == 0 {
+				delete(l.waitingCalls, e)
 			}
 		}
 	}
@@ -95,8 +95,8 @@ func (d *Daemon) calling(conn *rpc.Conn, e *entry) (over func()) {
 	return func() { count(-1) }
 }
 
-// who returns the log's name for a connection.
-func (d *Daemon) who(conn *rpc.Conn) string {
+// clientLabel returns the log's name for a connection.
+func (d *Daemon) clientLabel(conn *rpc.Conn) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l := d.connections[conn]
@@ -107,30 +107,30 @@ func (d *Daemon) who(conn *rpc.Conn) string {
 }
 
 // handleClients lists the clients. Calling it does not count as use.
-func (d *Daemon) handleClients(_ context.Context, r *rpc.Request, p client.NameParams) (client.Clients, error) {
+func (d *Daemon) handleClients(_ context.Context, r *rpc.Request, p client.NameParams) (client.ClientList, error) {
 	if p.Session != "" {
-		if _, err := d.known(p.Session); err != nil {
-			return client.Clients{}, err
+		if _, err := d.findSession(p.Session); err != nil {
+			return client.ClientList{}, err
 		}
 	}
-	all := client.Clients{Clients: []client.Attached{}}
-	entries := d.all()
+	all := client.ClientList{Clients: []client.ConnectedClient{}}
+	entries := d.sortedSessions()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for conn, l := range d.connections {
-		a := client.Attached{Client: l.id, PID: l.pid, Author: l.author, Since: l.since, Self: conn == r.Conn, Sessions: []client.Attachment{}}
+		a := client.ConnectedClient{Client: l.id, PID: l.pid, Author: l.author, Since: l.since, Self: conn == r.Conn, Sessions: []client.Attachment{}}
 		for _, e := range entries {
-			s := client.Attachment{Session: e.name, Calls: l.calls[e]}
-			for _, w := range l.watches {
+			s := client.Attachment{Session: e.name, Calls: l.waitingCalls[e]}
+			for _, w := range l.subscriptions {
 				s.Watches = s.Watches || w.entry == e
 			}
-			for b := range l.caller.keyboards {
-				if d.keyboardLocked(e) == b {
-					s.Keyboard, s.Holds = true, b.long
+			for b := range l.client.writeLocks {
+				if d.currentLockLocked(e) == b {
+					s.WriteLock, s.LongLock = true, b.isLong
 				}
 			}
-			s.Reads = e.readsAs(l.caller)
-			some := s.Calls > 0 || s.Watches || s.Keyboard || s.Reads != ""
+			s.Reads = e.readerName(l.client)
+			some := s.Calls > 0 || s.Watches || s.WriteLock || s.Reads != ""
 			if some && (p.Session == "" || p.Session == e.name) {
 				a.Sessions = append(a.Sessions, s)
 			}
@@ -139,37 +139,37 @@ func (d *Daemon) handleClients(_ context.Context, r *rpc.Request, p client.NameP
 			all.Clients = append(all.Clients, a)
 		}
 	}
-	slices.SortFunc(all.Clients, func(a, b client.Attached) int { return a.Since.Compare(b.Since) })
+	slices.SortFunc(all.Clients, func(a, b client.ConnectedClient) int { return a.Since.Compare(b.Since) })
 	return all, nil
 }
 
 // handleDetach ends another connection. Its turns go on, and others can take its keyboards.
-func (d *Daemon) handleDetach(_ context.Context, r *rpc.Request, p client.DetachParams) (nothing, error) {
-	d.used()
+func (d *Daemon) handleDetach(_ context.Context, r *rpc.Request, p client.DetachParams) (emptyResult, error) {
+	d.noteUse()
 	if err := checkAuthor(p.Author); err != nil {
-		return nothing{}, err
+		return emptyResult{}, err
 	}
-	d.named(r.Conn, p.Author)
-	by := d.who(r.Conn)
+	d.setAuthor(r.Conn, p.Author)
+	by := d.clientLabel(r.Conn)
 	d.mu.Lock()
 	var conn *rpc.Conn
-	var watches []*watch
+	var watches []*subscription
 	for c, l := range d.connections {
 		if l.id == p.Client {
-			conn, watches = c, slices.Collect(maps.Values(l.watches))
+			conn, watches = c, slices.Collect(maps.Values(l.subscriptions))
 			l.detached = true
 		}
 	}
 	d.mu.Unlock()
 	if conn == nil {
-		return nothing{}, rpc.InvalidParams("client: there is no client %q now; connection/list names them", p.Client)
+		return emptyResult{}, rpc.InvalidParams("client: there is no client %q now; connection/list names them", p.Client)
 	}
-	d.log.Info("a client is detached", "client", d.who(conn), "by", by)
+	d.log.Info("a client is detached", "client", d.clientLabel(conn), "by", by)
 	for _, w := range watches {
-		_ = conn.Notify(client.MethodEnded, client.Ended{
-			Subscription: w.id, Session: w.name(), Reason: "you were detached by " + cmp.Or(p.Author, "another client"), Detached: true,
+		_ = conn.Notify(client.MethodEnded, client.SubscriptionEnd{
+			Subscription: w.id, Session: w.sessionName(), Reason: "you were detached by " + cmp.Or(p.Author, "another client"), Detached: true,
 		})
 	}
 	conn.HangUp()
-	return nothing{}, nil
+	return emptyResult{}, nil
 }

@@ -4,5 +4,5 @@ import "time"
 
 // SetClock gives a daemon a clock for idleness, which looks when something comes on looks.
 func (o *Options) SetClock(now func() time.Time, looks <-chan time.Time) {
-	o.clock = &clock{now, looks}
+	o.clock = &idlenessClock{now, looks}
 }

@@ -9,22 +9,22 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/peer"
 )
 
-// A prover is a listener that can prove whose daemon it belongs to.
-type prover interface {
+// A addressProver is a listener that can prove whose daemon it belongs to.
+type addressProver interface {
 	Prove(conn io.ReadWriteCloser, nonce string) (peer.Proof, error)
 }
 
-// control answers a control line. It only queues commands for the owner, so a client cannot
+// handleControl answers a control line. It only queues commands for the owner, so a client cannot
 // hold up the daemon.
-func (d *Daemon) control(conn *rpc.Conn, kind string, line json.RawMessage) rpc.ControlReply {
+func (d *Daemon) handleControl(conn *rpc.Conn, kind string, line json.RawMessage) rpc.ControlReply {
 	switch kind {
 	case "status":
-		return d.status()
+		return d.statusReply()
 	case peer.Question:
-		return d.prove(conn, line)
+		return d.handleProve(conn, line)
 	}
-	c := command(kind)
-	if !slices.Contains([]command{commandPause, commandResume, commandDrain, commandStop}, c) {
+	c := controlCommand(kind)
+	if !slices.Contains([]controlCommand{commandPause, commandResume, commandDrain, commandStop}, c) {
 		return rpc.ControlReply{Reason: "unknown_message_type", Error: "there are prove, status, pause, resume, drain and stop"}
 	}
 	select {
@@ -35,9 +35,9 @@ func (d *Daemon) control(conn *rpc.Conn, kind string, line json.RawMessage) rpc.
 	}
 }
 
-// prove proves to a client that this is the daemon of its user at this address. It does not count as
+// handleProve proves to a client that this is the daemon of its user at this address. It does not count as
 // use.
-func (d *Daemon) prove(conn *rpc.Conn, line json.RawMessage) rpc.ControlReply {
+func (d *Daemon) handleProve(conn *rpc.Conn, line json.RawMessage) rpc.ControlReply {
 	var q struct {
 		Nonce string `json:"nonce"`
 	}
@@ -45,7 +45,7 @@ func (d *Daemon) prove(conn *rpc.Conn, line json.RawMessage) rpc.ControlReply {
 		return rpc.ControlReply{Reason: "invalid", Error: err.Error()}
 	}
 	d.mu.Lock()
-	l, ok := d.listener.(prover)
+	l, ok := d.listener.(addressProver)
 	d.mu.Unlock()
 	if !ok {
 		return rpc.ControlReply{Reason: "unsupported", Error: "here the owner of the pipe says whose daemon it is"}
@@ -58,10 +58,10 @@ func (d *Daemon) prove(conn *rpc.Conn, line json.RawMessage) rpc.ControlReply {
 	return rpc.ControlReply{OK: true, Data: p.Fields()}
 }
 
-// status describes the daemon. Calling it does not count as use.
-func (d *Daemon) status() rpc.ControlReply {
+// statusReply describes the daemon. Calling it does not count as use.
+func (d *Daemon) statusReply() rpc.ControlReply {
 	var fields map[string]any
-	b, err := json.Marshal(d.info())
+	b, err := json.Marshal(d.daemonInfo())
 	if err == nil {
 		err = json.Unmarshal(b, &fields)
 	}
@@ -70,6 +70,6 @@ func (d *Daemon) status() rpc.ControlReply {
 	}
 	a := d.rpc.Activity()
 	fields["calls"] = a.Calls
-	fields["idle_ms"] = d.idleFor(d.now()).Milliseconds()
+	fields["idle_ms"] = d.idleFor(d.currentTime()).Milliseconds()
 	return rpc.ControlReply{OK: true, Data: fields}
 }

@@ -22,17 +22,17 @@ import (
 )
 
 // cuts is how often a way is cut: go test -run Cut -args -cuts 500
-var cuts = flag.Int("cuts", 60, "how often the way to a daemon is cut at random")
+var cutCount = flag.Int("cuts", 60, "how often the way to a daemon is cut at random")
 
-func linkOver(t testing.TB, w *ways.Way) *client.Link {
+func newLink(t testing.TB, w *ways.Way) *client.Link {
 	l := client.NewLink(w, nil)
 	t.Cleanup(l.Close)
 	return l
 }
 
-func through(t testing.TB, l *client.Link) *client.Client {
+func newConnOver(t testing.TB, l *client.Link) *client.Client {
 	t.Helper()
-	c, err := l.Client(t.Context())
+	c, err := l.Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,12 +41,12 @@ func through(t testing.TB, l *client.Link) *client.Client {
 
 func TestCut_InASubmitRunsItsCodeOnce(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
-	r.session(r.dial())
+	r := startDaemon(t, nil)
+	r.newSession(r.dial())
 	w := ways.New(r.socket)
-	c := through(t, linkOver(t, w))
+	c := newConnOver(t, newLink(t, w))
 	calls := 0
-	for ; w.Cuts() < *cuts; calls++ {
+	for ; w.Cuts() < *cutCount; calls++ {
 		i := calls
 		if i%2 == 0 {
 			w.CutAfter(rand.IntN(300), -1) // the request, or the hello before it
@@ -54,25 +54,25 @@ func TestCut_InASubmitRunsItsCodeOnce(t *testing.T) {
 			w.CutAfter(-1, rand.IntN(1500)) // the answer
 		}
 		text := fmt.Sprintf("effect-%d", i)
-		reply, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "print " + text, WaitMS: patience.Milliseconds()})
+		reply, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print " + text, WaitMS: processTimeout.Milliseconds()})
 		if err != nil || reply.Text() != text+"\n" || reply.Turn != uint64(i+2) {
 			t.Fatalf("submit %d: turn %d, %q, %v", i, reply.Turn, reply.Text(), err)
 		}
 	}
 	w.CutAfter(-1, -1)
-	if now, err := c.Get(t.Context(), "main"); err != nil || now.Turn != uint64(calls+1) {
+	if now, err := c.GetSession(t.Context(), "main"); err != nil || now.Turn != uint64(calls+1) {
 		t.Errorf("%d submits made %d turns, %v", calls, now.Turn-1, err)
 	}
 }
 
 func TestCut_InAnAnswerOfAWaitUsesItOnce(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
-	r.session(r.dial())
+	r := startDaemon(t, nil)
+	r.newSession(r.dial())
 	w := ways.New(r.socket)
-	c := through(t, linkOver(t, w))
-	for i := 0; w.Cuts() < *cuts; i++ {
-		begun, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "wait a? \nwait b? ", WaitMS: patience.Milliseconds()})
+	c := newConnOver(t, newLink(t, w))
+	for i := 0; w.Cuts() < *cutCount; i++ {
+		begun, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait a? \nwait b? ", WaitMS: processTimeout.Milliseconds()})
 		if err != nil || begun.InputRequest == nil {
 			t.Fatalf("turn %d: %+v, %v", i, begun, err)
 		}
@@ -81,14 +81,14 @@ func TestCut_InAnAnswerOfAWaitUsesItOnce(t *testing.T) {
 		} else {
 			w.CutAfter(-1, rand.IntN(1200))
 		}
-		p := client.InputParams{Session: "main", Wait: begun.InputRequest.ID, Input: fmt.Sprintf("first %d\n", i), WaitMS: patience.Milliseconds()}
-		next, err := c.Input(t.Context(), p)
+		p := client.InputParams{Session: "main", InputRequest: begun.InputRequest.ID, Input: fmt.Sprintf("first %d\n", i), WaitMS: processTimeout.Milliseconds()}
+		next, err := c.SendInput(t.Context(), p)
 		if err != nil || next.InputRequest == nil || next.InputRequest.Prompt != "b? " || next.Turn != begun.Turn {
 			t.Fatalf("the answer %d: %+v, %v", i, next, err)
 		}
 		w.CutAfter(-1, -1)
-		p.Wait, p.Input = next.InputRequest.ID, "second\n"
-		if last, err := c.Input(t.Context(), p); err != nil || last.Outcome != timeline.OutcomeOK {
+		p.InputRequest, p.Input = next.InputRequest.ID, "second\n"
+		if last, err := c.SendInput(t.Context(), p); err != nil || last.Outcome != timeline.OutcomeOK {
 			t.Fatalf("the second answer %d: %+v, %v", i, last, err)
 		}
 	}
@@ -96,19 +96,19 @@ func TestCut_InAnAnswerOfAWaitUsesItOnce(t *testing.T) {
 
 func TestCut_InOutputLosesAndDoublesNothing(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	plain := r.dial()
-	r.session(plain)
+	r.newSession(plain)
 	w := ways.New(r.socket)
-	l := linkOver(t, w)
-	through(t, l) // the first way to the daemon is not tried again
+	l := newLink(t, w)
+	newConnOver(t, l) // the first way to the daemon is not tried again
 	after := timeline.Seq(0)
 	seen := map[timeline.Seq]bool{}
 	var text strings.Builder
 	const size = 200_000
-	for turn := uint64(2); w.Cuts() < *cuts; turn++ {
+	for turn := uint64(2); w.Cuts() < *cutCount; turn++ {
 		w.CutAfter(-1, rand.IntN(size/4))
-		if _, err := plain.Start(t.Context(), client.StartParams{Session: "main", Input: fmt.Sprintf("bulk %d", size)}); err != nil {
+		if _, err := plain.StartTurn(t.Context(), client.StartParams{Session: "main", Input: fmt.Sprintf("bulk %d", size)}); err != nil {
 			t.Fatal(err)
 		}
 		text.Reset()
@@ -138,9 +138,9 @@ func TestCut_InOutputLosesAndDoublesNothing(t *testing.T) {
 func TestCut_SessionKeepsThePromisesOfTheInterface(t *testing.T) {
 	t.Parallel()
 	var needs []workers.Preparation // of the session that is being made
-	r := start(t, func(o *daemon.Options) {
-		plain := o.Spec
-		o.Spec = func(p client.CreateParams) (workers.Spec, error) {
+	r := startDaemon(t, func(o *daemon.Options) {
+		plain := o.FindSpec
+		o.FindSpec = func(p client.CreateParams) (workers.Spec, error) {
 			s, err := plain(p)
 			s.Preparations = needs
 			return s, err
@@ -151,9 +151,9 @@ func TestCut_SessionKeepsThePromisesOfTheInterface(t *testing.T) {
 		made++ // sessions are made one after the other, before their tests run
 		needs = prepare
 		w := ways.New(r.socket)
-		c := through(t, linkOver(t, w))
+		c := newConnOver(t, newLink(t, w))
 		name := fmt.Sprintf("s%d", made)
-		if _, err := c.Create(t.Context(), client.CreateParams{Name: name}); err != nil {
+		if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: name}); err != nil {
 			t.Fatal(err)
 		}
 		if strings.HasSuffix(t.Name(), "no_longer_than_its_context") {
@@ -179,17 +179,19 @@ func TestCut_SessionKeepsThePromisesOfTheInterface(t *testing.T) {
 			close(stop)
 			<-cutting
 		})
-		return waitsAgain{c.Session(name)}
+		return retryingSession{c.Session(name)}
 	})
 }
 
-// waitsAgain is a session over a way that is cut. A wait that is too short for the cut in it is
+// retryingSession is a session over a way that is cut. A wait that is too short for the cut in it is
 // made again, as its error asks for.
-type waitsAgain struct{ session.Session }
+type retryingSession struct{ session.Session }
 
-func (s waitsAgain) As(author string) session.Session { return waitsAgain{s.Session.As(author)} }
+func (s retryingSession) As(author string) session.Session {
+	return retryingSession{s.Session.As(author)}
+}
 
-func (s waitsAgain) Wait(ctx context.Context, turn uint64, o *session.WaitOptions) (session.Reply, error) {
+func (s retryingSession) Wait(ctx context.Context, turn uint64, o *session.WaitOptions) (session.Reply, error) {
 	for {
 		r, err := s.Session.Wait(ctx, turn, o)
 		if o == nil || o.Timeout == 0 || ctx.Err() != nil || session.KindOf(err) != client.KindUnreachable {
@@ -200,19 +202,19 @@ func (s waitsAgain) Wait(ctx context.Context, turn uint64, o *session.WaitOption
 
 func TestLink_ADarkWayIsNoticedAndItsClientHasItsNameItsPlaceAndItsKeyboardAgain(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	other := r.dial()
-	r.session(other)
+	r.newSession(other)
 	w := ways.New(r.socket)
-	l := linkOver(t, w)
+	l := newLink(t, w)
 	s, _, err := l.Session("main").ReadAs(t.Context(), "agent")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Mark(t.Context(), 2); err != nil {
+	if _, err := s.SaveReadCursor(t.Context(), 2); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Take(t.Context(), true); err != nil {
+	if err := s.TakeWriteLock(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
 	follows, stop := context.WithCancel(t.Context())
@@ -252,7 +254,7 @@ func TestLink_ADarkWayIsNoticedAndItsClientHasItsNameItsPlaceAndItsKeyboardAgain
 	if again, read, err := s.ReadAs(t.Context(), "agent"); err != nil || again.Author() != "agent" || read != 2 {
 		t.Errorf("it reads as %q from %d on, %v", again.Author(), read, err)
 	}
-	if now, err := other.Get(t.Context(), "main"); err != nil || now.WriteLockHolder != "agent" {
+	if now, err := other.GetSession(t.Context(), "main"); err != nil || now.WriteLockHolder != "agent" {
 		t.Errorf("the keyboard belongs to %q, %v", now.WriteLockHolder, err)
 	}
 	if l.Downtime(time.Time{}) == 0 {
@@ -273,11 +275,11 @@ func TestLink_ADarkWayIsNoticedAndItsClientHasItsNameItsPlaceAndItsKeyboardAgain
 
 func TestLink_ACallThatMayWaitNoLongerSaysSinceWhenThePlaceIsDown(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
-	r.session(r.dial())
+	r := startDaemon(t, nil)
+	r.newSession(r.dial())
 	w := ways.New(r.socket)
-	l := linkOver(t, w)
-	c := through(t, l)
+	l := newLink(t, w)
+	c := newConnOver(t, l)
 	var told []client.Outage
 	var mu sync.Mutex
 	l.OnOutage(func(o client.Outage) {
@@ -286,19 +288,19 @@ func TestLink_ACallThatMayWaitNoLongerSaysSinceWhenThePlaceIsDown(t *testing.T) 
 		told = append(told, o)
 	})
 	w.BreakDown(true)
-	_, err := c.Wait(t.Context(), client.WaitParams{Session: "main", WaitMS: 300})
+	_, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: 300})
 	if session.KindOf(err) != client.KindUnreachable || !strings.Contains(err.Error(), "gpu cannot be reached since ") {
 		t.Errorf("got %v", err)
 	}
-	l.Patience(100 * time.Millisecond)
-	if _, err := c.Get(t.Context(), "main"); session.KindOf(err) != client.KindUnreachable {
+	l.SetReconnectTimeout(100 * time.Millisecond)
+	if _, err := c.GetSession(t.Context(), "main"); session.KindOf(err) != client.KindUnreachable {
 		t.Errorf("got %v", err)
 	}
-	l.Patience(0)
+	l.SetReconnectTimeout(0)
 	late, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		_, err := c.Get(late, "main")
+		_, err := c.GetSession(late, "main")
 		ended <- err
 	}()
 	stop()
@@ -306,12 +308,12 @@ func TestLink_ACallThatMayWaitNoLongerSaysSinceWhenThePlaceIsDown(t *testing.T) 
 		t.Errorf("a call that is cancelled got %v", err)
 	}
 	w.BreakDown(false)
-	if _, err := c.Get(t.Context(), "main"); err != nil {
+	if _, err := c.GetSession(t.Context(), "main"); err != nil {
 		t.Error(err)
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if len(told) != 2 || !told[0].To.IsZero() || told[0].Why == nil || told[1].To.IsZero() {
+	if len(told) != 2 || !told[0].To.IsZero() || told[0].Cause == nil || told[1].To.IsZero() {
 		t.Errorf("it was told %+v", told)
 	}
 }
@@ -320,7 +322,7 @@ func TestLink_APlaceThatWasNeverThereIsAnErrorAtOnce(t *testing.T) {
 	t.Parallel()
 	w := ways.New("/nowhere")
 	w.BreakDown(true)
-	if _, err := linkOver(t, w).Client(t.Context()); session.KindOf(err) != client.KindUnreachable || !strings.Contains(err.Error(), "no route") {
+	if _, err := newLink(t, w).Conn(t.Context()); session.KindOf(err) != client.KindUnreachable || !strings.Contains(err.Error(), "no route") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -329,21 +331,21 @@ func TestLink_APlaceThatWasNeverThereIsAnErrorAtOnce(t *testing.T) {
 // so.
 func TestLink_ACallIsNotRepeatedAtAnotherDaemon(t *testing.T) {
 	t.Parallel()
-	r, after := start(t, nil), start(t, nil)
-	r.session(r.dial())
-	after.session(after.dial())
+	r, after := startDaemon(t, nil), startDaemon(t, nil)
+	r.newSession(r.dial())
+	after.newSession(after.dial())
 	w := ways.New(r.socket)
-	c := through(t, linkOver(t, w))
+	c := newConnOver(t, newLink(t, w))
 	watch, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	under := make(chan error, 1)
 	go func() {
-		_, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "sleep 1h", WaitMS: 3600 * 1000})
+		_, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "sleep 1h", WaitMS: 3600 * 1000})
 		under <- err
 	}()
-	r.until("the turn is begun", func() bool { now, err := c.Get(t.Context(), "main"); return err == nil && now.Turn == 2 })
+	r.waitUntil("the turn is begun", func() bool { now, err := c.GetSession(t.Context(), "main"); return err == nil && now.Turn == 2 })
 	w.Leads(after.socket)
 	w.BreakDown(true)
 	w.BreakDown(false)
@@ -352,16 +354,16 @@ func TestLink_ACallIsNotRepeatedAtAnotherDaemon(t *testing.T) {
 			break
 		}
 	}
-	if session.KindOf(err) != client.KindLost {
+	if session.KindOf(err) != client.KindOutcomeUnknown {
 		t.Errorf("the subscription got %v", err)
 	}
-	if err := <-under; session.KindOf(err) != client.KindLost || !strings.Contains(err.Error(), "was started anew") {
+	if err := <-under; session.KindOf(err) != client.KindOutcomeUnknown || !strings.Contains(err.Error(), "was started anew") {
 		t.Errorf("the call got %v", err)
 	}
-	if now, err := after.dial().Get(t.Context(), "main"); err != nil || now.Turn != 1 {
+	if now, err := after.dial().GetSession(t.Context(), "main"); err != nil || now.Turn != 1 {
 		t.Errorf("it ran there: turn %d, %v", now.Turn, err)
 	}
-	if _, err := c.List(t.Context()); err != nil {
+	if _, err := c.ListSessions(t.Context()); err != nil {
 		t.Errorf("the next call: %v", err)
 	}
 }
@@ -370,34 +372,34 @@ func TestLink_ACallIsNotRepeatedAtAnotherDaemon(t *testing.T) {
 // code twice.
 func TestLink_ACallIsNotRepeatedWhenItsDaemonHasForgottenTheClient(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	plain := r.dial()
-	r.session(plain)
+	r.newSession(plain)
 	w := ways.New(r.socket)
-	c := through(t, linkOver(t, w))
+	c := newConnOver(t, newLink(t, w))
 	under := make(chan error, 1)
 	go func() {
-		_, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "sleep 1h", WaitMS: 3600 * 1000})
+		_, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "sleep 1h", WaitMS: 3600 * 1000})
 		under <- err
 	}()
-	r.until("the turn is begun", func() bool { now, err := plain.Get(t.Context(), "main"); return err == nil && now.Turn == 2 })
+	r.waitUntil("the turn is begun", func() bool { now, err := plain.GetSession(t.Context(), "main"); return err == nil && now.Turn == 2 })
 	w.BreakDown(true)
-	r.until("the client is gone", func() bool { all, err := plain.Clients(t.Context(), ""); return err == nil && len(all) == 1 })
+	r.waitUntil("the client is gone", func() bool { all, err := plain.ListClients(t.Context(), ""); return err == nil && len(all) == 1 })
 	for i := range 1024 {
-		other := r.connect()
+		other := r.dialWithoutHello()
 		if err := other.Call(t.Context(), client.MethodHello, client.HelloParams{ID: fmt.Sprintf("one-of-many-clients-%d", i), Epoch: 1}, nil); err != nil {
 			t.Fatal(err)
 		}
 		_ = other.Close()
 	}
 	w.BreakDown(false)
-	if err := <-under; session.KindOf(err) != client.KindLost || !strings.Contains(err.Error(), "has forgotten this client") {
+	if err := <-under; session.KindOf(err) != client.KindOutcomeUnknown || !strings.Contains(err.Error(), "has forgotten this client") {
 		t.Errorf("the call got %v", err)
 	}
-	if now, err := plain.Get(t.Context(), "main"); err != nil || now.Turn != 2 {
+	if now, err := plain.GetSession(t.Context(), "main"); err != nil || now.Turn != 2 {
 		t.Errorf("it ran again: turn %d, %v", now.Turn, err)
 	}
-	if _, err := c.List(t.Context()); err != nil {
+	if _, err := c.ListSessions(t.Context()); err != nil {
 		t.Errorf("the next call: %v", err)
 	}
 }
@@ -405,19 +407,19 @@ func TestLink_ACallIsNotRepeatedWhenItsDaemonHasForgottenTheClient(t *testing.T)
 // A subscription alone asks nothing, and is told of nothing over a dark way.
 func TestLink_ADarkWayIsNoticedByASubscriptionAlone(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	plain := r.dial()
-	r.session(plain)
+	r.newSession(plain)
 	w := ways.New(r.socket)
-	watch, err := through(t, linkOver(t, w)).Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+	watch, err := newConnOver(t, newLink(t, w)).Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.GoDark()()
-	if _, err := plain.Start(t.Context(), client.StartParams{Session: "main", Input: "print news"}); err != nil {
+	if _, err := plain.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print news"}); err != nil {
 		t.Fatal(err)
 	}
-	bounded, stop := context.WithTimeout(t.Context(), patience)
+	bounded, stop := context.WithTimeout(t.Context(), processTimeout)
 	defer stop()
 	for {
 		e, err := watch.Next(bounded)
@@ -433,13 +435,13 @@ func TestLink_ADarkWayIsNoticedByASubscriptionAlone(t *testing.T) {
 // Less than a millisecond is a time, too, and not a poll, which would wait for the link without end.
 func TestLink_AWaitOfLessThanAMillisecondEndsWhileThePlaceIsDown(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
-	r.session(r.dial())
+	r := startDaemon(t, nil)
+	r.newSession(r.dial())
 	w := ways.New(r.socket)
-	l := linkOver(t, w)
-	c := through(t, l)
+	l := newLink(t, w)
+	c := newConnOver(t, l)
 	w.BreakDown(true)
-	r.until("the link is known to be down", func() bool { _, down := l.Down(); return down })
+	r.waitUntil("the link is known to be down", func() bool { _, down := l.Down(); return down })
 	ended := make(chan error, 1)
 	go func() {
 		_, err := c.Session("main").Wait(t.Context(), 0, &session.WaitOptions{Timeout: time.Microsecond})
@@ -450,7 +452,7 @@ func TestLink_AWaitOfLessThanAMillisecondEndsWhileThePlaceIsDown(t *testing.T) {
 		if session.KindOf(err) != client.KindUnreachable {
 			t.Errorf("got %v", err)
 		}
-	case <-time.After(patience / 4):
+	case <-time.After(processTimeout / 4):
 		t.Fatal("it waits without end")
 	}
 }

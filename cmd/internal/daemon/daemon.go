@@ -23,24 +23,24 @@ import (
 const MaxSessions = 2000
 
 const (
-	// drainLimit is how long a drain waits for running turns.
-	drainLimit = 60 * time.Second
+	// drainTimeout is how long a drain waits for running turns.
+	drainTimeout = 60 * time.Second
 
-	// farewellLimit is how long the daemon then waits until watchers have read the rest.
-	farewellLimit = 2 * time.Second
+	// finalReadTimeout is how long the daemon then waits until watchers have read the rest.
+	finalReadTimeout = 2 * time.Second
 
 	// maxCommands bounds the control lines that wait for the owner.
 	maxCommands = 16
 
-	// lookPause is how often the owner checks that clients can still find the daemon while
+	// addressCheckInterval is how often the owner checks that clients can still find the daemon while
 	// they cannot, or where the system does not say when a file is removed. One check stats
 	// two files, which takes microseconds. With a longer pause, a daemon that lost its socket
 	// is out of reach for longer.
-	lookPause = 2 * time.Second
+	addressCheckInterval = 2 * time.Second
 )
 
-// nobodyFinds is why a daemon ends whose address another one has.
-const nobodyFinds = "another daemon serves its clients now, and nobody can reach this one"
+// unreachableReason is why a daemon ends whose address another one has.
+const unreachableReason = "another daemon serves its clients now, and nobody can reach this one"
 
 // A Renewer is a listener that may lose its place in the file system. Renew restores the
 // place, and reports whether it was lost. The error [ErrServed] means that another daemon has
@@ -63,26 +63,26 @@ type Options struct {
 	// Spec finds the runtime for a new session, and says what has to be prepared for it. It
 	// may search the disk. An error without a kind counts as session.KindSpec, and as
 	// session.KindStart if it is a workers.MissingError.
-	Spec func(p client.CreateParams) (workers.Spec, error)
+	FindSpec func(p client.CreateParams) (workers.Spec, error)
 
-	// IdleExit is how long the daemon stays when nobody uses it, nothing runs and no client
+	// DaemonIdleTimeout is how long the daemon stays when nobody uses it, nothing runs and no client
 	// watches. Status calls and open connections do not count as use. 0 means for ever.
-	IdleExit time.Duration
+	DaemonIdleTimeout time.Duration
 
-	// CullIdle is how long an unused session stays open, unless its creator chose another
+	// SessionIdleTimeout is how long an unused session stays open, unless its creator chose another
 	// time. The daemon never closes a session that runs, waits, or has a watcher or a
 	// connected reader. 0 means for ever.
-	CullIdle time.Duration
+	SessionIdleTimeout time.Duration
 
 	// Warm are the sessions that are kept ready, one entry for a language. They count as
 	// sessions of Supervisor until a client needs the room. WarmMemory bounds what those of one
 	// language use together, in bytes; 0 is no bound.
-	Warm       []Warm
+	WarmPools  []WarmPoolOptions
 	WarmMemory int64
 
 	// Stamp describes the files that a start depends on, such as the executable. A session that
 	// began with another stamp is not given to a client. nil means that none change.
-	Stamp func(*workers.Spec) string
+	StartStamp func(*workers.Spec) string
 
 	// Logger gets facts that no client learns; it may be nil.
 	Logger *slog.Logger
@@ -90,76 +90,76 @@ type Options struct {
 	// Version is the program's, for display.
 	Version string
 
-	clock *clock // nil is the machine's
+	clock *idlenessClock // nil is the machine's
 }
 
-// A clock says what time it is for idleness, and when to look whether it is over.
-type clock struct {
-	now   func() time.Time
-	looks <-chan time.Time
+// A idlenessClock says what time it is for idleness, and when to look whether it is over.
+type idlenessClock struct {
+	now    func() time.Time
+	checks <-chan time.Time
 }
 
 // A Daemon serves clients.
 type Daemon struct {
-	o       Options
+	options Options
 	log     *slog.Logger
 	rpc     *rpc.Server
 	started time.Time
 
-	commands chan command
-	pools    map[string]*pool // of warm sessions, by language
-	wg       sync.WaitGroup   // counts the goroutines of clients, subscriptions, openings, indicators and a drain
+	commands  chan controlCommand
+	warmPools map[string]*warmPool // of warm sessions, by language
+	wg        sync.WaitGroup       // counts the goroutines of clients, subscriptions, openings, indicators and a drain
 
-	mu          sync.Mutex
-	ctx         context.Context          // guarded by mu; ends everything; nil before Serve
-	listener    net.Listener             // guarded by mu; nil before Serve
-	entries     map[string]*entry        // guarded by mu; the sessions
-	opening     map[string]chan struct{} // guarded by mu; by the name of a session that is being opened, closed when that is over
-	watches     map[string]*watch        // guarded by mu; subscriptions by name
-	counter     uint64                   // guarded by mu; makes names for sessions and subscriptions
-	warmed      uint64                   // guarded by mu; makes names for warm sessions
-	draining    bool                     // guarded by mu
-	paused      bool                     // guarded by mu
-	writers     map[string]*keyboardHold // guarded by mu; who holds the keyboard of which session
-	connections map[*rpc.Conn]*connState // guarded by mu; what belongs to each connection
-	callers     map[string]*caller       // guarded by mu; the clients that have said client/hello, by id
-	streams     map[chan struct{}]bool   // guarded by mu; running subscriptions, each closed at its end
-	listed      chan struct{}            // guarded by mu; closed when a session is opened; nil if nobody waits for it
-	lastUse     time.Time                // guarded by mu; when a client last used the daemon
+	mu            sync.Mutex
+	ctx           context.Context          // guarded by mu; ends everything; nil before Serve
+	listener      net.Listener             // guarded by mu; nil before Serve
+	openSessions  map[string]*openSession  // guarded by mu; the sessions
+	opening       map[string]chan struct{} // guarded by mu; by the name of a session that is being opened, closed when that is over
+	subscriptions map[string]*subscription // guarded by mu; subscriptions by name
+	counter       uint64                   // guarded by mu; makes names for sessions and subscriptions
+	warmCounter   uint64                   // guarded by mu; makes names for warm sessions
+	draining      bool                     // guarded by mu
+	paused        bool                     // guarded by mu
+	writeLocks    map[string]*writeLock    // guarded by mu; who holds the keyboard of which session
+	connections   map[*rpc.Conn]*connState // guarded by mu; what belongs to each connection
+	knownClients  map[string]*clientState  // guarded by mu; the clients that have said client/hello, by id
+	streams       map[chan struct{}]bool   // guarded by mu; running subscriptions, each closed at its end
+	sessionAdded  chan struct{}            // guarded by mu; closed when a session is opened; nil if nobody waits for it
+	lastUse       time.Time                // guarded by mu; when a client last used the daemon
 }
 
-// A command is a control line that waits for the owner.
-type command string
+// A controlCommand is a control line that waits for the owner.
+type controlCommand string
 
 const (
-	commandPause  command = "pause"
-	commandResume command = "resume"
-	commandDrain  command = "drain"
-	commandStop   command = "stop"
+	commandPause  controlCommand = "pause"
+	commandResume controlCommand = "resume"
+	commandDrain  controlCommand = "drain"
+	commandStop   controlCommand = "stop"
 )
 
 // New makes a daemon. It starts nothing.
 func New(o *Options) (*Daemon, error) {
-	if o.Supervisor == nil || o.Spec == nil || o.Languages == nil || o.HasLanguage == nil {
+	if o.Supervisor == nil || o.FindSpec == nil || o.Languages == nil || o.HasLanguage == nil {
 		return nil, errors.New("daemon: Supervisor, Languages, HasLanguage and Spec are required")
 	}
 	d := &Daemon{
-		o: *o, log: o.Logger, started: time.Now(),
-		commands:    make(chan command, maxCommands),
-		entries:     make(map[string]*entry),
-		opening:     make(map[string]chan struct{}),
-		watches:     make(map[string]*watch),
-		writers:     make(map[string]*keyboardHold),
-		connections: make(map[*rpc.Conn]*connState),
-		callers:     make(map[string]*caller),
+		options: *o, log: o.Logger, started: time.Now(),
+		commands:      make(chan controlCommand, maxCommands),
+		openSessions:  make(map[string]*openSession),
+		opening:       make(map[string]chan struct{}),
+		subscriptions: make(map[string]*subscription),
+		writeLocks:    make(map[string]*writeLock),
+		connections:   make(map[*rpc.Conn]*connState),
+		knownClients:  make(map[string]*clientState),
 	}
 	d.streams = make(map[chan struct{}]bool)
-	d.newPools()
-	d.lastUse = d.now()
+	d.newWarmPools()
+	d.lastUse = d.currentTime()
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
-	d.rpc = &rpc.Server{Methods: d.methods(), Quick: d.quickMethods(), Control: d.control, Logger: d.log, Opened: d.opened}
+	d.rpc = &rpc.Server{Methods: d.methodHandlers(), InlineMethods: d.quickHandlers(), Control: d.handleControl, Logger: d.log, OnConnect: d.addConn}
 	return d, nil
 }
 
@@ -177,13 +177,13 @@ func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
 	d.ctx, d.listener = ctx, l
 	d.mu.Unlock()
 
-	for _, p := range d.pools {
-		d.wg.Go(func() { p.keep(ctx) })
+	for _, p := range d.warmPools {
+		d.wg.Go(func() { p.fillUntilDone(ctx) })
 	}
 	accepted := make(chan error, 1)
-	d.wg.Go(func() { accepted <- d.accept(ctx, connections, l) })
-	d.log.Info("the daemon begins", "version", d.o.Version, "at", l.Addr())
-	why, err := d.own(ctx, accepted, l)
+	d.wg.Go(func() { accepted <- d.acceptClients(ctx, connections, l) })
+	d.log.Info("the daemon begins", "version", d.options.Version, "at", l.Addr())
+	why, err := d.runLoop(ctx, accepted, l)
 	d.logEnd(why, err)
 	_ = l.Close()
 	d.mu.Lock()
@@ -191,18 +191,18 @@ func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
 	d.mu.Unlock()
 	cancel()
 	if told.Err() != nil { // by a signal, as at a logout or at the end of a job's time
-		d.tell("the daemon ends, and this session with it: " + why)
+		d.notifyAll("the daemon ends, and this session with it: " + why)
 	}
 	d.closeSessions()
-	d.seeOff(connections)
+	d.awaitWatchers(connections)
 	hangUp()
 	d.wg.Wait()
 	return err
 }
 
-// tell says something to those who read any session.
-func (d *Daemon) tell(message string) {
-	for _, s := range d.sessions() {
+// notifyAll says something to those who read any session.
+func (d *Daemon) notifyAll(message string) {
+	for _, s := range d.supervisorSessions() {
 		s.Notify(message)
 	}
 }
@@ -211,7 +211,7 @@ func (d *Daemon) tell(message string) {
 func (d *Daemon) logEnd(why string, err error) {
 	level := slog.LevelInfo
 	var names []string
-	for _, s := range d.sessions() {
+	for _, s := range d.supervisorSessions() {
 		names = append(names, s.Name())
 	}
 	if len(names) > 0 {
@@ -223,8 +223,8 @@ func (d *Daemon) logEnd(why string, err error) {
 	d.log.Log(context.Background(), level, "the daemon ends", "why", why, "after", time.Since(d.started).Round(time.Second), "sessions", names)
 }
 
-// accept accepts clients until l is closed. It serves them until the context connections ends.
-func (d *Daemon) accept(ctx, connections context.Context, l net.Listener) error {
+// acceptClients accepts clients until l is closed. It serves them until the context connections ends.
+func (d *Daemon) acceptClients(ctx, connections context.Context, l net.Listener) error {
 	for {
 		conn, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -242,7 +242,7 @@ func (d *Daemon) accept(ctx, connections context.Context, l net.Listener) error 
 			}
 			return fmt.Errorf("daemon: accept: %w", err)
 		}
-		if err := authorize(conn); err != nil {
+		if err := authorizePeer(conn); err != nil {
 			d.log.Warn("a client was refused", "error", err)
 			_ = conn.Close()
 			continue
@@ -255,12 +255,12 @@ func (d *Daemon) accept(ctx, connections context.Context, l net.Listener) error 
 	}
 }
 
-// own is the main loop of the daemon: only it starts and stops things. It returns the reason
+// runLoop is the main loop of the daemon: only it starts and stops things. It returns the reason
 // for the end.
-func (d *Daemon) own(ctx context.Context, accepted <-chan error, l net.Listener) (why string, err error) {
-	idle, stop := d.idleLooks()
+func (d *Daemon) runLoop(ctx context.Context, accepted <-chan error, l net.Listener) (why string, err error) {
+	idle, stop := d.idleChecks()
 	defer stop()
-	address := d.newAddress(l)
+	address := d.newAddressWatcher(l)
 	defer address.stop()
 	var drained chan struct{} // nil until a drain begins
 	for {
@@ -273,15 +273,15 @@ func (d *Daemon) own(ctx context.Context, accepted <-chan error, l net.Listener)
 			return "it cannot accept clients", err
 		case <-address.removed:
 			if address.isLost() {
-				return nobodyFinds, nil
+				return unreachableReason, nil
 			}
-		case <-address.look:
+		case <-address.nextCheck:
 			if address.isLost() {
-				return nobodyFinds, nil
+				return unreachableReason, nil
 			}
 		case now := <-idle:
-			if d.idleFor(now) >= d.o.IdleExit {
-				return fmt.Sprintf("nobody has used it for %s", d.o.IdleExit), nil
+			if d.idleFor(now) >= d.options.DaemonIdleTimeout {
+				return fmt.Sprintf("nobody has used it for %s", d.options.DaemonIdleTimeout), nil
 			}
 		case c := <-d.commands:
 			d.log.Info("a client commands", "what", c)
@@ -290,13 +290,13 @@ func (d *Daemon) own(ctx context.Context, accepted <-chan error, l net.Listener)
 				d.mu.Lock()
 				d.paused = c == commandPause
 				d.mu.Unlock()
-				d.lookAtPools()
+				d.wakePools()
 			case commandDrain:
 				if drained == nil { // a drain runs beside the owner, which can still be told to stop
 					drained = make(chan struct{})
 					d.wg.Go(func() {
 						defer close(drained)
-						d.drain(ctx)
+						d.drainTurns(ctx)
 					})
 				}
 			case commandStop:
@@ -306,34 +306,34 @@ func (d *Daemon) own(ctx context.Context, accepted <-chan error, l net.Listener)
 	}
 }
 
-// idleLooks says when to look whether the daemon has been idle for long enough, until stop.
-func (d *Daemon) idleLooks() (looks <-chan time.Time, stop func()) {
+// idleChecks says when to look whether the daemon has been idle for long enough, until stop.
+func (d *Daemon) idleChecks() (looks <-chan time.Time, stop func()) {
 	switch {
-	case d.o.clock != nil:
-		return d.o.clock.looks, func() {}
-	case d.o.IdleExit == 0:
+	case d.options.clock != nil:
+		return d.options.clock.checks, func() {}
+	case d.options.DaemonIdleTimeout == 0:
 		return nil, func() {}
 	}
-	ticker := time.NewTicker(max(d.o.IdleExit/4, time.Millisecond))
+	ticker := time.NewTicker(max(d.options.DaemonIdleTimeout/4, time.Millisecond))
 	return ticker.C, ticker.Stop
 }
 
-// now is the time by which idleness is measured.
-func (d *Daemon) now() time.Time {
-	if d.o.clock != nil {
-		return d.o.clock.now()
+// currentTime is the time by which idleness is measured.
+func (d *Daemon) currentTime() time.Time {
+	if d.options.clock != nil {
+		return d.options.clock.now()
 	}
 	return time.Now()
 }
 
-// drain refuses new work and waits for running turns, for drainLimit at most.
-func (d *Daemon) drain(ctx context.Context) {
+// drainTurns refuses new work and waits for running turns, for drainTimeout at most.
+func (d *Daemon) drainTurns(ctx context.Context) {
 	d.mu.Lock()
 	d.draining = true
 	d.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, drainLimit)
+	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
-	for _, s := range d.sessions() {
+	for _, s := range d.supervisorSessions() {
 		// Do not wait for a session that waits for input: perhaps nobody answers it.
 		_, _ = s.Wait(ctx, 0, &session.WaitOptions{After: s.Log().LastSeq(), HeadBytes: 1, TailBytes: 1})
 	}
@@ -341,12 +341,12 @@ func (d *Daemon) drain(ctx context.Context) {
 		return
 	}
 	d.closeSessions()
-	d.seeOff(ctx)
+	d.awaitWatchers(ctx)
 }
 
-// seeOff lets watchers read the rest of what they watch, for farewellLimit at most.
-func (d *Daemon) seeOff(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, farewellLimit)
+// awaitWatchers lets watchers read the rest of what they watch, for finalReadTimeout at most.
+func (d *Daemon) awaitWatchers(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, finalReadTimeout)
 	defer cancel()
 	d.mu.Lock()
 	streams := slices.Collect(maps.Keys(d.streams))
@@ -364,7 +364,7 @@ func (d *Daemon) seeOff(ctx context.Context) {
 // the look: what comes meanwhile is seen by the next one.
 func (d *Daemon) idleFor(now time.Time) time.Duration {
 	if d.isBusy() {
-		d.usedAt(now) // idle time starts anew when the activity ends
+		d.noteUseAt(now) // idle time starts anew when the activity ends
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -379,33 +379,33 @@ func (d *Daemon) isBusy() bool {
 	if opening {
 		return true
 	}
-	for _, e := range d.all() {
-		if e.isRead() {
+	for _, e := range d.sortedSessions() {
+		if e.hasReader() {
 			return true
 		}
 	}
-	for _, s := range d.sessions() {
+	for _, s := range d.supervisorSessions() {
 		i, _ := s.Info(context.Background())
 		switch i.State {
 		case session.StatePreparing, session.StateRunning, session.StateStarting, session.StateWaiting:
 			return true // a person may take long to answer
 		}
-		d.usedAt(i.StateSince) // a turn may have ended since the last check
+		d.noteUseAt(i.StateSince) // a turn may have ended since the last check
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, w := range d.watches {
-		if w.entry != nil && !d.isOverLocked(w) { // a paused watch outlives its session
+	for _, w := range d.subscriptions {
+		if w.entry != nil && !d.isSessionClosedLocked(w) { // a paused watch outlives its session
 			return true
 		}
 	}
 	return false
 }
 
-// used notes that somebody uses the daemon.
-func (d *Daemon) used() { d.usedAt(d.now()) }
+// noteUse notes that somebody uses the daemon.
+func (d *Daemon) noteUse() { d.noteUseAt(d.currentTime()) }
 
-func (d *Daemon) usedAt(then time.Time) {
+func (d *Daemon) noteUseAt(then time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if then.After(d.lastUse) {
@@ -413,14 +413,14 @@ func (d *Daemon) usedAt(then time.Time) {
 	}
 }
 
-// info describes the daemon.
-func (d *Daemon) info() client.Info {
-	languages, warm := d.o.Languages(), d.warm()
+// daemonInfo describes the daemon.
+func (d *Daemon) daemonInfo() client.Info {
+	languages, warm := d.options.Languages(), d.describePools()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return client.Info{
-		Version: d.o.Version, Protocol: client.Protocol, PID: os.Getpid(), Started: d.started,
-		Languages: languages, Sessions: len(d.entries),
-		Connections: d.rpc.Activity().Connections, Draining: d.draining, Paused: d.paused, Warm: warm,
+		Version: d.options.Version, Protocol: client.Protocol, PID: os.Getpid(), Started: d.started,
+		Languages: languages, Sessions: len(d.openSessions),
+		Connections: d.rpc.Activity().Connections, Draining: d.draining, Paused: d.paused, WarmPools: warm,
 	}
 }

@@ -31,24 +31,24 @@ func TestMain(m *testing.M) {
 		fakeworker.Main()
 	}
 	if socket := os.Getenv(chaosEnv); socket != "" {
-		chaosClient(socket)
+		runChaosClient(socket)
 	}
 	waits.SideBySide()
 	os.Exit(states.RunIsolated(func() int { return confined.RunTests(m) }))
 }
 
 // patience bounds every wait for a process.
-const patience = 2 * time.Minute
+const processTimeout = 2 * time.Minute
 
-// A rig is a daemon under test.
-type rig struct {
+// A testDaemon is a daemon under test.
+type testDaemon struct {
 	t      testing.TB
 	socket string
 	served chan error
 	cancel context.CancelFunc
 }
 
-func start(t testing.TB, change func(*daemon.Options)) *rig {
+func startDaemon(t testing.TB, change func(*daemon.Options)) *testDaemon {
 	t.Helper()
 	sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir()})
 	if err != nil {
@@ -63,7 +63,7 @@ func start(t testing.TB, change func(*daemon.Options)) *rig {
 		Supervisor:  sup,
 		Languages:   func() []string { return []string{"fake"} },
 		HasLanguage: func(name string) bool { return name == "fake" },
-		Spec:        func(client.CreateParams) (workers.Spec, error) { return fakeworker.Spec(self, nil), nil },
+		FindSpec:    func(client.CreateParams) (workers.Spec, error) { return fakeworker.Spec(self, nil), nil },
 		Version:     "test",
 	}
 	if change != nil {
@@ -73,7 +73,7 @@ func start(t testing.TB, change func(*daemon.Options)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, socket: socketName(t), served: make(chan error, 1)}
+	r := &testDaemon{t: t, socket: newSocketName(t), served: make(chan error, 1)}
 	l, err := daemon.Listen(r.socket)
 	if err != nil {
 		t.Fatal(err)
@@ -88,14 +88,14 @@ func start(t testing.TB, change func(*daemon.Options)) *rig {
 			if err != nil {
 				t.Errorf("Serve: %v", err)
 			}
-		case <-time.After(patience):
+		case <-time.After(processTimeout):
 			t.Error("the daemon does not end")
 		}
 	})
 	return r
 }
 
-func (r *rig) dial() *client.Client {
+func (r *testDaemon) dial() *client.Client {
 	r.t.Helper()
 	c, err := client.Dial(r.t.Context(), client.Socket(r.socket))
 	if err != nil {
@@ -105,18 +105,18 @@ func (r *rig) dial() *client.Client {
 	return c
 }
 
-// session makes a session "main" and waits until it is idle.
-func (r *rig) session(c *client.Client) {
+// newSession makes a session "main" and waits until it is idle.
+func (r *testDaemon) newSession(c *client.Client) {
 	r.t.Helper()
-	if _, err := c.Create(r.t.Context(), client.CreateParams{Name: "main"}); err != nil {
+	if _, err := c.CreateSession(r.t.Context(), client.CreateParams{Name: "main"}); err != nil {
 		r.t.Fatal(err)
 	}
-	r.run(c, "print ready", "ready\n")
+	r.runCode(c, "print ready", "ready\n")
 }
 
-func (r *rig) run(c *client.Client, code, want string) session.Reply {
+func (r *testDaemon) runCode(c *client.Client, code, want string) session.Reply {
 	r.t.Helper()
-	reply, err := c.Start(r.t.Context(), client.StartParams{Session: "main", Input: code, WaitMS: patience.Milliseconds()})
+	reply, err := c.StartTurn(r.t.Context(), client.StartParams{Session: "main", Input: code, WaitMS: processTimeout.Milliseconds()})
 	if err != nil {
 		r.t.Fatalf("%s: %v", code, err)
 	}
@@ -128,31 +128,31 @@ func (r *rig) run(c *client.Client, code, want string) session.Reply {
 
 func TestDaemon_SessionsOutliveTheirClients(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	first := r.dial()
-	r.session(first)
-	if _, err := first.Start(t.Context(), client.StartParams{Session: "main", Input: "print before\nwait name? \nprint after"}); err != nil {
+	r.newSession(first)
+	if _, err := first.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print before\nwait name? \nprint after"}); err != nil {
 		t.Fatal(err)
 	}
-	waiting, err := first.Wait(t.Context(), client.WaitParams{Session: "main", WaitMS: patience.Milliseconds()})
+	waiting, err := first.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
 	if err != nil || waiting.InputRequest == nil {
 		t.Fatalf("got %+v, %v", waiting, err)
 	}
 	_ = first.Close()
 
 	second := r.dial()
-	s, err := second.Get(t.Context(), "main")
+	s, err := second.GetSession(t.Context(), "main")
 	if err != nil || s.InputRequest == nil || s.InputRequest.ID != waiting.InputRequest.ID || s.InputRequest.Prompt != "name? " {
 		t.Fatalf("the wait is not re-delivered: %+v, %v", s, err)
 	}
-	reply, err := second.Input(t.Context(), client.InputParams{Session: "main", Wait: s.InputRequest.ID, Input: "bob\n", WaitMS: patience.Milliseconds(), After: waiting.Next})
+	reply, err := second.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: s.InputRequest.ID, Input: "bob\n", WaitMS: processTimeout.Milliseconds(), After: waiting.Next})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := timeline.Render(reply.Events, nil).Text(); !strings.Contains(got, "bob\nafter\n") {
 		t.Errorf("got %q", got)
 	}
-	_, err = second.Input(t.Context(), client.InputParams{Session: "main", Wait: s.InputRequest.ID, Input: "eve\n"})
+	_, err = second.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: s.InputRequest.ID, Input: "eve\n"})
 	if session.KindOf(err) != session.KindStale {
 		t.Errorf("a second answer: got %v, want it to be stale", err)
 	}
@@ -160,36 +160,36 @@ func TestDaemon_SessionsOutliveTheirClients(t *testing.T) {
 
 func TestDaemon_BusyWaitingAndUnknownAreToldApart(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	c := r.dial()
-	r.session(c)
+	r.newSession(c)
 	for _, test := range []struct {
 		name string
 		kind session.Kind
 		call func() error
 	}{
 		{"no such session", session.KindClosed, func() error {
-			_, err := c.Start(t.Context(), client.StartParams{Session: "nope", Input: "x"})
+			_, err := c.StartTurn(t.Context(), client.StartParams{Session: "nope", Input: "x"})
 			return err
 		}},
 		{"no session named", "invalid_params", func() error {
-			_, err := c.Start(t.Context(), client.StartParams{Input: "x"})
+			_, err := c.StartTurn(t.Context(), client.StartParams{Input: "x"})
 			return err
 		}},
 		{"the name is taken", session.KindExists, func() error {
-			_, err := c.Create(t.Context(), client.CreateParams{Name: "main"})
+			_, err := c.CreateSession(t.Context(), client.CreateParams{Name: "main"})
 			return err
 		}},
 		{"a bad name", "invalid_params", func() error {
-			_, err := c.Create(t.Context(), client.CreateParams{Name: "../x"})
+			_, err := c.CreateSession(t.Context(), client.CreateParams{Name: "../x"})
 			return err
 		}},
-		{"no such language", client.KindUnknown, func() error {
-			_, err := c.Create(t.Context(), client.CreateParams{Language: "cobol"})
+		{"no such language", client.KindUnknownLanguage, func() error {
+			_, err := c.CreateSession(t.Context(), client.CreateParams{Language: "cobol"})
 			return err
 		}},
 		{"an interrupt without a turn", "invalid_params", func() error {
-			_, err := c.Interrupt(t.Context(), client.InterruptParams{Session: "main"})
+			_, err := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "main"})
 			return err
 		}},
 		{"a misspelt param", "invalid_params", func() error {
@@ -200,19 +200,19 @@ func TestDaemon_BusyWaitingAndUnknownAreToldApart(t *testing.T) {
 			t.Errorf("%s: got %v, want the kind %s", test.name, err, test.kind)
 		}
 	}
-	turn, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "print on\nsleep"})
+	turn, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print on\nsleep"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = c.Start(t.Context(), client.StartParams{Session: "main", Input: "print no"})
+	_, err = c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print no"})
 	if session.KindOf(err) != session.KindBusy {
 		t.Errorf("got %v, want busy", err)
 	}
-	stale, err := c.Interrupt(t.Context(), client.InterruptParams{Session: "main", Turn: turn.Turn - 1})
+	stale, err := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "main", Turn: turn.Turn - 1})
 	if err != nil || stale.Result != "stale" {
 		t.Errorf("an interrupt of the turn before: %+v, %v", stale, err)
 	}
-	done, err := c.Interrupt(t.Context(), client.InterruptParams{Session: "main", Turn: turn.Turn})
+	done, err := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "main", Turn: turn.Turn})
 	if err != nil || done.Result != "idle" {
 		t.Errorf("the interrupt: %+v, %v", done, err)
 	}
@@ -220,47 +220,47 @@ func TestDaemon_BusyWaitingAndUnknownAreToldApart(t *testing.T) {
 
 func TestDaemon_ACancelInterruptsTheTurnThatTheCallStartedAndAPollOnlyLeaves(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	c := r.dial()
-	r.session(c)
+	r.newSession(c)
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan error, 1)
 	go func() {
-		_, err := c.Start(ctx, client.StartParams{Session: "main", Input: "sleep", WaitMS: patience.Milliseconds()})
+		_, err := c.StartTurn(ctx, client.StartParams{Session: "main", Input: "sleep", WaitMS: processTimeout.Milliseconds()})
 		over <- err
 	}()
 	for {
-		if s, err := c.Get(t.Context(), "main"); err == nil && s.State == session.StateRunning {
+		if s, err := c.GetSession(t.Context(), "main"); err == nil && s.State == session.StateRunning {
 			break
 		}
 	}
 	poll, stop := context.WithCancel(t.Context())
 	polled := make(chan error, 1)
 	go func() {
-		_, err := r.dial().Wait(poll, client.WaitParams{Session: "main", WaitMS: patience.Milliseconds()})
+		_, err := r.dial().WaitTurn(poll, client.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
 		polled <- err
 	}()
 	stop()
 	if err := <-polled; !errors.Is(err, context.Canceled) {
 		t.Errorf("the poll ended with %v", err)
 	}
-	if s, err := c.Get(t.Context(), "main"); err != nil || s.State != session.StateRunning {
+	if s, err := c.GetSession(t.Context(), "main"); err != nil || s.State != session.StateRunning {
 		t.Errorf("after the poll was cancelled: %+v, %v", s, err)
 	}
 	cancel()
 	if err := <-over; !errors.Is(err, context.Canceled) {
 		t.Errorf("the call ended with %v", err)
 	}
-	reply, err := c.Wait(t.Context(), client.WaitParams{Session: "main", WaitMS: patience.Milliseconds()})
+	reply, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
 	if err != nil || reply.State != session.StateIdle || reply.Outcome != "interrupted" {
 		t.Errorf("after the call was cancelled: %+v, %v", reply, err)
 	}
 }
 
-// collect reads a subscription until an event satisfies last.
-func collect(t testing.TB, w *client.Subscription, last func(timeline.Event) bool) []timeline.Event {
+// collectEvents reads a subscription until an event satisfies last.
+func collectEvents(t testing.TB, w *client.Subscription, last func(timeline.Event) bool) []timeline.Event {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), processTimeout)
 	defer cancel()
 	var events []timeline.Event
 	for {
@@ -276,15 +276,15 @@ func collect(t testing.TB, w *client.Subscription, last func(timeline.Event) boo
 	}
 }
 
-func endOfTurn(n uint64) func(timeline.Event) bool {
+func isEndOfTurn(n uint64) func(timeline.Event) bool {
 	return func(e timeline.Event) bool {
 		_, ended := e.Body.(timeline.TurnEnded)
 		return ended && e.Turn == n
 	}
 }
 
-// unbroken fails when events are not numbered from first without a hole.
-func unbroken(t testing.TB, events []timeline.Event, first timeline.Seq) {
+// wantNoGaps fails when events are not numbered from first without a hole.
+func wantNoGaps(t testing.TB, events []timeline.Event, first timeline.Seq) {
 	t.Helper()
 	for i, e := range events {
 		if e.Seq != first+timeline.Seq(i) {
@@ -295,17 +295,17 @@ func unbroken(t testing.TB, events []timeline.Event, first timeline.Seq) {
 
 func TestStream_ASnapshotThenLiveNothingTwiceNothingMissing(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	c := r.dial()
-	r.session(c)
-	turn := r.run(c, "print one", "one\n").Turn
+	r.newSession(c)
+	turn := r.runCode(c, "print one", "one\n").Turn
 	w, err := r.dial().Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.run(c, "print two", "two\n")
-	events := collect(t, w, endOfTurn(turn+1))
-	unbroken(t, events, 1)
+	r.runCode(c, "print two", "two\n")
+	events := collectEvents(t, w, isEndOfTurn(turn+1))
+	wantNoGaps(t, events, 1)
 	if got := timeline.Render(events, nil).Text(); !strings.Contains(got, "one\n") || !strings.Contains(got, "two\n") {
 		t.Errorf("got %q", got)
 	}
@@ -313,11 +313,11 @@ func TestStream_ASnapshotThenLiveNothingTwiceNothingMissing(t *testing.T) {
 
 func TestStream_ManyWatchersThatPauseAndResumeSeeAllOfIt(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	c := r.dial()
-	r.session(c)
+	r.newSession(c)
 	const turns, watchers = 40, 16
-	last := r.run(c, "print begin", "begin\n").Turn + turns
+	last := r.runCode(c, "print begin", "begin\n").Turn + turns
 	var wg sync.WaitGroup
 	for range watchers {
 		wg.Go(func() {
@@ -348,31 +348,31 @@ func TestStream_ManyWatchersThatPauseAndResumeSeeAllOfIt(t *testing.T) {
 					}
 				}
 			})
-			unbroken(t, collect(t, w, endOfTurn(last)), 1)
+			wantNoGaps(t, collectEvents(t, w, isEndOfTurn(last)), 1)
 			close(stop)
 		})
 	}
 	for range turns {
-		r.run(c, "print a\nerr b\nprint c", "a\n[stderr] b\nc\n")
+		r.runCode(c, "print a\nerr b\nprint c", "a\n[stderr] b\nc\n")
 	}
 	wg.Wait()
 }
 
 func TestStream_NothingComesWhilePausedAndResumeGoesOnBehindIt(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	c := r.dial()
-	r.session(c)
+	r.newSession(c)
 	w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	turn := r.run(c, "print one", "one\n").Turn
-	events := collect(t, w, endOfTurn(turn))
+	turn := r.runCode(c, "print one", "one\n").Turn
+	events := collectEvents(t, w, isEndOfTurn(turn))
 	if err := w.Pause(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r.run(c, "print two", "two\n") // its answer is behind what a stream would have sent
+	r.runCode(c, "print two", "two\n") // its answer is behind what a stream would have sent
 	short, cancel := context.WithCancel(t.Context())
 	cancel()
 	if e, err := w.Next(short); err == nil {
@@ -381,21 +381,21 @@ func TestStream_NothingComesWhilePausedAndResumeGoesOnBehindIt(t *testing.T) {
 	if err := w.Resume(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	unbroken(t, append(events, collect(t, w, endOfTurn(turn+1))...), 1)
+	wantNoGaps(t, append(events, collectEvents(t, w, isEndOfTurn(turn+1))...), 1)
 }
 
 func TestStream_FromACursor(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	c := r.dial()
-	r.session(c)
-	next := r.run(c, "print one", "one\n").Next
-	turn := r.run(c, "print two", "two\n").Turn
+	r.newSession(c)
+	next := r.runCode(c, "print one", "one\n").Next
+	turn := r.runCode(c, "print two", "two\n").Turn
 	w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main", After: next})
 	if err != nil {
 		t.Fatal(err)
 	}
-	unbroken(t, collect(t, w, endOfTurn(turn)), next+1)
+	wantNoGaps(t, collectEvents(t, w, isEndOfTurn(turn)), next+1)
 	if _, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main", After: 1 << 40}); session.KindOf(err) != "invalid_params" {
 		t.Errorf("from the future: %v", err)
 	}
@@ -403,9 +403,9 @@ func TestStream_FromACursor(t *testing.T) {
 
 func TestStream_EndsWithItsSession(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	c := r.dial()
-	r.session(c)
+	r.newSession(c)
 	w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
 	if err != nil {
 		t.Fatal(err)
@@ -425,25 +425,25 @@ func TestStream_EndsWithItsSession(t *testing.T) {
 
 func TestStream_ASecretIsNowhere(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	c := r.dial()
-	r.session(c)
+	r.newSession(c)
 	w, err := r.dial().Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "secret Password: "}); err != nil {
+	if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "secret Password: "}); err != nil {
 		t.Fatal(err)
 	}
-	waiting, err := c.Wait(t.Context(), client.WaitParams{Session: "main", WaitMS: patience.Milliseconds()})
+	waiting, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
 	if err != nil || waiting.InputRequest == nil || !waiting.InputRequest.Secret {
 		t.Fatalf("got %+v, %v", waiting, err)
 	}
-	reply, err := c.Input(t.Context(), client.InputParams{Session: "main", Wait: waiting.InputRequest.ID, Input: "hunter2\n", WaitMS: patience.Milliseconds()})
+	reply, err := c.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: waiting.InputRequest.ID, Input: "hunter2\n", WaitMS: processTimeout.Milliseconds()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := json.Marshal(collect(t, w, endOfTurn(reply.Turn)))
+	all, err := json.Marshal(collectEvents(t, w, isEndOfTurn(reply.Turn)))
 	if err != nil || strings.Contains(string(all), "hunter2") {
 		t.Errorf("the secret is in the stream: %s, %v", all, err)
 	}
@@ -451,28 +451,28 @@ func TestStream_ASecretIsNowhere(t *testing.T) {
 
 func TestWriter_OneAtATimeUntilItsConnectionEnds(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	agent, person := r.dial(), r.dial()
-	r.session(agent)
-	if err := person.Take(t.Context(), "main", "ada", true); err != nil {
+	r.newSession(agent)
+	if err := person.TakeWriteLock(t.Context(), "main", "ada", true); err != nil {
 		t.Fatal(err)
 	}
-	_, err := agent.Start(t.Context(), client.StartParams{Session: "main", Input: "print x"})
-	if session.KindOf(err) != client.KindWriter || !strings.Contains(err.Error(), "ada") {
+	_, err := agent.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print x"})
+	if session.KindOf(err) != client.KindLocked || !strings.Contains(err.Error(), "ada") {
 		t.Errorf("got %v, want to learn that ada writes", err)
 	}
-	if err := agent.Take(t.Context(), "main", "bot", false); session.KindOf(err) != client.KindWriter {
+	if err := agent.TakeWriteLock(t.Context(), "main", "bot", false); session.KindOf(err) != client.KindLocked {
 		t.Errorf("got %v", err)
 	}
-	if s, err := agent.Get(t.Context(), "main"); err != nil || s.WriteLockHolder != "ada" {
+	if s, err := agent.GetSession(t.Context(), "main"); err != nil || s.WriteLockHolder != "ada" {
 		t.Errorf("got %+v, %v", s, err)
 	}
-	if _, err := person.Start(t.Context(), client.StartParams{Session: "main", Input: "print by ada", Author: "ada", WaitMS: patience.Milliseconds()}); err != nil {
+	if _, err := person.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print by ada", Author: "ada", WaitMS: processTimeout.Milliseconds()}); err != nil {
 		t.Error(err)
 	}
 	_ = person.Close()
 	for {
-		s, err := agent.Get(t.Context(), "main")
+		s, err := agent.GetSession(t.Context(), "main")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -480,7 +480,7 @@ func TestWriter_OneAtATimeUntilItsConnectionEnds(t *testing.T) {
 			break
 		}
 	}
-	reply, err := agent.Start(t.Context(), client.StartParams{Session: "main", Input: "print by bot", Author: "bot", WaitMS: patience.Milliseconds()})
+	reply, err := agent.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print by bot", Author: "bot", WaitMS: processTimeout.Milliseconds()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -489,8 +489,8 @@ func TestWriter_OneAtATimeUntilItsConnectionEnds(t *testing.T) {
 	}
 }
 
-// say sends one raw line and returns the next one that comes.
-func say(t testing.TB, socket, line string) string {
+// sendRawLine sends one raw line and returns the next one that comes.
+func sendRawLine(t testing.TB, socket, line string) string {
 	t.Helper()
 	conn, err := client.Socket(socket).Dial(t.Context())
 	if err != nil {
@@ -510,52 +510,52 @@ func say(t testing.TB, socket, line string) string {
 
 func TestControl_OnlyQueuesAndTheOwnerCarriesOut(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	c := r.dial()
-	r.session(c)
-	if got := say(t, r.socket, `{"type":"status"}`); !strings.Contains(got, `"ok":true`) || !strings.Contains(got, `"sessions":1`) {
+	r.newSession(c)
+	if got := sendRawLine(t, r.socket, `{"type":"status"}`); !strings.Contains(got, `"ok":true`) || !strings.Contains(got, `"sessions":1`) {
 		t.Errorf("status: %s", got)
 	}
-	if got := say(t, r.socket, `{"type":"sleep"}`); !strings.Contains(got, "unknown_message_type") {
+	if got := sendRawLine(t, r.socket, `{"type":"sleep"}`); !strings.Contains(got, "unknown_message_type") {
 		t.Errorf("an unknown one: %s", got)
 	}
-	if got := say(t, r.socket, `{"type":"pause"}`); got != `{"ok":true,"data":{"queued":"pause"}}` {
+	if got := sendRawLine(t, r.socket, `{"type":"pause"}`); got != `{"ok":true,"data":{"queued":"pause"}}` {
 		t.Errorf("pause: %s", got)
 	}
 	for paused := false; !paused; {
-		i, err := c.Info(t.Context())
+		i, err := c.DaemonInfo(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		paused = i.Paused
 	}
-	if _, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "print x"}); session.KindOf(err) != client.KindDraining {
+	if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print x"}); session.KindOf(err) != client.KindDraining {
 		t.Errorf("while paused: %v", err)
 	}
-	say(t, r.socket, `{"type":"resume"}`)
+	sendRawLine(t, r.socket, `{"type":"resume"}`)
 	for paused := true; paused; {
-		i, err := c.Info(t.Context())
+		i, err := c.DaemonInfo(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		paused = i.Paused
 	}
-	r.run(c, "print x", "x\n")
+	r.runCode(c, "print x", "x\n")
 }
 
 func TestControl_ADrainWaitsForTurnsAndNotForClients(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	c, idle := r.dial(), r.dial()
-	r.session(c)
-	if _, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "print on\nsleep 300ms\nprint over"}); err != nil {
+	r.newSession(c)
+	if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print on\nsleep 300ms\nprint over"}); err != nil {
 		t.Fatal(err)
 	}
 	w, err := idle.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	say(t, r.socket, `{"type":"drain"}`)
+	sendRawLine(t, r.socket, `{"type":"drain"}`)
 	var text strings.Builder
 	for {
 		e, err := w.Next(t.Context())
@@ -580,20 +580,20 @@ func TestControl_ADrainWaitsForTurnsAndNotForClients(t *testing.T) {
 
 func TestDaemon_WhenItEndsEveryCallFailsAtOnce(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	c := r.dial()
-	r.session(c)
+	r.newSession(c)
 	over := make(chan error, 2)
 	go func() {
-		_, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "sleep", WaitMS: patience.Milliseconds()})
+		_, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "sleep", WaitMS: processTimeout.Milliseconds()})
 		over <- err
 	}()
 	go func() {
-		_, err := c.Wait(t.Context(), client.WaitParams{Session: "main", WaitMS: patience.Milliseconds()})
+		_, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
 		over <- err
 	}()
 	for {
-		if s, err := c.Get(t.Context(), "main"); err == nil && s.State == session.StateRunning {
+		if s, err := c.GetSession(t.Context(), "main"); err == nil && s.State == session.StateRunning {
 			break
 		}
 	}
@@ -609,18 +609,18 @@ func TestDaemon_WhenItEndsEveryCallFailsAtOnce(t *testing.T) {
 
 func TestDaemon_TenClientsAtOnce(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	var wg sync.WaitGroup
 	for i := range 10 {
 		wg.Go(func() {
 			c := r.dial()
 			name := fmt.Sprintf("s%d", i)
-			if _, err := c.Create(t.Context(), client.CreateParams{Name: name}); err != nil {
+			if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: name}); err != nil {
 				t.Error(err)
 				return
 			}
 			for range 5 {
-				reply, err := c.Start(t.Context(), client.StartParams{Session: name, Input: "print hello", WaitMS: patience.Milliseconds()})
+				reply, err := c.StartTurn(t.Context(), client.StartParams{Session: name, Input: "print hello", WaitMS: processTimeout.Milliseconds()})
 				if err != nil || !strings.Contains(timeline.Render(reply.Events, nil).Text(), "hello") {
 					t.Errorf("got %+v, %v", reply, err)
 				}
@@ -632,12 +632,12 @@ func TestDaemon_TenClientsAtOnce(t *testing.T) {
 
 func TestDaemon_ListsTheVariablesOfAnIdleSession(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	c := r.dial()
-	r.session(c)
+	r.newSession(c)
 	want := session.Variables{List: []session.Variable{{Name: "answer", Type: "number", Shape: "1", Bytes: 8}}, More: 1}
-	eventually(t, "the worker answers in time", func() bool { // a busy machine may take longer than a query
-		got, err := c.Variables(t.Context(), "main")
+	waitUntil(t, "the worker answers in time", func() bool { // a busy machine may take longer than a query
+		got, err := c.ListVariables(t.Context(), "main")
 		if session.KindOf(err) == session.KindNoAnswer {
 			return false
 		}
@@ -646,10 +646,10 @@ func TestDaemon_ListsTheVariablesOfAnIdleSession(t *testing.T) {
 		}
 		return true
 	})
-	if _, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "wait ? "}); err != nil {
+	if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait ? "}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Variables(t.Context(), "main"); session.KindOf(err) != session.KindBusy && session.KindOf(err) != session.KindWaiting {
+	if _, err := c.ListVariables(t.Context(), "main"); session.KindOf(err) != session.KindBusy && session.KindOf(err) != session.KindWaiting {
 		t.Errorf("got %v, want it to be busy", err)
 	}
 }
@@ -657,9 +657,9 @@ func TestDaemon_ListsTheVariablesOfAnIdleSession(t *testing.T) {
 // A logout, or the end of a job's time, ends the daemon by a signal.
 func TestDaemon_WhenItIsToldToEndThoseWhoWatchReadWhy(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	c := r.dial()
-	r.session(c)
+	r.newSession(c)
 	w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
 	if err != nil {
 		t.Fatal(err)
@@ -682,18 +682,18 @@ func TestDaemon_WhenItIsToldToEndThoseWhoWatchReadWhy(t *testing.T) {
 
 func TestCreate_ASessionThatExistsCanBeUsed(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	c := r.dial()
 	for n := range 10 {
 		name := fmt.Sprintf("s%d", n)
 		var wg sync.WaitGroup
 		for range 4 {
 			wg.Go(func() {
-				_, err := c.Create(t.Context(), client.CreateParams{Name: name})
+				_, err := c.CreateSession(t.Context(), client.CreateParams{Name: name})
 				if err != nil && session.KindOf(err) != session.KindExists {
 					t.Error(err)
 				}
-				if _, err := c.Get(t.Context(), name); err != nil {
+				if _, err := c.GetSession(t.Context(), name); err != nil {
 					t.Error(err)
 				}
 			})
@@ -705,11 +705,11 @@ func TestCreate_ASessionThatExistsCanBeUsed(t *testing.T) {
 // The largest input runs, also when each of its bytes takes two in JSON, and a larger one is refused in the
 // words of a session.
 func TestDaemon_AnInputHasTheBoundOfASession(t *testing.T) {
-	r := start(t, nil)
-	c := through(t, client.NewLink(client.Socket(r.socket), nil))
-	r.session(c)
+	r := startDaemon(t, nil)
+	c := newConnOver(t, client.NewLink(client.Socket(r.socket), nil))
+	r.newSession(c)
 	input := "print whole" + strings.Repeat("\n", session.MaxInputBytes-len("print whole"))
-	reply, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: input, WaitMS: patience.Milliseconds()})
+	reply, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: input, WaitMS: processTimeout.Milliseconds()})
 	if err != nil || reply.Text() != "whole\n" {
 		t.Fatalf("got %q, %v", reply.Text(), err)
 	}
@@ -717,7 +717,7 @@ func TestDaemon_AnInputHasTheBoundOfASession(t *testing.T) {
 	if want := session.NewTooLargeError(session.MaxInputBytes + 1); session.KindOf(err) != session.KindTooLarge || err.Error() != want.Error() {
 		t.Errorf("got %v, want %v", err, want)
 	}
-	if now, err := c.Get(t.Context(), "main"); err != nil || now.State != session.StateIdle {
+	if now, err := c.GetSession(t.Context(), "main"); err != nil || now.State != session.StateIdle {
 		t.Errorf("got %+v, %v", now, err)
 	}
 }

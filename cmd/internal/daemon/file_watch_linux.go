@@ -35,15 +35,15 @@ func newFileWatch(wg *sync.WaitGroup) (*fileWatch, error) {
 		return nil, fmt.Errorf("inotify: %w", err)
 	}
 	w := &fileWatch{file: os.NewFile(uintptr(fd), "inotify"), changed: make(chan struct{}, 1)}
-	wg.Go(w.read)
+	wg.Go(w.readEvents)
 	return w, nil
 }
 
-// on watches files, and nothing else any more that counts: their directories, and those above,
+// watchFiles watches files, and nothing else any more that counts: their directories, and those above,
 // which may be moved away. Directories above that the user cannot read are left out. An error
 // means that some files are not watched: their directory is not there, or the user has no
 // watches left.
-func (w *fileWatch) on(files []string) error {
+func (w *fileWatch) watchFiles(files []string) error {
 	names := make(map[string]bool)
 	fd, err := w.file.SyscallConn()
 	if err != nil {
@@ -72,15 +72,15 @@ func (w *fileWatch) on(files []string) error {
 	return errors.Join(err, failed)
 }
 
-// read reads events until the watch is closed.
-func (w *fileWatch) read() {
+// readEvents reads events until the watch is closed.
+func (w *fileWatch) readEvents() {
 	buffer := make([]byte, 64*(unix.SizeofInotifyEvent+unix.NAME_MAX+1))
 	for {
 		n, err := w.file.Read(buffer)
 		if err != nil {
 			return
 		}
-		if !w.concerns(buffer[:n]) {
+		if !w.hasRelevantEvent(buffer[:n]) {
 			continue
 		}
 		select {
@@ -90,8 +90,8 @@ func (w *fileWatch) read() {
 	}
 }
 
-// concerns reports whether any of the events may mean that a file is gone.
-func (w *fileWatch) concerns(events []byte) bool {
+// hasRelevantEvent reports whether any of the events may mean that a file is gone.
+func (w *fileWatch) hasRelevantEvent(events []byte) bool {
 	for len(events) >= unix.SizeofInotifyEvent {
 		mask := binary.NativeEndian.Uint32(events[4:])
 		size := int(binary.NativeEndian.Uint32(events[12:]))

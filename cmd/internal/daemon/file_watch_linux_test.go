@@ -13,15 +13,15 @@ import (
 )
 
 // watchless makes the test program one of a user who has no watches of files left.
-const watchless = "DAEMON_TEST_WATCHLESS"
+const noWatchesEnv = "DAEMON_TEST_WATCHLESS"
 
 // An editor or a builder may use up all that a user has: 8192 on many machines.
 func TestDaemon_WithoutWatchesNoticesThatItsSocketIsGone(t *testing.T) {
 	t.Parallel()
-	if os.Getenv(watchless) == "" {
+	if os.Getenv(noWatchesEnv) == "" {
 		confined.RequireNamespaces(t)
 		again := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-		again.Env = append(os.Environ(), watchless+"=1")
+		again.Env = append(os.Environ(), noWatchesEnv+"=1")
 		again.SysProcAttr = &syscall.SysProcAttr{
 			Cloneflags:  unix.CLONE_NEWUSER,
 			UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
@@ -35,12 +35,12 @@ func TestDaemon_WithoutWatchesNoticesThatItsSocketIsGone(t *testing.T) {
 	if err := os.WriteFile("/proc/sys/user/max_inotify_watches", []byte("0"), 0); err != nil {
 		t.Fatal(err)
 	}
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	c := r.dial()
-	r.session(c)
+	r.newSession(c)
 	if err := os.RemoveAll(filepath.Dir(r.socket)); err != nil {
 		t.Fatal(err)
 	}
-	r.until("the socket is there again", func() bool { return registry.Answers(os.Getenv, r.socket) })
-	r.run(r.dial(), "print still", "still\n")
+	r.waitUntil("the socket is there again", func() bool { return registry.IsServed(os.Getenv, r.socket) })
+	r.runCode(r.dial(), "print still", "still\n")
 }

@@ -13,6 +13,6 @@ type fileWatch struct{ changed chan struct{} }
 
 func newFileWatch(*sync.WaitGroup) (*fileWatch, error) { return nil, errors.ErrUnsupported }
 
-func (*fileWatch) on([]string) error { return nil }
+func (*fileWatch) watchFiles([]string) error { return nil }
 
 func (*fileWatch) close() {}

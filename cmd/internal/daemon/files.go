@@ -11,47 +11,47 @@ import (
 )
 
 // handleFiles lists the files of a session, for those who are on another machine.
-func (d *Daemon) handleFiles(ctx context.Context, _ *rpc.Request, p client.FilesParams) (r client.Files, err error) {
-	d.used()
-	r.Files, err = filesOf(d, p, func(e *entry) ([]session.File, error) { return e.session.Files(ctx) }, supervisor.CrashedSession.Files)
+func (d *Daemon) handleFiles(ctx context.Context, _ *rpc.Request, p client.FilesParams) (r client.FileList, err error) {
+	d.noteUse()
+	r.Files, err = withFileSession(d, p, func(e *openSession) ([]session.File, error) { return e.session.Files(ctx) }, supervisor.CrashedSession.Files)
 	return r, err
 }
 
 // handleFile reads a part of one.
 func (d *Daemon) handleFile(ctx context.Context, _ *rpc.Request, p client.FileParams) (session.FilePart, error) {
-	d.used()
-	return filesOf(d, p.FilesParams, func(e *entry) (session.FilePart, error) {
+	d.noteUse()
+	return withFileSession(d, p.FilesParams, func(e *openSession) (session.FilePart, error) {
 		return e.session.File(ctx, p.Path, p.Offset, p.Limit)
 	}, func(l supervisor.CrashedSession) (session.FilePart, error) {
 		return l.File(p.Path, p.Offset, p.Limit)
 	})
 }
 
-// filesOf asks the session that is named, which is open or lost.
-func filesOf[R any](d *Daemon, p client.FilesParams, open func(*entry) (R, error), lost func(supervisor.CrashedSession) (R, error)) (r R, err error) {
+// withFileSession asks the session that is named, which is open or lost.
+func withFileSession[R any](d *Daemon, p client.FilesParams, open func(*openSession) (R, error), lost func(supervisor.CrashedSession) (R, error)) (r R, err error) {
 	switch {
-	case (p.Session == "") == (p.Lost == ""):
+	case (p.Session == "") == (p.Crashed == ""):
 		return r, rpc.InvalidParams("give one of session and lost")
 	case p.Session != "":
-		e, err := d.readable(p.Session)
+		e, err := d.readableSession(p.Session)
 		if err != nil {
 			return r, err
 		}
 		return open(e)
 	}
-	all := d.o.Supervisor.CrashedSessions()
-	at := slices.IndexFunc(all, func(l supervisor.CrashedSession) bool { return l.ID == p.Lost })
+	all := d.options.Supervisor.CrashedSessions()
+	at := slices.IndexFunc(all, func(l supervisor.CrashedSession) bool { return l.ID == p.Crashed })
 	if at < 0 {
-		return r, session.Errorf(session.KindClosed, "no session with the ID %.80q was lost in the last day", p.Lost)
+		return r, session.Errorf(session.KindClosed, "no session with the ID %.80q was lost in the last day", p.Crashed)
 	}
 	return lost(all[at])
 }
 
-// handleLost lists the sessions that were lost in the last day. Calling it does not count as use.
-func (d *Daemon) handleLost(context.Context, *rpc.Request, nothing) (client.LostSessions, error) {
-	r := client.LostSessions{Sessions: []client.Lost{}}
-	for _, l := range d.o.Supervisor.CrashedSessions() {
-		r.Sessions = append(r.Sessions, client.Lost{
+// handleListCrashed lists the sessions that were lost in the last day. Calling it does not count as use.
+func (d *Daemon) handleListCrashed(context.Context, *rpc.Request, emptyResult) (client.CrashedSessions, error) {
+	r := client.CrashedSessions{Sessions: []client.CrashedSession{}}
+	for _, l := range d.options.Supervisor.CrashedSessions() {
+		r.Sessions = append(r.Sessions, client.CrashedSession{
 			ID: l.ID, Name: l.Name, Language: l.Worker, Found: l.Found, Inputs: l.Inputs(), Bytes: l.Bytes, OutputPath: l.OutputPath,
 		})
 	}

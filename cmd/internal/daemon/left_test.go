@@ -17,12 +17,12 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// until waits until a fact holds.
-func (r *rig) until(what string, holds func() bool) {
+// waitUntil waits until a fact holds.
+func (r *testDaemon) waitUntil(what string, holds func() bool) {
 	r.t.Helper()
 	again := time.NewTicker(time.Millisecond)
 	defer again.Stop()
-	late := time.After(patience)
+	late := time.After(processTimeout)
 	for !holds() {
 		select {
 		case <-again.C:
@@ -32,9 +32,9 @@ func (r *rig) until(what string, holds func() bool) {
 	}
 }
 
-func (r *rig) names(c *client.Client) string {
+func (r *testDaemon) sessionNames(c *client.Client) string {
 	r.t.Helper()
-	all, err := c.List(r.t.Context())
+	all, err := c.ListSessions(r.t.Context())
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -48,9 +48,9 @@ func (r *rig) names(c *client.Client) string {
 // Nobody would ever learn the name of such a session.
 func TestCreate_WithoutANameAndACallerLeavesNothing(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	c := r.dial()
-	raw := r.raw()
+	raw := r.dialRaw()
 	for i := range 20 {
 		raw.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"session/create"}`, i),
 			fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, i))
@@ -62,18 +62,18 @@ func TestCreate_WithoutANameAndACallerLeavesNothing(t *testing.T) {
 			}
 		}
 	}
-	gone := r.raw()
+	gone := r.dialRaw()
 	gone.send(`{"jsonrpc":"2.0","id":1,"method":"session/create"}`)
 	_ = gone.conn.Close()
 	raw.send(`{"jsonrpc":"2.0","id":"kept","method":"session/create","params":{"name":"mine"}}`)
 	_ = raw.receive()
-	r.until("only the one with a name is left", func() bool { return r.names(c) == "mine" })
+	r.waitUntil("only the one with a name is left", func() bool { return r.sessionNames(c) == "mine" })
 }
 
-// lines are those of a log.
-type lines chan string
+// logLines are those of a log.
+type logLines chan string
 
-func (l lines) Write(b []byte) (int, error) {
+func (l logLines) Write(b []byte) (int, error) {
 	select {
 	case l <- string(b):
 	default:
@@ -84,36 +84,36 @@ func (l lines) Write(b []byte) (int, error) {
 // It would go on where nobody could reach it.
 func TestClose_ThatIsCancelledWhileItWaitsLeavesTheSession(t *testing.T) {
 	t.Parallel()
-	sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir(), StopGrace: patience}) // its worker ends when the test says so
+	sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir(), StopGrace: processTimeout}) // its worker ends when the test says so
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = sup.Close() })
-	asked := make(lines, 99)
-	r := start(t, func(o *daemon.Options) {
+	asked := make(logLines, 99)
+	r := startDaemon(t, func(o *daemon.Options) {
 		o.Supervisor, o.Logger = sup, slog.New(slog.NewTextHandler(asked, nil))
 	})
 	c := r.dial()
-	r.session(c)
+	r.newSession(c)
 	w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "ignore"}); err != nil {
+	if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "ignore"}); err != nil {
 		t.Fatal(err)
 	}
-	collect(t, w, func(e timeline.Event) bool { // an interrupt before that would end the worker
+	collectEvents(t, w, func(e timeline.Event) bool { // an interrupt before that would end the worker
 		said, isText := e.Body.(timeline.Text)
 		return isText && strings.Contains(string(said.Data), "ignoring")
 	})
-	before, err := c.Get(t.Context(), "main")
+	before, err := c.GetSession(t.Context(), "main")
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw := r.raw()
+	raw := r.dialRaw()
 	raw.send(`{"jsonrpc":"2.0","id":1,"method":"session/reset","params":{"session":"main"}}`)
-	r.until("the worker is being ended", func() bool {
-		s, err := c.Get(t.Context(), "main")
+	r.waitUntil("the worker is being ended", func() bool {
+		s, err := c.GetSession(t.Context(), "main")
 		return err == nil && s.State == session.StateStopping
 	})
 	raw.send(`{"jsonrpc":"2.0","id":2,"method":"session/close","params":{"session":"main"}}`)
@@ -126,7 +126,7 @@ func TestClose_ThatIsCancelledWhileItWaitsLeavesTheSession(t *testing.T) {
 	if answer := raw.receive(); !strings.Contains(answer, "-32800") {
 		t.Errorf("got %s", answer)
 	}
-	if names := r.names(c); names != "main" {
+	if names := r.sessionNames(c); names != "main" {
 		t.Errorf("the sessions are %q", names)
 	}
 	worker, err := os.FindProcess(before.PID)
@@ -139,14 +139,14 @@ func TestClose_ThatIsCancelledWhileItWaitsLeavesTheSession(t *testing.T) {
 	if answer := raw.receive(); !strings.Contains(answer, `"generation":2`) {
 		t.Errorf("the reset: %s", answer)
 	}
-	r.run(c, "print on", "[session restarted: reset, state lost]\non\n")
+	r.runCode(c, "print on", "[session restarted: reset, state lost]\non\n")
 }
 
 func TestStream_OneThatHasEndedCountsNoMore(t *testing.T) {
 	t.Parallel()
-	r := start(t, func(o *daemon.Options) { o.IdleExit = 5 * time.Second }) // time for the first steps
+	r := startDaemon(t, func(o *daemon.Options) { o.DaemonIdleTimeout = 5 * time.Second }) // time for the first steps
 	c := r.dial()
-	if _, err := c.Create(t.Context(), client.CreateParams{Name: "kept"}); err != nil {
+	if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "kept"}); err != nil {
 		t.Fatal(err)
 	}
 	kept := r.dial() // between two rounds only this connection keeps the daemon alive
@@ -154,7 +154,7 @@ func TestStream_OneThatHasEndedCountsNoMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 70 {
-		r.session(c)
+		r.newSession(c)
 		w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
 		if err != nil {
 			t.Fatal(err)
@@ -181,11 +181,11 @@ func TestStream_OneThatHasEndedCountsNoMore(t *testing.T) {
 // One that is paused could still be read to its end, until there is no room for it.
 func TestStream_APausedOneOfAClosedSessionGivesWay(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	c := r.dial()
 	var watches []*client.Subscription
 	for range 65 {
-		r.session(c)
+		r.newSession(c)
 		w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
 		if err != nil {
 			t.Fatal(err)
@@ -198,7 +198,7 @@ func TestStream_APausedOneOfAClosedSessionGivesWay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := watches[0].Resume(t.Context()); session.KindOf(err) != client.KindSubscribed {
+	if err := watches[0].Resume(t.Context()); session.KindOf(err) != client.KindUnknownSubscription {
 		t.Errorf("the oldest: %v", err)
 	}
 	if err := watches[1].Resume(t.Context()); err != nil {
@@ -208,11 +208,11 @@ func TestStream_APausedOneOfAClosedSessionGivesWay(t *testing.T) {
 
 func TestMark_TheNamesOfAConnectionAreBounded(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	c, other := r.dial(), r.dial()
-	r.session(c)
+	r.newSession(c)
 	mark := func(c *client.Client, i int) error {
-		_, err := c.Mark(t.Context(), client.MarkParams{Session: "main", Reader: fmt.Sprint("reader", i), Seq: 1})
+		_, err := c.SaveReadCursor(t.Context(), client.ReadCursorParams{Session: "main", Reader: fmt.Sprint("reader", i), Seq: 1})
 		return err
 	}
 	for i := range 64 {
@@ -233,32 +233,32 @@ func TestMark_TheNamesOfAConnectionAreBounded(t *testing.T) {
 
 func TestWriter_AKeyboardIsForTheTurnItWasTakenFor(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	ada, bob, eve := r.dial(), r.dial(), r.dial()
-	r.session(ada)
-	for _, err := range []error{ada.Take(t.Context(), "main", "ada", false), bob.Take(t.Context(), "main", "bob", false)} {
+	r.newSession(ada)
+	for _, err := range []error{ada.TakeWriteLock(t.Context(), "main", "ada", false), bob.TakeWriteLock(t.Context(), "main", "bob", false)} {
 		if err != nil {
 			t.Fatal(err) // neither keeps the other out before a turn has begun
 		}
 	}
 	ask := func(c *client.Client) session.Reply {
 		t.Helper()
-		reply, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "wait name? ", WaitMS: patience.Milliseconds()})
+		reply, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait name? ", WaitMS: processTimeout.Milliseconds()})
 		if err != nil || reply.InputRequest == nil {
 			t.Fatalf("got %+v, %v", reply, err)
 		}
 		return reply
 	}
 	answer := func(c *client.Client, reply session.Reply) error {
-		_, err := c.Input(t.Context(), client.InputParams{Session: "main", Wait: reply.InputRequest.ID, Input: "x\n", WaitMS: patience.Milliseconds()})
+		_, err := c.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: reply.InputRequest.ID, Input: "x\n", WaitMS: processTimeout.Milliseconds()})
 		return err
 	}
 	reply := ask(ada)
 	for name, c := range map[string]*client.Client{"bob": bob, "eve": eve} {
-		if err := answer(c, reply); session.KindOf(err) != client.KindWriter {
+		if err := answer(c, reply); session.KindOf(err) != client.KindLocked {
 			t.Errorf("%s answers for ada's turn: %v", name, err)
 		}
-		if err := c.Take(t.Context(), "main", name, false); session.KindOf(err) != client.KindWriter {
+		if err := c.TakeWriteLock(t.Context(), "main", name, false); session.KindOf(err) != client.KindLocked {
 			t.Errorf("%s takes what ada has: %v", name, err)
 		}
 	}
@@ -267,7 +267,7 @@ func TestWriter_AKeyboardIsForTheTurnItWasTakenFor(t *testing.T) {
 	}
 	// The turn of one who has taken nothing is not bob's.
 	reply = ask(eve)
-	if err := bob.Take(t.Context(), "main", "bob", false); err != nil {
+	if err := bob.TakeWriteLock(t.Context(), "main", "bob", false); err != nil {
 		t.Error(err)
 	}
 	if err := answer(eve, reply); err != nil {
@@ -277,24 +277,24 @@ func TestWriter_AKeyboardIsForTheTurnItWasTakenFor(t *testing.T) {
 
 func TestClients_AreNamedAndDetached(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	ada, bob := r.dial(), r.dial()
-	r.session(ada)
+	r.newSession(ada)
 	w, err := ada.Subscribe(t.Context(), client.SubscribeParams{Session: "main", Author: "ada"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := ada.Take(t.Context(), "main", "ada", true); err != nil {
+	if err := ada.TakeWriteLock(t.Context(), "main", "ada", true); err != nil {
 		t.Fatal(err)
 	}
-	all, err := bob.Clients(t.Context(), "main")
+	all, err := bob.ListClients(t.Context(), "main")
 	if err != nil || len(all) != 1 || all[0].Author != "ada" || all[0].Self || len(all[0].Sessions) != 1 {
 		t.Fatalf("got %+v, %v", all, err)
 	}
-	if got, want := all[0].Sessions[0], (client.Attachment{Session: "main", Watches: true, Keyboard: true, Holds: true}); got != want {
+	if got, want := all[0].Sessions[0], (client.Attachment{Session: "main", Watches: true, WriteLock: true, LongLock: true}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if err := bob.Detach(t.Context(), client.DetachParams{Client: all[0].Client, Author: "bob"}); err != nil {
+	if err := bob.DetachClient(t.Context(), client.DetachParams{Client: all[0].Client, Author: "bob"}); err != nil {
 		t.Fatal(err)
 	}
 	for err = nil; err == nil; {
@@ -304,11 +304,11 @@ func TestClients_AreNamedAndDetached(t *testing.T) {
 		t.Errorf("ada is told %v", err)
 	}
 	<-ada.Done()
-	r.until("the keyboard is free", func() bool {
-		s, err := bob.Get(t.Context(), "main")
+	r.waitUntil("the keyboard is free", func() bool {
+		s, err := bob.GetSession(t.Context(), "main")
 		return err == nil && s.WriteLockHolder == ""
 	})
-	if all, err = bob.Clients(t.Context(), ""); err != nil || len(all) != 1 || !all[0].Self {
+	if all, err = bob.ListClients(t.Context(), ""); err != nil || len(all) != 1 || !all[0].Self {
 		t.Errorf("afterwards: %+v, %v", all, err)
 	}
 }
@@ -316,30 +316,30 @@ func TestClients_AreNamedAndDetached(t *testing.T) {
 func TestCull_OnlyWhatNobodyUses(t *testing.T) {
 	t.Parallel()
 	const unused = 3 * time.Second // a busy machine may take a while from one call to the next
-	r := start(t, func(o *daemon.Options) { o.CullIdle = unused })
+	r := startDaemon(t, func(o *daemon.Options) { o.SessionIdleTimeout = unused })
 	c := r.dial()
 	for name, input := range map[string]string{"idle": "print x", "running": "sleep", "waiting": "wait name? ", "watched": "sleep"} {
-		if _, err := c.Create(t.Context(), client.CreateParams{Name: name}); err != nil {
+		if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: name}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Start(t.Context(), client.StartParams{Session: name, Input: input}); err != nil {
+		if _, err := c.StartTurn(t.Context(), client.StartParams{Session: name, Input: input}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := c.Create(t.Context(), client.CreateParams{Name: "kept", CullMS: patience.Milliseconds() * 10}); err != nil {
+	if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "kept", IdleTimeoutMS: processTimeout.Milliseconds() * 10}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "watched"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Interrupt(t.Context(), client.InterruptParams{Session: "watched", Turn: 1}); err != nil { // it has run until somebody watched
+	if _, err := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "watched", Turn: 1}); err != nil { // it has run until somebody watched
 		t.Fatal(err)
 	}
-	r.until("the idle one is closed", func() bool { return r.names(c) == "kept running waiting watched" })
-	if _, err := c.Interrupt(t.Context(), client.InterruptParams{Session: "running", Turn: 1}); err != nil {
+	r.waitUntil("the idle one is closed", func() bool { return r.sessionNames(c) == "kept running waiting watched" })
+	if _, err := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "running", Turn: 1}); err != nil {
 		t.Fatal(err)
 	}
-	r.until("the one that ran is closed after it", func() bool { return r.names(c) == "kept waiting watched" })
+	r.waitUntil("the one that ran is closed after it", func() bool { return r.sessionNames(c) == "kept waiting watched" })
 }
 
 // Tidy programs remove directories that were not used for long.
@@ -355,44 +355,44 @@ func TestDirectory_OfSessionsMayGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := start(t, func(o *daemon.Options) {
+	r := startDaemon(t, func(o *daemon.Options) {
 		o.Supervisor = sup
-		o.Spec = func(client.CreateParams) (workers.Spec, error) { return fakeworker.Spec(self, nil), nil }
+		o.FindSpec = func(client.CreateParams) (workers.Spec, error) { return fakeworker.Spec(self, nil), nil }
 	})
 	if err := os.Remove(dir); err != nil {
 		t.Fatal(err)
 	}
 	c := r.dial()
-	r.session(c)
+	r.newSession(c)
 	if err := os.RemoveAll(dir); err != nil {
 		t.Skipf("a directory in use cannot be removed here: %v", err)
 	}
-	if _, err := c.Output(t.Context(), client.OutputParams{Session: "main", OutputQuery: session.OutputQuery{From: 1, To: 1}}); session.KindOf(err) != session.KindNoOutput {
+	if _, err := c.ReadOutput(t.Context(), client.OutputParams{Session: "main", OutputQuery: session.OutputQuery{From: 1, To: 1}}); session.KindOf(err) != session.KindNoOutput {
 		t.Errorf("its output: %v", err)
 	}
 	for range 2 {
-		if _, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "print x", WaitMS: patience.Milliseconds()}); err != nil {
+		if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print x", WaitMS: processTimeout.Milliseconds()}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	reply, err := c.Wait(t.Context(), client.WaitParams{Session: "main"})
+	reply, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Count(timeline.Render(reply.Events, nil).Text(), "was removed"); got != 1 {
 		t.Errorf("it is said %d times in %q", got, timeline.Render(reply.Events, nil).Text())
 	}
-	if _, err := c.Create(t.Context(), client.CreateParams{Name: "second"}); err != nil {
+	if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "second"}); err != nil {
 		t.Errorf("another session: %v", err)
 	}
 }
 
 func TestWait_BehindTheEndIsRefused(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	c := r.dial()
-	r.session(c)
-	if _, err := c.Wait(t.Context(), client.WaitParams{Session: "main", After: 1 << 40}); session.KindOf(err) != "invalid_params" {
+	r.newSession(c)
+	if _, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main", After: 1 << 40}); session.KindOf(err) != "invalid_params" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -400,8 +400,8 @@ func TestWait_BehindTheEndIsRefused(t *testing.T) {
 // A param that is taken for another, or not at all, would be a default in silence.
 func TestDaemon_ParamsAreTakenToTheLetter(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
-	c := r.raw()
+	r := startDaemon(t, nil)
+	c := r.dialRaw()
 	for line, want := range map[string]string{
 		`{"jsonrpc":"2.0","id":1,"method":"session/get","params":{"SESSION":"main"}}`:                  `unknown field \"SESSION\"`,
 		`{"jsonrpc":"2.0","id":1,"method":"session/get","params":{"session":"a","session":"b"}}`:       `\"session\" comes twice`,

@@ -30,10 +30,10 @@ var chaosTime = flag.Duration("chaos", 3*time.Second, "how long processes are ki
 // is killed.
 const chaosEnv = "CHAOS_CLIENT"
 
-// eventually waits for a fact that nobody announces.
-func eventually(t testing.TB, what string, holds func() bool) {
+// waitUntil waits for a fact that nobody announces.
+func waitUntil(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	late := time.After(patience)
+	late := time.After(processTimeout)
 	for !holds() {
 		select {
 		case <-late:
@@ -48,9 +48,9 @@ func TestLoad_AWatcherThatStopsReadingDuringAHundredMegabytesConcernsNobodyElse(
 	if raceDetector {
 		size >>= 4 // it is slow, and memory is not what it would be
 	}
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	c := r.dial()
-	r.session(c)
+	r.newSession(c)
 	watch := func() *bufio.Reader {
 		t.Helper()
 		conn, err := client.Socket(r.socket).Dial(t.Context())
@@ -70,7 +70,7 @@ func TestLoad_AWatcherThatStopsReadingDuringAHundredMegabytesConcernsNobodyElse(
 	stopped, other := watch(), watch()
 
 	var most uint64
-	base := heap()
+	base := heapBytes()
 	over, measured := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(measured)
@@ -87,12 +87,12 @@ func TestLoad_AWatcherThatStopsReadingDuringAHundredMegabytesConcernsNobodyElse(
 	}()
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if !seesTheEnd(other, 2) {
+		if !readToTurnEnd(other, 2) {
 			t.Error("the other watcher was lost")
 		}
 	})
 	begun := time.Now()
-	reply, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: fmt.Sprintf("bulk %d\nprint done", size), WaitMS: patience.Milliseconds()})
+	reply, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: fmt.Sprintf("bulk %d\nprint done", size), WaitMS: processTimeout.Milliseconds()})
 	if err != nil || reply.Outcome != "ok" || reply.OutputBytes < int64(size) {
 		t.Fatalf("the turn: %+v, %v", reply, err)
 	}
@@ -103,23 +103,23 @@ func TestLoad_AWatcherThatStopsReadingDuringAHundredMegabytesConcernsNobodyElse(
 	if !raceDetector && most > base+96<<20 {
 		t.Errorf("the heap grew from %d to %d MB", base>>20, most>>20)
 	}
-	r.run(c, "print still here", "still here\n")
+	r.runCode(c, "print still here", "still here\n")
 	// It goes on where it stopped, and what is gone meanwhile is a gap. On a machine that is slower
 	// than that, its time for a line is over.
-	if inTime := time.Since(begun) < 20*time.Second; !seesTheEnd(stopped, 2) && inTime {
+	if inTime := time.Since(begun) < 20*time.Second; !readToTurnEnd(stopped, 2) && inTime {
 		t.Error("the watcher that stopped was lost")
 	}
 }
 
-func heap() uint64 {
+func heapBytes() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
 
-// seesTheEnd reads events until a turn ends, and reports whether they came in order.
-func seesTheEnd(lines *bufio.Reader, turn uint64) bool {
+// readToTurnEnd reads events until a turn ends, and reports whether they came in order.
+func readToTurnEnd(lines *bufio.Reader, turn uint64) bool {
 	var last timeline.Seq
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -155,24 +155,24 @@ func seesTheEnd(lines *bufio.Reader, turn uint64) bool {
 	}
 }
 
-// chaosClient uses the daemon in all ways until it is killed.
-func chaosClient(socket string) {
+// runChaosClient uses the daemon in all ways until it is killed.
+func runChaosClient(socket string) {
 	ctx := context.Background()
 	for {
 		c, err := client.Dial(ctx, client.Socket(socket))
 		if err != nil {
 			os.Exit(1)
 		}
-		c.OnProgress(func(client.HostProgress) {})
+		c.OnProgress(func(client.PreparationProgress) {})
 		for range 20 {
 			name := fmt.Sprintf("s%d", rand.IntN(4))
 			bounded, cancel := context.WithTimeout(ctx, time.Duration(1+rand.IntN(200))*time.Millisecond)
 			switch rand.IntN(7) {
 			case 0:
-				_, _ = c.Create(bounded, client.CreateParams{Name: name})
+				_, _ = c.CreateSession(bounded, client.CreateParams{Name: name})
 			case 1, 2:
 				code := []string{"print x", "sleep 50ms\nprint y", "wait name? ", "bulk 200000", "flood 200000"}[rand.IntN(5)]
-				_, _ = c.Start(bounded, client.StartParams{Session: name, Input: code, Author: "chaos", WaitMS: 100})
+				_, _ = c.StartTurn(bounded, client.StartParams{Session: name, Input: code, Author: "chaos", WaitMS: 100})
 			case 3:
 				if w, err := c.Subscribe(bounded, client.SubscribeParams{Session: name}); err == nil {
 					for range 50 {
@@ -182,15 +182,15 @@ func chaosClient(socket string) {
 					}
 				}
 			case 4:
-				if s, err := c.Get(bounded, name); err == nil && s.InputRequest != nil {
-					_, _ = c.Input(bounded, client.InputParams{Session: name, Wait: s.InputRequest.ID, Input: "a\n"})
+				if s, err := c.GetSession(bounded, name); err == nil && s.InputRequest != nil {
+					_, _ = c.SendInput(bounded, client.InputParams{Session: name, InputRequest: s.InputRequest.ID, Input: "a\n"})
 				}
 			case 5:
-				if s, err := c.Get(bounded, name); err == nil {
-					_, _ = c.Interrupt(bounded, client.InterruptParams{Session: name, Turn: s.Turn})
+				if s, err := c.GetSession(bounded, name); err == nil {
+					_, _ = c.InterruptTurn(bounded, client.InterruptParams{Session: name, Turn: s.Turn})
 				}
 			case 6:
-				_ = c.Take(bounded, name, "chaos", false)
+				_ = c.TakeWriteLock(bounded, name, "chaos", false)
 			}
 			cancel()
 		}
@@ -203,9 +203,9 @@ func TestChaos_ClientsAndWorkersAreKilledAndNothingIsLostOrLeft(t *testing.T) {
 		_, _ = r.Close(), w.Close()
 	}
 	goroutines, files := runtime.NumGoroutine(), openFiles()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	c := r.dial()
-	r.session(c)
+	r.newSession(c)
 	seen := make(chan []timeline.Event, 1)
 	watched := r.dial()
 	w, err := watched.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
@@ -243,14 +243,14 @@ func TestChaos_ClientsAndWorkersAreKilledAndNothingIsLostOrLeft(t *testing.T) {
 			clients = append(clients, cmd)
 		}
 		// The turn of this session is acknowledged when the call says that it began.
-		reply, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: fmt.Sprintf("print turn %d\nsleep 5ms", acknowledged+1), WaitMS: patience.Milliseconds()})
+		reply, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: fmt.Sprintf("print turn %d\nsleep 5ms", acknowledged+1), WaitMS: processTimeout.Milliseconds()})
 		if err != nil {
 			t.Fatalf("the steady client: %v", err)
 		}
 		if reply.Turn > 0 {
 			acknowledged++
 		}
-		all, err := c.List(t.Context())
+		all, err := c.ListSessions(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -281,7 +281,7 @@ func TestChaos_ClientsAndWorkersAreKilledAndNothingIsLostOrLeft(t *testing.T) {
 		t.Error(err)
 	}
 	events := <-seen
-	unbroken(t, events, 1)
+	wantNoGaps(t, events, 1)
 	began := 0
 	for _, e := range events {
 		if _, is := e.Body.(timeline.TurnStarted); is {
@@ -300,7 +300,7 @@ func TestChaos_ClientsAndWorkersAreKilledAndNothingIsLostOrLeft(t *testing.T) {
 		t.Error(err)
 	}
 	r.served <- nil
-	eventually(t, "no worker is left", func() bool {
+	waitUntil(t, "no worker is left", func() bool {
 		for pid := range workers {
 			if isAlive(pid) {
 				return false
@@ -308,18 +308,18 @@ func TestChaos_ClientsAndWorkersAreKilledAndNothingIsLostOrLeft(t *testing.T) {
 		}
 		return true
 	})
-	if !quiet(goroutines) {
+	if !waitGoroutines(goroutines) {
 		var stacks bytes.Buffer
 		buf := make([]byte, 1<<20)
 		stacks.Write(buf[:runtime.Stack(buf, true)])
 		t.Errorf("%d goroutines before, %d after:\n%s", goroutines, runtime.NumGoroutine(), stacks.String())
 	}
-	eventually(t, fmt.Sprintf("no more than %d files are open, as before", files), func() bool { return openFiles() <= files })
+	waitUntil(t, fmt.Sprintf("no more than %d files are open, as before", files), func() bool { return openFiles() <= files })
 }
 
-// quiet waits until there are no more goroutines than before.
-func quiet(before int) bool {
-	late := time.After(patience)
+// waitGoroutines waits until there are no more goroutines than before.
+func waitGoroutines(before int) bool {
+	late := time.After(processTimeout)
 	for runtime.NumGoroutine() > before {
 		select {
 		case <-late:
@@ -330,10 +330,10 @@ func quiet(before int) bool {
 	return true
 }
 
-// calls makes five calls that each take a while, with a session of its own.
-func calls(b *testing.B, c *client.Client, name string) {
+// runCalls makes five calls that each take a while, with a session of its own.
+func runCalls(b *testing.B, c *client.Client, name string) {
 	for range 5 {
-		if _, err := c.Start(b.Context(), client.StartParams{Session: name, Input: "sleep 40ms", WaitMS: patience.Milliseconds()}); err != nil {
+		if _, err := c.StartTurn(b.Context(), client.StartParams{Session: name, Input: "sleep 40ms", WaitMS: processTimeout.Milliseconds()}); err != nil {
 			b.Error(err)
 		}
 	}
@@ -341,26 +341,26 @@ func calls(b *testing.B, c *client.Client, name string) {
 
 // The calls of one client do not slow those of another.
 func BenchmarkTenClientsOverOne(b *testing.B) {
-	r := start(b, nil)
+	r := startDaemon(b, nil)
 	var clients []*client.Client
 	for i := range 10 {
 		c := r.dial()
 		name := fmt.Sprintf("s%d", i)
-		if _, err := c.Create(b.Context(), client.CreateParams{Name: name}); err != nil {
+		if _, err := c.CreateSession(b.Context(), client.CreateParams{Name: name}); err != nil {
 			b.Fatal(err)
 		}
-		calls(b, c, name) // it is ready
+		runCalls(b, c, name) // it is ready
 		clients = append(clients, c)
 	}
 	var one, ten time.Duration
 	for b.Loop() {
 		begun := time.Now()
-		calls(b, clients[0], "s0")
+		runCalls(b, clients[0], "s0")
 		one += time.Since(begun)
 		begun = time.Now()
 		var wg sync.WaitGroup
 		for i, c := range clients {
-			wg.Go(func() { calls(b, c, fmt.Sprintf("s%d", i)) })
+			wg.Go(func() { runCalls(b, c, fmt.Sprintf("s%d", i)) })
 		}
 		wg.Wait()
 		ten += time.Since(begun)
@@ -371,10 +371,10 @@ func BenchmarkTenClientsOverOne(b *testing.B) {
 // A turn in each of 64 sessions, seen to its end by 256 watchers.
 func BenchmarkSixtyFourSessionsAndTheirWatchers(b *testing.B) {
 	const sessions, watchersEach = 64, 4
-	r := start(b, nil)
+	r := startDaemon(b, nil)
 	c := r.dial()
 	for i := range sessions {
-		if _, err := c.Create(b.Context(), client.CreateParams{Name: fmt.Sprintf("s%d", i)}); err != nil {
+		if _, err := c.CreateSession(b.Context(), client.CreateParams{Name: fmt.Sprintf("s%d", i)}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -382,7 +382,7 @@ func BenchmarkSixtyFourSessionsAndTheirWatchers(b *testing.B) {
 		var wg sync.WaitGroup
 		for i := range sessions {
 			wg.Go(func() {
-				reply, err := c.Start(b.Context(), client.StartParams{Session: fmt.Sprintf("s%d", i), Input: "print hello", WaitMS: patience.Milliseconds()})
+				reply, err := c.StartTurn(b.Context(), client.StartParams{Session: fmt.Sprintf("s%d", i), Input: "print hello", WaitMS: processTimeout.Milliseconds()})
 				if err != nil || !strings.Contains(timeline.Render(reply.Events, nil).Text(), "hello") {
 					b.Errorf("got %+v, %v", reply, err)
 				}
@@ -398,7 +398,7 @@ func BenchmarkSixtyFourSessionsAndTheirWatchers(b *testing.B) {
 		run()
 		alone += time.Since(begun)
 	}
-	before := heap()
+	before := heapBytes()
 	ended := make(chan uint64, sessions*watchersEach)
 	for i := range sessions * watchersEach {
 		w, err := r.dial().Subscribe(b.Context(), client.SubscribeParams{Session: fmt.Sprintf("s%d", i%sessions)})
@@ -421,7 +421,7 @@ func BenchmarkSixtyFourSessionsAndTheirWatchers(b *testing.B) {
 	for range sessions * watchersEach {
 		<-ended
 	}
-	each := (heap() - before) / (sessions * watchersEach)
+	each := (heapBytes() - before) / (sessions * watchersEach)
 	count := 0
 	begun := time.Now()
 	for b.Loop() {

@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// maxWait bounds how long a call may wait for a turn.
-	maxWait = 24 * time.Hour
+	// maxWaitTime bounds how long a call may wait for a turn.
+	maxWaitTime = 24 * time.Hour
 
-	// interruptLimit is how long the interrupt of a cancelled call may take.
-	interruptLimit = 2 * time.Second
+	// interruptTimeout is how long the interrupt of a cancelled call may take.
+	interruptTimeout = 2 * time.Second
 
-	// maxDisplay bounds the types of a display in an answer, in bytes. The answer only names
+	// maxDisplayBytes bounds the types of a display in an answer, in bytes. The answer only names
 	// larger ones.
-	maxDisplay = 8 << 20
+	maxDisplayBytes = 8 << 20
 )
 
-// method makes a handler from a function with typed params.
-func method[P, R any](f func(ctx context.Context, r *rpc.Request, p P) (R, error)) rpc.Handler {
+// newHandler makes a handler from a function with typed params.
+func newHandler[P, R any](f func(ctx context.Context, r *rpc.Request, p P) (R, error)) rpc.Handler {
 	return func(ctx context.Context, r *rpc.Request) (any, error) {
 		var p P
 		if err := r.Decode(&p); err != nil {
@@ -35,184 +35,184 @@ func method[P, R any](f func(ctx context.Context, r *rpc.Request, p P) (R, error
 		}
 		result, err := f(ctx, r, p)
 		if err != nil {
-			return nil, failure(err)
+			return nil, clientError(err)
 		}
 		return result, nil
 	}
 }
 
 const (
-	// A long call reports progress for the first time after firstBeat, and then every
-	// beatPause.
-	firstBeat = time.Second
-	beatPause = 5 * time.Second
+	// A long call reports progress for the first time after firstProgressDelay, and then every
+	// progressInterval.
+	firstProgressDelay = time.Second
+	progressInterval   = 5 * time.Second
 )
 
-// long makes a call report its duration in seconds as progress, if its caller asked for
+// withDurationProgress makes a call report its duration in seconds as progress, if its caller asked for
 // progress.
-func (d *Daemon) long(h rpc.Handler) rpc.Handler {
+func (d *Daemon) withDurationProgress(h rpc.Handler) rpc.Handler {
 	return func(ctx context.Context, r *rpc.Request) (any, error) {
-		if r.Token() != nil {
+		if r.ProgressToken() != nil {
 			ctx, stop := context.WithCancel(ctx)
 			defer stop()
-			d.wg.Go(func() { d.beat(ctx, r) })
+			d.wg.Go(func() { d.reportDuration(ctx, r) })
 		}
 		return h(ctx, r)
 	}
 }
 
-func (d *Daemon) beat(ctx context.Context, r *rpc.Request) {
+func (d *Daemon) reportDuration(ctx context.Context, r *rpc.Request) {
 	var p client.NameParams
 	_ = json.Unmarshal(r.Params, &p) // the method itself will report the error
 	begun := time.Now()
-	timer := time.NewTimer(firstBeat)
+	timer := time.NewTimer(firstProgressDelay)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-			timer.Reset(beatPause)
+			timer.Reset(progressInterval)
 		}
-		e, err := d.known(p.Session)
+		e, err := d.findSession(p.Session)
 		if err != nil {
 			return
 		}
-		state := d.describe(e).State
+		state := d.describeSession(e).State
 		elapsed := time.Since(begun)
-		if r.Progress(elapsed.Seconds(), 0, fmt.Sprintf("%s, %.1f s", state, elapsed.Seconds())) != nil {
+		if r.ReportProgress(elapsed.Seconds(), 0, fmt.Sprintf("%s, %.1f s", state, elapsed.Seconds())) != nil {
 			return
 		}
 	}
 }
 
-// nothing is an empty result.
-type nothing struct{}
+// emptyResult is an empty result.
+type emptyResult struct{}
 
-func (d *Daemon) methods() map[string]rpc.Handler {
+func (d *Daemon) methodHandlers() map[string]rpc.Handler {
 	return map[string]rpc.Handler{
-		client.MethodInfo:      method(d.handleInfo),
-		client.MethodPing:      method(d.handlePing),
-		client.MethodCreate:    method(d.handleCreate),
-		client.MethodList:      method(d.handleList),
-		client.MethodGet:       method(d.handleGet),
-		client.MethodResize:    method(d.handleResize),
-		client.MethodReset:     d.long(method(d.handleReset)),
-		client.MethodClose:     method(d.handleClose),
-		client.MethodStart:     d.long(method(d.handleStart)),
-		client.MethodInput:     d.long(method(d.handleInput)),
-		client.MethodWait:      d.long(method(d.handleWait)),
-		client.MethodInterrupt: method(d.handleInterrupt),
-		client.MethodAllow:     method(d.handleAllow),
-		client.MethodPermit:    method(d.handlePermit),
-		client.MethodComplete:  method(d.handleComplete),
-		client.MethodInspect:   method(d.handleInspect),
-		client.MethodParse:     method(d.handleParse),
-		client.MethodVariables: method(d.handleVariables),
-		client.MethodReached:   method(d.handleReached),
-		client.MethodShown:     method(d.handleShown),
-		client.MethodRead:      method(d.handleRead),
-		client.MethodOutline:   method(d.handleOutline),
-		client.MethodSearch:    method(d.handleSearch),
-		client.MethodBlob:      method(d.handleBlob),
-		client.MethodFiles:     method(d.handleFiles),
-		client.MethodFile:      method(d.handleFile),
-		client.MethodLost:      method(d.handleLost),
-		client.MethodOutput:    method(d.handleOutput),
-		client.MethodMark:      method(d.handleMark),
-		client.MethodClients:   method(d.handleClients),
-		client.MethodDetach:    method(d.handleDetach),
+		client.MethodInfo:             newHandler(d.handleInfo),
+		client.MethodPing:             newHandler(d.handlePing),
+		client.MethodCreate:           newHandler(d.handleCreate),
+		client.MethodList:             newHandler(d.handleList),
+		client.MethodGet:              newHandler(d.handleGet),
+		client.MethodResize:           newHandler(d.handleResize),
+		client.MethodReset:            d.withDurationProgress(newHandler(d.handleReset)),
+		client.MethodClose:            newHandler(d.handleClose),
+		client.MethodStart:            d.withDurationProgress(newHandler(d.handleStart)),
+		client.MethodInput:            d.withDurationProgress(newHandler(d.handleInput)),
+		client.MethodWait:             d.withDurationProgress(newHandler(d.handleWait)),
+		client.MethodInterrupt:        newHandler(d.handleInterrupt),
+		client.MethodGrant:            newHandler(d.handleGrant),
+		client.MethodAnswerPermission: newHandler(d.handleAnswerPermission),
+		client.MethodComplete:         newHandler(d.handleComplete),
+		client.MethodInspect:          newHandler(d.handleInspect),
+		client.MethodParse:            newHandler(d.handleParse),
+		client.MethodVariables:        newHandler(d.handleVariables),
+		client.MethodDestinations:     newHandler(d.handleDestinations),
+		client.MethodVisibleHome:      newHandler(d.handleVisibleHome),
+		client.MethodRead:             newHandler(d.handleRead),
+		client.MethodOutline:          newHandler(d.handleOutline),
+		client.MethodSearch:           newHandler(d.handleSearch),
+		client.MethodBlob:             newHandler(d.handleBlob),
+		client.MethodFiles:            newHandler(d.handleFiles),
+		client.MethodFile:             newHandler(d.handleFile),
+		client.MethodListCrashed:      newHandler(d.handleListCrashed),
+		client.MethodOutput:           newHandler(d.handleOutput),
+		client.MethodReadCursor:       newHandler(d.handleReadCursor),
+		client.MethodClients:          newHandler(d.handleClients),
+		client.MethodDetach:           newHandler(d.handleDetach),
 	}
 }
 
 // handleInfo describes the daemon. Calling it does not count as use.
-func (d *Daemon) handleInfo(context.Context, *rpc.Request, nothing) (client.Info, error) {
-	return d.info(), nil
+func (d *Daemon) handleInfo(context.Context, *rpc.Request, emptyResult) (client.Info, error) {
+	return d.daemonInfo(), nil
 }
 
 // handlePing answers, so that a client knows that the daemon can be reached. Calling it does not
 // count as use.
-func (d *Daemon) handlePing(context.Context, *rpc.Request, nothing) (nothing, error) {
-	return nothing{}, nil
+func (d *Daemon) handlePing(context.Context, *rpc.Request, emptyResult) (emptyResult, error) {
+	return emptyResult{}, nil
 }
 
 func (d *Daemon) handleCreate(ctx context.Context, r *rpc.Request, p client.CreateParams) (session.Info, error) {
-	d.used()
+	d.noteUse()
 	what, err := json.Marshal(p)
 	if err != nil {
 		return session.Info{}, err
 	}
-	made, err := once(ctx, d, r, task{p.Request, p.Name, what}, func(doing context.Context) (begunTurn, error) {
-		e, err := d.create(doing, ctx, r, p)
+	made, err := runOnce(ctx, d, r, retryableCall{p.Request, p.Name, what}, func(doing context.Context) (turnHandle, error) {
+		e, err := d.createSession(doing, ctx, r, p)
 		if err != nil {
-			return begunTurn{}, err
+			return turnHandle{}, err
 		}
-		return newBegunTurn(e, 0), nil
+		return newTurnHandle(e, 0), nil
 	})
 	if err != nil {
 		return session.Info{}, err
 	}
-	e, err := d.sessionOf(made)
+	e, err := d.sessionOfTurn(made)
 	if err != nil {
 		return session.Info{}, err
 	}
-	return d.describe(e), nil
+	return d.describeSession(e), nil
 }
 
 // handleList lists the sessions. Calling it does not count as use.
-func (d *Daemon) handleList(context.Context, *rpc.Request, nothing) (struct {
+func (d *Daemon) handleList(context.Context, *rpc.Request, emptyResult) (struct {
 	Sessions []session.Info `json:"sessions"`
 }, error) {
 	var result struct {
 		Sessions []session.Info `json:"sessions"`
 	}
 	result.Sessions = []session.Info{}
-	for _, e := range d.all() {
-		result.Sessions = append(result.Sessions, d.describe(e))
+	for _, e := range d.sortedSessions() {
+		result.Sessions = append(result.Sessions, d.describeSession(e))
 	}
 	return result, nil
 }
 
 func (d *Daemon) handleGet(_ context.Context, _ *rpc.Request, p client.NameParams) (session.Info, error) {
-	e, err := d.known(p.Session)
+	e, err := d.findSession(p.Session)
 	if err != nil {
 		return session.Info{}, err
 	}
-	return d.describe(e), nil
+	return d.describeSession(e), nil
 }
 
 func (d *Daemon) handleReset(ctx context.Context, r *rpc.Request, p client.EndParams) (session.Info, error) {
-	d.used()
-	c := d.caller(r.Conn) // the connection may be another one when it is carried out
-	return once(ctx, d, r, task{p.Request, p.Session, nil}, func(ctx context.Context) (session.Info, error) {
-		e, err := d.inUse(p.Session)
+	d.noteUse()
+	c := d.clientOf(r.Conn) // the connection may be another one when it is carried out
+	return runOnce(ctx, d, r, retryableCall{p.Request, p.Session, nil}, func(ctx context.Context) (session.Info, error) {
+		e, err := d.useSession(p.Session)
 		if err == nil {
-			err = d.mayWrite(e, c)
+			err = d.checkWriteAccess(e, c)
 		}
 		if err == nil {
-			d.log.Info("a session is reset", "session", e.name, "by", d.who(r.Conn))
-			err = d.told(e, e.session.Reset(ctx))
+			d.log.Info("a session is reset", "session", e.name, "by", d.clientLabel(r.Conn))
+			err = d.sessionError(e, e.session.Reset(ctx))
 		}
 		if err != nil {
 			return session.Info{}, err
 		}
-		return d.describe(e), nil
+		return d.describeSession(e), nil
 	})
 }
 
-func (d *Daemon) handleClose(ctx context.Context, r *rpc.Request, p client.EndParams) (nothing, error) {
-	d.used()
-	c := d.caller(r.Conn) // the connection may be another one when it is carried out
-	return once(ctx, d, r, task{p.Request, p.Session, nil}, func(ctx context.Context) (nothing, error) {
-		e, err := d.known(p.Session)
+func (d *Daemon) handleClose(ctx context.Context, r *rpc.Request, p client.EndParams) (emptyResult, error) {
+	d.noteUse()
+	c := d.clientOf(r.Conn) // the connection may be another one when it is carried out
+	return runOnce(ctx, d, r, retryableCall{p.Request, p.Session, nil}, func(ctx context.Context) (emptyResult, error) {
+		e, err := d.findSession(p.Session)
 		if err == nil {
-			err = d.mayWrite(e, c)
+			err = d.checkWriteAccess(e, c)
 		}
 		if err != nil {
-			return nothing{}, err
+			return emptyResult{}, err
 		}
-		d.log.Info("a session is closed", "session", e.name, "by", d.who(r.Conn))
-		return nothing{}, d.remove(ctx, e)
+		d.log.Info("a session is closed", "session", e.name, "by", d.clientLabel(r.Conn))
+		return emptyResult{}, d.removeSession(ctx, e)
 	})
 }
 
@@ -224,7 +224,7 @@ func checkAuthor(name string) error {
 }
 
 func (d *Daemon) handleStart(ctx context.Context, r *rpc.Request, p client.StartParams) (session.Reply, error) {
-	d.used()
+	d.noteUse()
 	o, err := waitOptions(p.WaitMS, p.After)
 	if err == nil {
 		err = checkAuthor(p.Author)
@@ -232,37 +232,37 @@ func (d *Daemon) handleStart(ctx context.Context, r *rpc.Request, p client.Start
 	if err == nil && p.Silent && p.MayExit {
 		err = rpc.InvalidParams("use either silent or may_exit, not both")
 	}
-	if err == nil && p.Keyboard && p.Author == "" {
+	if err == nil && p.WriteLock && p.Author == "" {
 		err = rpc.InvalidParams("author is required with keyboard: others see who has it")
 	}
 	if err != nil {
 		return session.Reply{}, err
 	}
-	c := d.caller(r.Conn)
-	if e, err := d.known(p.Session); err == nil {
-		d.named(r.Conn, p.Author)
-		defer d.calling(r.Conn, e)()
-		if err := d.markRead(e, c, p.Author, p.Read); err != nil {
+	c := d.clientOf(r.Conn)
+	if e, err := d.findSession(p.Session); err == nil {
+		d.setAuthor(r.Conn, p.Author)
+		defer d.trackCall(r.Conn, e)()
+		if err := d.saveReadCursor(e, c, p.Author, p.ReadCursor); err != nil {
 			return session.Reply{}, err
 		}
 	}
-	t := task{p.Request, p.Session, []byte(fmt.Sprint(p.Author, "\n", p.Silent, p.MayExit, p.Keyboard, p.Input))}
-	begun, forget, err := begunOnce(ctx, d, r, t, func(ctx context.Context) (begunTurn, error) { return d.startTurn(ctx, c, p) })
+	t := retryableCall{p.Request, p.Session, []byte(fmt.Sprint(p.Author, "\n", p.Silent, p.MayExit, p.WriteLock, p.Input))}
+	begun, forget, err := startOnce(ctx, d, r, t, func(ctx context.Context) (turnHandle, error) { return d.startTurn(ctx, c, p) })
 	defer forget()
 	if err != nil {
 		return session.Reply{}, err
 	}
-	return d.follow(ctx, r, begun, p.Request, p.GoesOn, o)
+	return d.waitForTurn(ctx, r, begun, p.Request, p.Continues, o)
 }
 
 // startTurn starts the turn of a call.
-func (d *Daemon) startTurn(ctx context.Context, c *caller, p client.StartParams) (begunTurn, error) {
-	e, err := d.inUse(p.Session)
+func (d *Daemon) startTurn(ctx context.Context, c *clientState, p client.StartParams) (turnHandle, error) {
+	e, err := d.useSession(p.Session)
 	if err == nil {
-		err = d.admits()
+		err = d.checkAdmission()
 	}
 	if err != nil {
-		return begunTurn{}, err
+		return turnHandle{}, err
 	}
 	on := e.session.As(p.Author)
 	submit := on.Submit
@@ -272,60 +272,60 @@ func (d *Daemon) startTurn(ctx context.Context, c *caller, p client.StartParams)
 	case p.MayExit:
 		submit = on.SubmitMayExit
 	}
-	turn, err := d.begin(ctx, e, c, p.Keyboard, p.Author, func() (uint64, error) { return submit(ctx, p.Input) })
-	if err := d.told(e, err); err != nil {
-		return begunTurn{}, err
+	turn, err := d.startWithLock(ctx, e, c, p.WriteLock, p.Author, func() (uint64, error) { return submit(ctx, p.Input) })
+	if err := d.sessionError(e, err); err != nil {
+		return turnHandle{}, err
 	}
-	return newBegunTurn(e, turn), nil
+	return newTurnHandle(e, turn), nil
 }
 
 func (d *Daemon) handleInput(ctx context.Context, r *rpc.Request, p client.InputParams) (session.Reply, error) {
-	d.used()
+	d.noteUse()
 	o, err := waitOptions(p.WaitMS, p.After)
 	if err == nil {
 		err = checkAuthor(p.Author)
 	}
-	if err == nil && p.Wait == 0 {
+	if err == nil && p.InputRequest == 0 {
 		err = rpc.InvalidParams("wait is required: the id of the wait that is answered")
 	}
 	if err != nil {
 		return session.Reply{}, err
 	}
-	c := d.caller(r.Conn)
-	if e, err := d.known(p.Session); err == nil {
-		d.named(r.Conn, p.Author)
-		defer d.calling(r.Conn, e)()
-		if err := d.markRead(e, c, p.Author, p.Read); err != nil {
+	c := d.clientOf(r.Conn)
+	if e, err := d.findSession(p.Session); err == nil {
+		d.setAuthor(r.Conn, p.Author)
+		defer d.trackCall(r.Conn, e)()
+		if err := d.saveReadCursor(e, c, p.Author, p.ReadCursor); err != nil {
 			return session.Reply{}, err
 		}
 		if p.WaitMS == 0 && p.After == 0 {
 			o.After = e.session.Log().LastSeq()
 		}
 	}
-	t := task{p.Request, p.Session, []byte(fmt.Sprint(p.Author, "\n", p.Wait, p.EOF, p.Input))}
-	begun, forget, err := begunOnce(ctx, d, r, t, func(ctx context.Context) (begunTurn, error) {
-		e, err := d.session(ctx, p.Session)
+	t := retryableCall{p.Request, p.Session, []byte(fmt.Sprint(p.Author, "\n", p.InputRequest, p.EOF, p.Input))}
+	begun, forget, err := startOnce(ctx, d, r, t, func(ctx context.Context) (turnHandle, error) {
+		e, err := d.awaitSession(ctx, p.Session)
 		if err == nil {
-			err = d.mayAnswer(ctx, e, c)
+			err = d.checkAnswerAccess(ctx, e, c)
 		}
 		if err != nil {
-			return begunTurn{}, err
+			return turnHandle{}, err
 		}
-		turn, err := e.session.As(p.Author).Answer(ctx, p.Wait, session.Input{Data: []byte(p.Input), EOF: p.EOF})
+		turn, err := e.session.As(p.Author).Answer(ctx, p.InputRequest, session.Input{Data: []byte(p.Input), EOF: p.EOF})
 		if err != nil {
-			return begunTurn{}, err
+			return turnHandle{}, err
 		}
-		return newBegunTurn(e, turn), nil
+		return newTurnHandle(e, turn), nil
 	})
 	defer forget()
 	if err != nil {
 		return session.Reply{}, err
 	}
-	return d.follow(ctx, r, begun, p.Request, p.GoesOn, o)
+	return d.waitForTurn(ctx, r, begun, p.Request, p.Continues, o)
 }
 
-// markRead stores how far the author of a call had read before; 0 stores nothing.
-func (d *Daemon) markRead(e *entry, c *caller, author string, read timeline.Seq) error {
+// saveReadCursor stores how far the author of a call had read before; 0 stores nothing.
+func (d *Daemon) saveReadCursor(e *openSession, c *clientState, author string, read timeline.Seq) error {
 	switch last := e.session.Log().LastSeq(); {
 	case read == 0:
 		return nil
@@ -334,28 +334,28 @@ func (d *Daemon) markRead(e *entry, c *caller, author string, read timeline.Seq)
 	case read > last:
 		return rpc.InvalidParams("read is %d, and the last event is %d", read, last)
 	}
-	if err := e.mayRead(author, c); err != nil {
+	if err := e.checkReaderLimit(author, c); err != nil {
 		return err
 	}
-	e.holds(author, c)
-	e.mark(author, read)
+	e.claimReader(author, c)
+	e.saveReadCursor(author, read)
 	return nil
 }
 
-// follow waits for a turn that a call has started or answered. If the client cancels the call,
-// follow interrupts the turn, unless the client wants it to go on. If the client only
+// waitForTurn waits for a turn that a call has started or answered. If the client cancels the call,
+// waitForTurn interrupts the turn, unless the client wants it to go on. If the client only
 // disconnects, the turn goes on.
-func (d *Daemon) follow(ctx context.Context, r *rpc.Request, begun begunTurn, request string, goesOn bool, o *session.WaitOptions) (session.Reply, error) {
-	e, err := d.sessionOf(begun)
+func (d *Daemon) waitForTurn(ctx context.Context, r *rpc.Request, begun turnHandle, request string, goesOn bool, o *session.WaitOptions) (session.Reply, error) {
+	e, err := d.sessionOfTurn(begun)
 	if err != nil {
 		return session.Reply{}, err
 	}
 	if request != "" && !o.Poll {
-		_ = r.Conn.Notify(client.MethodBegun, client.Begun{Request: request, Session: e.name, Turn: begun.turn})
+		_ = r.Conn.Notify(client.MethodTurnAccepted, client.TurnAccepted{Request: request, Session: e.name, Turn: begun.turn})
 	}
 	reply, err := e.session.Wait(ctx, begun.turn, o)
 	if r.Commit() && !goesOn {
-		bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), interruptLimit)
+		bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), interruptTimeout)
 		defer stop()
 		if _, err := e.session.Interrupt(bounded, begun.turn); err != nil {
 			return session.Reply{}, err
@@ -364,128 +364,128 @@ func (d *Daemon) follow(ctx context.Context, r *rpc.Request, begun begunTurn, re
 	if err != nil {
 		return session.Reply{}, err
 	}
-	return sendable(reply), nil
+	return trimReply(reply), nil
 }
 
 func (d *Daemon) handleWait(ctx context.Context, r *rpc.Request, p client.WaitParams) (session.Reply, error) {
-	d.used()
+	d.noteUse()
 	o, err := waitOptions(p.WaitMS, p.After)
 	if err != nil {
 		return session.Reply{}, err
 	}
-	e, err := d.inUse(p.Session)
+	e, err := d.useSession(p.Session)
 	if err != nil {
 		return session.Reply{}, err
 	}
-	defer d.calling(r.Conn, e)()
+	defer d.trackCall(r.Conn, e)()
 	if last := e.session.Log().LastSeq(); p.After > last {
 		return session.Reply{}, rpc.InvalidParams("after is %d, and the last event is %d", p.After, last)
 	}
 	reply, err := e.session.Wait(ctx, p.Turn, o)
 	if err == nil && reply.State == session.StateEnded {
-		err = d.prepared(ctx, e)
+		err = d.awaitPrepared(ctx, e)
 	}
 	if err != nil {
 		return session.Reply{}, err
 	}
-	return sendable(reply), nil
+	return trimReply(reply), nil
 }
 
-// handleMark stores how far a reader has read. It does not count as use, because the reading
+// handleReadCursor stores how far a reader has read. It does not count as use, because the reading
 // did.
-func (d *Daemon) handleMark(ctx context.Context, r *rpc.Request, p client.MarkParams) (client.Marked, error) {
+func (d *Daemon) handleReadCursor(ctx context.Context, r *rpc.Request, p client.ReadCursorParams) (client.ReadCursor, error) {
 	if p.Reader == "" || len(p.Reader) > 256 {
-		return client.Marked{}, rpc.InvalidParams("reader is required, and at most 256 bytes long")
+		return client.ReadCursor{}, rpc.InvalidParams("reader is required, and at most 256 bytes long")
 	}
-	e, err := d.session(ctx, p.Session)
+	e, err := d.awaitSession(ctx, p.Session)
 	if err != nil {
-		return client.Marked{}, err
+		return client.ReadCursor{}, err
 	}
 	if last := e.session.Log().LastSeq(); p.Seq > last {
-		return client.Marked{}, rpc.InvalidParams("seq is %d, and the last event is %d", p.Seq, last)
+		return client.ReadCursor{}, rpc.InvalidParams("seq is %d, and the last event is %d", p.Seq, last)
 	}
-	c := d.caller(r.Conn)
+	c := d.clientOf(r.Conn)
 	if p.Own || p.Seq > 0 {
-		if err := e.mayRead(p.Reader, c); err != nil {
-			return client.Marked{}, err
+		if err := e.checkReaderLimit(p.Reader, c); err != nil {
+			return client.ReadCursor{}, err
 		}
 	}
 	if p.Own {
-		if p.Reader, err = e.ownReader(ctx, p.Reader, c); err != nil {
-			return client.Marked{}, err
+		if p.Reader, err = e.reserveReader(ctx, p.Reader, c); err != nil {
+			return client.ReadCursor{}, err
 		}
 	} else if p.Seq > 0 { // storing a mark shows a reader; asking for one does not
-		e.holds(p.Reader, c)
+		e.claimReader(p.Reader, c)
 	}
-	return client.Marked{Seq: e.mark(p.Reader, p.Seq), Reader: p.Reader}, nil
+	return client.ReadCursor{Seq: e.saveReadCursor(p.Reader, p.Seq), Reader: p.Reader}, nil
 }
 
 func waitOptions(ms int64, after timeline.Seq) (*session.WaitOptions, error) {
 	wait := time.Duration(ms) * time.Millisecond
-	if ms < 0 || wait > maxWait {
-		return nil, rpc.InvalidParams("wait_ms is %d: use 0 to %d", ms, maxWait.Milliseconds())
+	if ms < 0 || wait > maxWaitTime {
+		return nil, rpc.InvalidParams("wait_ms is %d: use 0 to %d", ms, maxWaitTime.Milliseconds())
 	}
 	return &session.WaitOptions{Timeout: wait, Poll: ms == 0, After: after}, nil
 }
 
-func (d *Daemon) handleInterrupt(ctx context.Context, r *rpc.Request, p client.InterruptParams) (client.Interrupted, error) {
-	d.used()
+func (d *Daemon) handleInterrupt(ctx context.Context, r *rpc.Request, p client.InterruptParams) (client.InterruptReply, error) {
+	d.noteUse()
 	if p.Active == (p.Turn != 0) {
-		return client.Interrupted{}, rpc.InvalidParams("give turn, so that a late interrupt does not hit the next one, or active: true for whatever runs now")
+		return client.InterruptReply{}, rpc.InvalidParams("give turn, so that a late interrupt does not hit the next one, or active: true for whatever runs now")
 	}
 	if err := checkAuthor(p.Author); err != nil {
-		return client.Interrupted{}, err
+		return client.InterruptReply{}, err
 	}
-	t := task{p.Request, p.Session, []byte(fmt.Sprint(p.Author, "\n", p.Turn))}
-	return once(ctx, d, r, t, func(ctx context.Context) (client.Interrupted, error) {
-		e, err := d.known(p.Session)
+	t := retryableCall{p.Request, p.Session, []byte(fmt.Sprint(p.Author, "\n", p.Turn))}
+	return runOnce(ctx, d, r, t, func(ctx context.Context) (client.InterruptReply, error) {
+		e, err := d.findSession(p.Session)
 		if err != nil {
-			return client.Interrupted{}, err
+			return client.InterruptReply{}, err
 		}
 		result, err := e.session.As(p.Author).Interrupt(ctx, p.Turn)
-		return client.Interrupted{Result: result}, err
+		return client.InterruptReply{Result: result}, err
 	})
 }
 
-// handleAllow gives a session a right. The keyboard does not matter here: the rights are
+// handleGrant gives a session a right. The keyboard does not matter here: the rights are
 // those of the user, to whom all connections belong.
-func (d *Daemon) handleAllow(ctx context.Context, r *rpc.Request, p client.AllowParams) (nothing, error) {
-	s, err := d.forPerson(ctx, r, p.Session, p.Author)
+func (d *Daemon) handleGrant(ctx context.Context, r *rpc.Request, p client.GrantParams) (emptyResult, error) {
+	s, err := d.sessionForUser(ctx, r, p.Session, p.Author)
 	if err != nil {
-		return nothing{}, err
+		return emptyResult{}, err
 	}
-	d.log.Info("a right is given", "session", p.Session, "by", d.who(r.Conn), "always", p.Always)
-	return nothing{}, s.Allow(ctx, p.Grant)
+	d.log.Info("a right is given", "session", p.Session, "by", d.clientLabel(r.Conn), "always", p.Always)
+	return emptyResult{}, s.Allow(ctx, p.Grant)
 }
 
-func (d *Daemon) handlePermit(ctx context.Context, r *rpc.Request, p client.PermitParams) (nothing, error) {
+func (d *Daemon) handleAnswerPermission(ctx context.Context, r *rpc.Request, p client.AnswerPermissionParams) (emptyResult, error) {
 	if p.Permission == 0 {
-		return nothing{}, rpc.InvalidParams("permission is required: the number of the one that is answered")
+		return emptyResult{}, rpc.InvalidParams("permission is required: the number of the one that is answered")
 	}
-	s, err := d.forPerson(ctx, r, p.Session, p.Author)
+	s, err := d.sessionForUser(ctx, r, p.Session, p.Author)
 	if err != nil {
-		return nothing{}, err
+		return emptyResult{}, err
 	}
-	d.log.Info("a permission is answered", "session", p.Session, "by", d.who(r.Conn), "ok", p.OK)
-	return nothing{}, s.AnswerPermission(ctx, p.Permission, p.OK)
+	d.log.Info("a permission is answered", "session", p.Session, "by", d.clientLabel(r.Conn), "ok", p.OK)
+	return emptyResult{}, s.AnswerPermission(ctx, p.Permission, p.OK)
 }
 
-// forPerson returns a session for what a person decides.
-func (d *Daemon) forPerson(ctx context.Context, r *rpc.Request, name, author string) (session.Session, error) {
-	d.used()
-	e, err := d.session(ctx, name)
+// sessionForUser returns a session for what a person decides.
+func (d *Daemon) sessionForUser(ctx context.Context, r *rpc.Request, name, author string) (session.Session, error) {
+	d.noteUse()
+	e, err := d.awaitSession(ctx, name)
 	if err == nil {
 		err = checkAuthor(author)
 	}
 	if err != nil {
 		return nil, err
 	}
-	d.named(r.Conn, author)
+	d.setAuthor(r.Conn, author)
 	return e.session.As(author), nil
 }
 
 func (d *Daemon) handleComplete(ctx context.Context, _ *rpc.Request, p client.QueryParams) (session.Completion, error) {
-	e, err := d.session(ctx, p.Session)
+	e, err := d.awaitSession(ctx, p.Session)
 	if err != nil {
 		return session.Completion{}, err
 	}
@@ -497,24 +497,24 @@ func (d *Daemon) handleComplete(ctx context.Context, _ *rpc.Request, p client.Qu
 }
 
 func (d *Daemon) handleInspect(ctx context.Context, _ *rpc.Request, p client.QueryParams) (session.Inspection, error) {
-	e, err := d.session(ctx, p.Session)
+	e, err := d.awaitSession(ctx, p.Session)
 	if err != nil {
 		return session.Inspection{}, err
 	}
 	return e.session.Inspect(ctx, p.Text, p.Cursor)
 }
 
-func (d *Daemon) handleParse(ctx context.Context, _ *rpc.Request, p client.QueryParams) (client.Parsed, error) {
-	e, err := d.session(ctx, p.Session)
+func (d *Daemon) handleParse(ctx context.Context, _ *rpc.Request, p client.QueryParams) (client.ParseReply, error) {
+	e, err := d.awaitSession(ctx, p.Session)
 	if err != nil {
-		return client.Parsed{}, err
+		return client.ParseReply{}, err
 	}
 	status, err := e.session.Parse(ctx, p.Text)
-	return client.Parsed{Status: status}, err
+	return client.ParseReply{Status: status}, err
 }
 
 func (d *Daemon) handleVariables(ctx context.Context, _ *rpc.Request, p client.NameParams) (session.Variables, error) {
-	e, err := d.session(ctx, p.Session)
+	e, err := d.awaitSession(ctx, p.Session)
 	if err != nil {
 		return session.Variables{}, err
 	}
@@ -526,7 +526,7 @@ func (d *Daemon) handleVariables(ctx context.Context, _ *rpc.Request, p client.N
 }
 
 func (d *Daemon) handleOutput(ctx context.Context, _ *rpc.Request, p client.OutputParams) (session.Output, error) {
-	e, err := d.session(ctx, p.Session)
+	e, err := d.awaitSession(ctx, p.Session)
 	if err != nil {
 		return session.Output{}, err
 	}
@@ -534,54 +534,54 @@ func (d *Daemon) handleOutput(ctx context.Context, _ *rpc.Request, p client.Outp
 }
 
 // handleResize sets the size of a terminal. A viewer does so by coming, so it does not count as use.
-func (d *Daemon) handleResize(ctx context.Context, _ *rpc.Request, p client.ResizeParams) (nothing, error) {
+func (d *Daemon) handleResize(ctx context.Context, _ *rpc.Request, p client.ResizeParams) (emptyResult, error) {
 	if min(p.Rows, p.Cols) < 1 || max(p.Rows, p.Cols) > math.MaxUint16 {
-		return nothing{}, rpc.InvalidParams("rows and cols must be from 1 to %d", math.MaxUint16)
+		return emptyResult{}, rpc.InvalidParams("rows and cols must be from 1 to %d", math.MaxUint16)
 	}
-	e, err := d.known(p.Session)
+	e, err := d.findSession(p.Session)
 	if err != nil {
-		return nothing{}, err
+		return emptyResult{}, err
 	}
-	return nothing{}, e.session.Resize(ctx, session.Size{Rows: uint16(p.Rows), Cols: uint16(p.Cols)})
+	return emptyResult{}, e.session.Resize(ctx, session.Size{Rows: uint16(p.Rows), Cols: uint16(p.Cols)})
 }
 
-func (d *Daemon) handleReached(ctx context.Context, _ *rpc.Request, p client.NameParams) (client.ReachedPlaces, error) {
-	e, err := d.known(p.Session)
+func (d *Daemon) handleDestinations(ctx context.Context, _ *rpc.Request, p client.NameParams) (client.Destinations, error) {
+	e, err := d.findSession(p.Session)
 	if err != nil {
-		return client.ReachedPlaces{}, err
+		return client.Destinations{}, err
 	}
 	places, err := e.session.Destinations(ctx)
-	return client.ReachedPlaces{Places: places}, err
+	return client.Destinations{Destinations: places}, err
 }
 
-func (d *Daemon) handleShown(ctx context.Context, _ *rpc.Request, p client.NameParams) (session.Visibility, error) {
-	e, err := d.known(p.Session)
+func (d *Daemon) handleVisibleHome(ctx context.Context, _ *rpc.Request, p client.NameParams) (session.Visibility, error) {
+	e, err := d.findSession(p.Session)
 	if err != nil {
 		return session.Visibility{}, err
 	}
 	return e.session.Visibility(ctx)
 }
 
-// sendable returns a reply whose events fit on one line.
-func sendable(r session.Reply) session.Reply {
-	r.Events = wireEvents(r.Events)
+// trimReply returns a reply whose events fit on one line.
+func trimReply(r session.Reply) session.Reply {
+	r.Events = fitEvents(r.Events)
 	return r
 }
 
-// wireEvents returns the events of a reply. It drops the oldest ones if they would not fit on
+// fitEvents returns the events of a reply. It drops the oldest ones if they would not fit on
 // one line.
-func wireEvents(events []timeline.Event) []timeline.Event {
+func fitEvents(events []timeline.Event) []timeline.Event {
 	wire := make([]timeline.Event, 0, len(events))
 	raw := 0
 	for _, e := range events {
-		e = wireEvent(e)
+		e = eventToSend(e)
 		wire = append(wire, e)
-		raw += rawSize(e)
+		raw += estimateEventSize(e)
 	}
-	if raw <= maxReply/mostEscaped {
+	if raw <= maxReplyBytes/maxEscapeFactor {
 		return wire
 	}
-	room := maxReply
+	room := maxReplyBytes
 	for i, e := range slices.Backward(wire) {
 		b, err := json.Marshal(e)
 		if shown, ok := e.Body.(timeline.Display); ok && err == nil && len(b) > room {
@@ -600,11 +600,11 @@ func wireEvents(events []timeline.Event) []timeline.Event {
 }
 
 const (
-	// maxReply bounds the encoded events of an answer, so that the answer fits on one line.
-	maxReply = 14 << 20
+	// maxReplyBytes bounds the encoded events of an answer, so that the answer fits on one line.
+	maxReplyBytes = 14 << 20
 
-	// mostEscaped is how many times longer JSON can make a text.
-	mostEscaped = 6
+	// maxEscapeFactor is how many times longer JSON can make a text.
+	maxEscapeFactor = 6
 )
 
 // dataSize returns how many bytes of text or of a display an event has.
@@ -620,8 +620,8 @@ func dataSize(e timeline.Event) int {
 	return 0
 }
 
-// rawSize estimates the size of an event before it is encoded.
-func rawSize(e timeline.Event) int {
+// estimateEventSize estimates the size of an event before it is encoded.
+func estimateEventSize(e timeline.Event) int {
 	const rest = 200
 	switch b := e.Body.(type) {
 	case timeline.TurnStarted:
@@ -640,23 +640,23 @@ func rawSize(e timeline.Event) int {
 	return dataSize(e)*4/3 + rest
 }
 
-// wireEvent returns an event to send. Types of a display that would not fit on one line are only
+// eventToSend returns an event to send. Types of a display that would not fit on one line are only
 // named.
-func wireEvent(e timeline.Event) timeline.Event {
+func eventToSend(e timeline.Event) timeline.Event {
 	if shown, ok := e.Body.(timeline.Display); ok {
-		e.Body = fitting(shown)
+		e.Body = fitDisplay(shown)
 	}
 	return e
 }
 
-// fitting leaves out the largest types of a display, until the rest fits on one line.
-func fitting(d timeline.Display) timeline.Display {
-	for most := int64(maxDisplay); ; most /= 2 {
+// fitDisplay leaves out the largest types of a display, until the rest fits on one line.
+func fitDisplay(d timeline.Display) timeline.Display {
+	for most := int64(maxDisplayBytes); ; most /= 2 {
 		d = d.Truncated(most)
-		if d.TotalBytes() <= maxDisplay/mostEscaped {
+		if d.TotalBytes() <= maxDisplayBytes/maxEscapeFactor {
 			return d
 		}
-		if b, err := json.Marshal(timeline.Event{Body: d}); err == nil && len(b) <= maxReply {
+		if b, err := json.Marshal(timeline.Event{Body: d}); err == nil && len(b) <= maxReplyBytes {
 			return d
 		}
 	}

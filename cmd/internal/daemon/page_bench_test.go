@@ -11,10 +11,10 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// follow does what an open page does, until ctx ends: at each tick it reads what is new, of which
+// followPage does what an open page does, until ctx ends: at each tick it reads what is new, of which
 // it shows the newest 50 turns and events. It closes open when it has read what was there.
-func follow(ctx context.Context, b *testing.B, c *client.Client, open chan<- struct{}) {
-	w, err := c.Ticks(ctx, "main")
+func followPage(ctx context.Context, b *testing.B, c *client.Client, open chan<- struct{}) {
+	w, err := c.SubscribeChanges(ctx, "main")
 	if err != nil {
 		b.Error(err)
 		return
@@ -43,16 +43,16 @@ func follow(ctx context.Context, b *testing.B, c *client.Client, open chan<- str
 // A turn in a session that a page shows, over the same turn that nobody sees: the median of
 // bursts of each kind, one after the other, so that both meet the same machine.
 func BenchmarkATurnThatAPageShows(b *testing.B) {
-	r := start(b, nil)
+	r := startDaemon(b, nil)
 	c, page := r.dial(), r.dial()
-	if _, err := c.Create(b.Context(), client.CreateParams{Name: "main"}); err != nil {
+	if _, err := c.CreateSession(b.Context(), client.CreateParams{Name: "main"}); err != nil {
 		b.Fatal(err)
 	}
 	const turns = 300
 	burst := func() time.Duration {
 		begun := time.Now()
 		for range turns {
-			if _, err := c.Start(b.Context(), client.StartParams{Session: "main", Input: "print hello", WaitMS: patience.Milliseconds()}); err != nil {
+			if _, err := c.StartTurn(b.Context(), client.StartParams{Session: "main", Input: "print hello", WaitMS: processTimeout.Milliseconds()}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -68,7 +68,7 @@ func BenchmarkATurnThatAPageShows(b *testing.B) {
 		open, over := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(over)
-			follow(ctx, b, page, open)
+			followPage(ctx, b, page, open)
 		}()
 		<-open
 		ratios = append(ratios, float64(burst())/float64(unseen))

@@ -2,6 +2,6 @@ package daemon
 
 import "io"
 
-// peerProcess would return the process at the other end of a pipe. On Windows the daemon does
+// peerPID would return the process at the other end of a pipe. On Windows the daemon does
 // not ask for it.
-func peerProcess(io.ReadWriteCloser) int { return 0 }
+func peerPID(io.ReadWriteCloser) int { return 0 }

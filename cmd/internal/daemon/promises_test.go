@@ -18,20 +18,20 @@ import (
 // An idleClock is that of a daemon which ends when it was idle for a minute. It stands still
 // until a test moves it.
 type idleClock struct {
-	*rig
+	*testDaemon
 	looks chan time.Time
 
 	mu sync.Mutex
 	at time.Time // guarded by mu
 }
 
-const idleTime = time.Minute
+const idleTimeout = time.Minute
 
 func startWithClock(t *testing.T, change func(*daemon.Options)) *idleClock {
 	t.Helper()
 	c := &idleClock{at: time.Now(), looks: make(chan time.Time)}
-	c.rig = start(t, func(o *daemon.Options) {
-		o.IdleExit = idleTime
+	c.testDaemon = startDaemon(t, func(o *daemon.Options) {
+		o.DaemonIdleTimeout = idleTimeout
 		o.SetClock(c.now, c.looks)
 		if change != nil {
 			change(o)
@@ -46,14 +46,14 @@ func (c *idleClock) now() time.Time {
 	return c.at
 }
 
-func (c *idleClock) set(at time.Time) {
+func (c *idleClock) setTime(at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.at = at
 }
 
-// look has the daemon look at its clock, and reports whether it did.
-func (c *idleClock) look() bool {
+// triggerCheck has the daemon look at its clock, and reports whether it did.
+func (c *idleClock) triggerCheck() bool {
 	c.t.Helper()
 	select {
 	case c.looks <- c.now():
@@ -61,45 +61,45 @@ func (c *idleClock) look() bool {
 	case err := <-c.served:
 		c.served <- err // for the rig
 		return false
-	case <-time.After(patience):
+	case <-time.After(processTimeout):
 		c.t.Fatal("the daemon does not look at its clock, and does not end")
 		return false
 	}
 }
 
-// staysAt moves the clock and fails unless the daemon stays: then it looks once more. That
+// wantRunningAt moves the clock and fails unless the daemon stays: then it looks once more. That
 // look may still be under way.
-func (c *idleClock) staysAt(at time.Time) {
+func (c *idleClock) wantRunningAt(at time.Time) {
 	c.t.Helper()
-	c.set(at)
-	if !c.stays() {
+	c.setTime(at)
+	if !c.isRunning() {
 		c.t.Fatal("the daemon has ended")
 	}
 }
 
-// endsAt moves the clock and fails unless the daemon ends.
-func (c *idleClock) endsAt(at time.Time) {
+// wantEndAt moves the clock and fails unless the daemon ends.
+func (c *idleClock) wantEndAt(at time.Time) {
 	c.t.Helper()
-	c.set(at)
-	if c.stays() {
+	c.setTime(at)
+	if c.isRunning() {
 		c.t.Fatal("the daemon has not ended")
 	}
 }
 
-// stays reports whether the daemon has looked twice and goes on.
-func (c *idleClock) stays() bool {
+// isRunning reports whether the daemon has looked twice and goes on.
+func (c *idleClock) isRunning() bool {
 	for range 2 {
-		if !c.look() {
+		if !c.triggerCheck() {
 			return false
 		}
 	}
 	return true
 }
 
-// lastTurn returns when the last turn of the session ended.
-func (c *idleClock) lastTurn(of *client.Client) time.Time {
+// lastTurnEnd returns when the last turn of the session ended.
+func (c *idleClock) lastTurnEnd(of *client.Client) time.Time {
 	c.t.Helper()
-	info, err := of.Get(c.t.Context(), "main")
+	info, err := of.GetSession(c.t.Context(), "main")
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -110,71 +110,71 @@ func TestDaemon_EndsWhenNobodyUsesItAndProbesAreNoUse(t *testing.T) {
 	t.Parallel()
 	clock := startWithClock(t, nil)
 	c := clock.dial()
-	clock.session(c)
-	used := clock.lastTurn(c)
-	clock.staysAt(used.Add(idleTime - 1))
-	if _, err := c.List(t.Context()); err != nil {
+	clock.newSession(c)
+	used := clock.lastTurnEnd(c)
+	clock.wantRunningAt(used.Add(idleTimeout - 1))
+	if _, err := c.ListSessions(t.Context()); err != nil {
 		t.Error(err)
 	}
-	clock.endsAt(used.Add(idleTime))
+	clock.wantEndAt(used.Add(idleTimeout))
 }
 
 func TestDaemon_TheIdleTimeBeginsWhenTheLastTurnEnds(t *testing.T) {
 	t.Parallel()
 	clock := startWithClock(t, nil)
 	c := clock.dial()
-	clock.session(c)
-	clock.run(c, "sleep 5ms", "")
-	used := clock.lastTurn(c)
-	clock.staysAt(used.Add(idleTime - 1))
-	clock.endsAt(used.Add(idleTime))
+	clock.newSession(c)
+	clock.runCode(c, "sleep 5ms", "")
+	used := clock.lastTurnEnd(c)
+	clock.wantRunningAt(used.Add(idleTimeout - 1))
+	clock.wantEndAt(used.Add(idleTimeout))
 }
 
 func TestDaemon_AQuestionThatIsNotAnsweredIsUse(t *testing.T) {
 	t.Parallel()
 	clock := startWithClock(t, nil)
 	c := clock.dial()
-	clock.session(c)
-	reply, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "wait name? ", WaitMS: patience.Milliseconds()})
+	clock.newSession(c)
+	reply, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait name? ", WaitMS: processTimeout.Milliseconds()})
 	if err != nil || reply.InputRequest == nil {
 		t.Fatalf("got %+v, %v", reply, err)
 	}
-	late := clock.now().Add(3 * idleTime)
-	clock.staysAt(late)
-	reply, err = c.Input(t.Context(), client.InputParams{Session: "main", Wait: reply.InputRequest.ID, Input: "Ada\n", WaitMS: patience.Milliseconds()})
+	late := clock.now().Add(3 * idleTimeout)
+	clock.wantRunningAt(late)
+	reply, err = c.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: reply.InputRequest.ID, Input: "Ada\n", WaitMS: processTimeout.Milliseconds()})
 	if err != nil || reply.Outcome != "ok" {
 		t.Fatalf("got %+v, %v", reply, err)
 	}
-	clock.staysAt(late.Add(idleTime - 1))
-	clock.endsAt(late.Add(idleTime))
+	clock.wantRunningAt(late.Add(idleTimeout - 1))
+	clock.wantEndAt(late.Add(idleTimeout))
 }
 
 func TestDaemon_AnAgentThatThinksIsUse(t *testing.T) {
 	t.Parallel()
 	clock := startWithClock(t, nil)
 	agent, onlooker := clock.dial(), clock.dial()
-	clock.session(agent)
-	if _, err := agent.Mark(t.Context(), client.MarkParams{Session: "main", Reader: "bot", Own: true}); err != nil {
+	clock.newSession(agent)
+	if _, err := agent.SaveReadCursor(t.Context(), client.ReadCursorParams{Session: "main", Reader: "bot", Own: true}); err != nil {
 		t.Fatal(err)
 	}
-	late := clock.now().Add(3 * idleTime)
-	clock.staysAt(late)
+	late := clock.now().Add(3 * idleTimeout)
+	clock.wantRunningAt(late)
 	_ = agent.Close()
-	clock.until("the agent is gone", func() bool {
-		clients, err := onlooker.Clients(t.Context(), "")
+	clock.waitUntil("the agent is gone", func() bool {
+		clients, err := onlooker.ListClients(t.Context(), "")
 		return err == nil && len(clients) == 1
 	})
-	clock.endsAt(late.Add(2 * idleTime))
+	clock.wantEndAt(late.Add(2 * idleTimeout))
 }
 
 func TestReader_ANameIsForOneConnectionAtATime(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	one, two := r.dial(), r.dial()
-	r.session(one)
+	r.newSession(one)
 	ask := func(c *client.Client, want string, seq timeline.Seq) {
 		t.Helper()
-		got, err := c.Mark(t.Context(), client.MarkParams{Session: "main", Reader: "bot", Own: true})
+		got, err := c.SaveReadCursor(t.Context(), client.ReadCursorParams{Session: "main", Reader: "bot", Own: true})
 		if err != nil || got.Reader != want || got.Seq != seq {
 			t.Errorf("got %+v, %v, want %s at %d", got, err, want, seq)
 		}
@@ -183,7 +183,7 @@ func TestReader_ANameIsForOneConnectionAtATime(t *testing.T) {
 	ask(two, "bot#2", 0)
 	for c, name := range map[*client.Client]string{one: "bot", two: "bot#2"} {
 		seq := map[string]timeline.Seq{"bot": 1, "bot#2": 2}[name]
-		if _, err := c.Mark(t.Context(), client.MarkParams{Session: "main", Reader: name, Seq: seq}); err != nil {
+		if _, err := c.SaveReadCursor(t.Context(), client.ReadCursorParams{Session: "main", Reader: name, Seq: seq}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -197,56 +197,56 @@ func TestReader_ANameIsForOneConnectionAtATime(t *testing.T) {
 
 func TestControl_AStopEndsADrain(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	c := r.dial()
-	r.session(c)
-	if _, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "sleep 100s"}); err != nil {
+	r.newSession(c)
+	if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "sleep 100s"}); err != nil {
 		t.Fatal(err)
 	}
-	raw := r.raw()
+	raw := r.dialRaw()
 	raw.send(`{"type":"drain"}`, `{"type":"stop"}`)
 	begun := time.Now()
 	select {
 	case <-c.Done():
-	case <-time.After(patience):
+	case <-time.After(processTimeout):
 		t.Fatalf("it still drains after %s", time.Since(begun))
 	}
 }
 
 func TestWriter_AKeyboardThatWasTakenForNothingKeepsNobodyOut(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	agent, person := r.dial(), r.dial()
-	r.session(agent)
+	r.newSession(agent)
 	for range 1000 { // each stands for the one before it
-		if err := person.Take(t.Context(), "main", "ada", false); err != nil {
+		if err := person.TakeWriteLock(t.Context(), "main", "ada", false); err != nil {
 			t.Fatal(err)
 		}
 	}
-	reply, err := agent.Start(t.Context(), client.StartParams{Session: "main", Input: "wait name? ", WaitMS: patience.Milliseconds()})
+	reply, err := agent.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait name? ", WaitMS: processTimeout.Milliseconds()})
 	if err != nil || reply.InputRequest == nil {
 		t.Fatalf("got %+v, %v", reply, err)
 	}
-	if _, err := agent.Input(t.Context(), client.InputParams{Session: "main", Wait: reply.InputRequest.ID, Input: "x\n", WaitMS: patience.Milliseconds()}); err != nil {
+	if _, err := agent.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: reply.InputRequest.ID, Input: "x\n", WaitMS: processTimeout.Milliseconds()}); err != nil {
 		t.Errorf("the agent cannot answer for its own turn: %v", err)
 	}
-	if _, err := person.Start(t.Context(), client.StartParams{Session: "main", Input: "wait name? "}); err != nil {
+	if _, err := person.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait name? "}); err != nil {
 		t.Fatal(err)
 	}
-	reply, err = agent.Wait(t.Context(), client.WaitParams{Session: "main", WaitMS: patience.Milliseconds()})
+	reply, err = agent.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
 	if err != nil || reply.InputRequest == nil {
 		t.Fatalf("got %+v, %v", reply, err)
 	}
-	if _, err := agent.Input(t.Context(), client.InputParams{Session: "main", Wait: reply.InputRequest.ID, Input: "x\n"}); session.KindOf(err) != client.KindWriter {
+	if _, err := agent.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: reply.InputRequest.ID, Input: "x\n"}); session.KindOf(err) != client.KindLocked {
 		t.Errorf("the agent answers for a turn that ada has the keyboard for: %v", err)
 	}
 }
 
 func TestDaemon_ALongCallTellsHowFarItIs(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
-	r.session(r.dial())
-	raw := r.raw()
+	r := startDaemon(t, nil)
+	r.newSession(r.dial())
+	raw := r.dialRaw()
 	raw.send(`{"jsonrpc":"2.0","id":1,"method":"turn/start","params":{"session":"main","input":"sleep 3s","wait_ms":60000,"_meta":{"progressToken":"t"}}}`)
 	told := 0
 	for {
@@ -277,14 +277,14 @@ func TestDaemon_ALongCallTellsHowFarItIs(t *testing.T) {
 
 func TestStream_ResumeSaysWhatIsAskedFor(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	c := r.dial()
-	r.session(c)
-	reply, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "wait name? ", WaitMS: patience.Milliseconds()})
+	r.newSession(c)
+	reply, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait name? ", WaitMS: processTimeout.Milliseconds()})
 	if err != nil || reply.InputRequest == nil {
 		t.Fatalf("got %+v, %v", reply, err)
 	}
-	var w client.Subscribed
+	var w client.SubscribeReply
 	if err := c.Call(t.Context(), client.MethodSubscribe, client.SubscribeParams{Session: "main"}, &w); err != nil {
 		t.Fatal(err)
 	}
@@ -292,18 +292,18 @@ func TestStream_ResumeSaysWhatIsAskedFor(t *testing.T) {
 	if err := c.Call(t.Context(), client.MethodPause, p, nil); err != nil {
 		t.Fatal(err)
 	}
-	var again client.Subscribed
-	if err := c.Call(t.Context(), client.MethodResume, p, &again); err != nil || again.Wait == nil || again.Wait.ID != reply.InputRequest.ID {
+	var again client.SubscribeReply
+	if err := c.Call(t.Context(), client.MethodResume, p, &again); err != nil || again.InputRequest == nil || again.InputRequest.ID != reply.InputRequest.ID {
 		t.Errorf("got %+v, %v, want the wait %d", again, err, reply.InputRequest.ID)
 	}
 }
 
 func TestDaemon_StartingATurnBringsNothingThatWasBefore(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	c := r.dial()
-	r.session(c)
-	reply, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "print x"})
+	r.newSession(c)
+	reply, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print x"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,14 +321,14 @@ type rawClient struct {
 	lines *bufio.Scanner
 }
 
-func (r *rig) raw() *rawClient {
+func (r *testDaemon) dialRaw() *rawClient {
 	r.t.Helper()
 	conn, err := client.Socket(r.socket).Dial(r.t.Context())
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	_ = conn.SetDeadline(time.Now().Add(processTimeout))
 	return &rawClient{r.t, conn, bufio.NewScanner(conn)}
 }
 

@@ -10,8 +10,8 @@ import (
 
 // handleRead reads a window of events, also while the session is being prepared.
 func (d *Daemon) handleRead(ctx context.Context, _ *rpc.Request, p client.ReadParams) (session.EventPage, error) {
-	d.used()
-	e, err := d.readable(p.Session)
+	d.noteUse()
+	e, err := d.readableSession(p.Session)
 	if err != nil {
 		return session.EventPage{}, err
 	}
@@ -19,8 +19,8 @@ func (d *Daemon) handleRead(ctx context.Context, _ *rpc.Request, p client.ReadPa
 }
 
 func (d *Daemon) handleOutline(ctx context.Context, _ *rpc.Request, p client.OutlineParams) (session.TurnSummaries, error) {
-	d.used()
-	e, err := d.readable(p.Session)
+	d.noteUse()
+	e, err := d.readableSession(p.Session)
 	if err != nil {
 		return session.TurnSummaries{}, err
 	}
@@ -28,8 +28,8 @@ func (d *Daemon) handleOutline(ctx context.Context, _ *rpc.Request, p client.Out
 }
 
 func (d *Daemon) handleSearch(ctx context.Context, _ *rpc.Request, p client.SearchParams) (session.SearchResult, error) {
-	d.used()
-	e, err := d.readable(p.Session)
+	d.noteUse()
+	e, err := d.readableSession(p.Session)
 	if err != nil {
 		return session.SearchResult{}, err
 	}
@@ -37,19 +37,19 @@ func (d *Daemon) handleSearch(ctx context.Context, _ *rpc.Request, p client.Sear
 }
 
 func (d *Daemon) handleBlob(ctx context.Context, _ *rpc.Request, p client.BlobParams) (session.BlobPart, error) {
-	d.used()
-	e, err := d.readable(p.Session)
+	d.noteUse()
+	e, err := d.readableSession(p.Session)
 	if err != nil {
 		return session.BlobPart{}, err
 	}
 	return e.session.Blob(ctx, p.Digest, p.Offset, p.Limit)
 }
 
-// readable finds a session to read, also one that could not be prepared. Reading is use.
-func (d *Daemon) readable(name string) (*entry, error) {
-	e, err := d.known(name)
+// readableSession finds a session to read, also one that could not be prepared. Reading is use.
+func (d *Daemon) readableSession(name string) (*openSession, error) {
+	e, err := d.findSession(name)
 	if err == nil {
-		err = e.touch()
+		err = e.noteUse()
 	}
 	return e, err
 }

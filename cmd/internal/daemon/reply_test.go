@@ -24,7 +24,7 @@ func TestWireEvents_FitALineWhateverTheyAre(t *testing.T) {
 		lines = append(lines, timeline.Event{Seq: timeline.Seq(i + 1), Body: timeline.InputLine{Prompt: "\x00\x00", Text: "line"}})
 	}
 	for name, events := range map[string][]timeline.Event{"pictures": pictures, "lines": lines} {
-		wire := wireEvents(events)
+		wire := fitEvents(events)
 		b, err := json.Marshal(session.Reply{Events: wire})
 		if err != nil || len(b) > rpc.MaxLine-1<<20 {
 			t.Errorf("%s: %d bytes, %v", name, len(b), err)

@@ -20,64 +20,64 @@ const (
 	// are under way.
 	maxRequests = 256
 
-	// maxRefusal bounds the text of an error that is remembered, in bytes.
-	maxRefusal = 1000
+	// maxErrorBytes bounds the text of an error that is remembered, in bytes.
+	maxErrorBytes = 1000
 )
 
-// requests are the last calls of one client that it has given a name, so that it can make them
+// requestLog are the last calls of one client that it has given a name, so that it can make them
 // again when it did not get the answer. They hold effects, such as a number of a turn, and no
 // replies.
-type requests struct {
-	byName map[string]*request
-	order  []*request // those that ended last are at the end
+type requestLog struct {
+	byName map[string]*namedRequest
+	order  []*namedRequest // those that ended last are at the end
 }
 
-// A request is one such call.
-type request struct {
-	caller *caller
-	name   string
-	what   [sha256.Size]byte // the method and its params, to tell a repetition from another call
-	calls  int               // guarded by Daemon.mu; those that are not answered
-	cancel context.CancelCauseFunc
-	done   chan struct{} // closed when effect and err are set
-	effect any
-	err    error
+// A namedRequest is one such call.
+type namedRequest struct {
+	client      *clientState
+	name        string
+	fingerprint [sha256.Size]byte // the method and its params, to tell a repetition from another call
+	calls       int               // guarded by Daemon.mu; those that are not answered
+	cancel      context.CancelCauseFunc
+	done        chan struct{} // closed when effect and err are set
+	effect      any
+	err         error
 }
 
-// A task is a call whose effect must come once.
-type task struct {
-	request string // its name; "" is never repeated
-	session string
-	what    []byte // the params that tell it from another call of the same method
+// A retryableCall is a call whose effect must come once.
+type retryableCall struct {
+	requestID string // its name; "" is never repeated
+	session   string
+	params    []byte // the params that tell it from another call of the same method
 }
 
-// once carries out a call, or returns the effect of the same call that was made before; it waits
+// runOnce carries out a call, or returns the effect of the same call that was made before; it waits
 // for one that is under way. A call with a name goes on when its connection ends, because its
 // client may make it again; when its client cancels it, its context ends.
-func once[R any](ctx context.Context, d *Daemon, r *rpc.Request, t task, do func(context.Context) (R, error)) (R, error) {
-	effect, forget, err := begunOnce(ctx, d, r, t, do)
+func runOnce[R any](ctx context.Context, d *Daemon, r *rpc.Request, t retryableCall, do func(context.Context) (R, error)) (R, error) {
+	effect, forget, err := startOnce(ctx, d, r, t, do)
 	forget()
 	return effect, err
 }
 
-// begunOnce is once for a call that goes on behind its effect. Before forget, which the call
+// startOnce is once for a call that goes on behind its effect. Before forget, which the call
 // makes at its end, the daemon remembers it however many others come.
-func begunOnce[R any](ctx context.Context, d *Daemon, r *rpc.Request, t task, do func(context.Context) (R, error)) (effect R, forget func(), err error) {
+func startOnce[R any](ctx context.Context, d *Daemon, r *rpc.Request, t retryableCall, do func(context.Context) (R, error)) (effect R, forget func(), err error) {
 	forget = func() {}
-	if t.request == "" {
+	if t.requestID == "" {
 		effect, err = do(ctx)
 		return effect, forget, err
 	}
-	q, begin, err := d.request(r, t)
+	q, begin, err := d.findRequest(r, t)
 	if err != nil {
 		return effect, forget, err
 	}
-	forget = func() { d.answered(q) }
+	forget = func() { d.finishCall(q) }
 	if begin != nil {
 		d.wg.Go(func() {
 			defer close(q.done)
 			defer q.cancel(nil)
-			q.effect, q.err = carriedOut(d, r.Method, func() (any, error) { return do(begin) })
+			q.effect, q.err = runRecovered(d, r.Method, func() (any, error) { return do(begin) })
 		})
 	}
 	select {
@@ -95,9 +95,9 @@ func begunOnce[R any](ctx context.Context, d *Daemon, r *rpc.Request, t task, do
 	return q.effect.(R), forget, nil
 }
 
-// carriedOut does what is remembered. A panic is an error, as that of any other handler. The text
+// runRecovered does what is remembered. A panic is an error, as that of any other handler. The text
 // of an error is cut, because a client can make it as long as a line.
-func carriedOut(d *Daemon, method string, do func() (any, error)) (effect any, err error) {
+func runRecovered(d *Daemon, method string, do func() (any, error)) (effect any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			d.log.Error("a handler panicked", "method", method, "panic", p, "stack", string(debug.Stack()))
@@ -105,65 +105,65 @@ func carriedOut(d *Daemon, method string, do func() (any, error)) (effect any, e
 		}
 	}()
 	effect, err = do()
-	if e, ok := errors.AsType[*rpc.Error](failure(err)); ok && len(e.Message) > maxRefusal {
-		err = &rpc.Error{Code: e.Code, Kind: e.Kind, Data: e.Data, Message: strings.ToValidUTF8(e.Message[:maxRefusal], "") + "…"}
+	if e, ok := errors.AsType[*rpc.Error](clientError(err)); ok && len(e.Message) > maxErrorBytes {
+		err = &rpc.Error{Code: e.Code, Kind: e.Kind, Data: e.Data, Message: strings.ToValidUTF8(e.Message[:maxErrorBytes], "") + "…"}
 	}
 	return effect, err
 }
 
-// request finds the request of a call. If there is none, it makes one and returns the context
+// findRequest finds the request of a call. If there is none, it makes one and returns the context
 // with which it begins.
-func (d *Daemon) request(r *rpc.Request, t task) (q *request, begin context.Context, err error) {
-	if len(t.request) > client.MaxRequestBytes {
-		return nil, nil, rpc.InvalidParams("request: use at most %d bytes", client.MaxRequestBytes)
+func (d *Daemon) findRequest(r *rpc.Request, t retryableCall) (q *namedRequest, begin context.Context, err error) {
+	if len(t.requestID) > client.MaxRequestIDBytes {
+		return nil, nil, rpc.InvalidParams("request: use at most %d bytes", client.MaxRequestIDBytes)
 	}
-	what := sha256.Sum256(fmt.Appendf(nil, "%s %q %s", r.Method, t.session, t.what))
+	what := sha256.Sum256(fmt.Appendf(nil, "%s %q %s", r.Method, t.session, t.params))
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l := d.connections[r.Conn]
-	if l == nil || l.caller.id == "" {
+	if l == nil || l.client.id == "" {
 		return nil, nil, rpc.InvalidParams("request: say client/hello before; requests are remembered for a client, not for a connection")
 	}
-	if l.caller.conn.Load() != r.Conn {
+	if l.client.conn.Load() != r.Conn {
 		return nil, nil, errReplaced // its client makes this call again
 	}
-	all := &l.caller.requests
-	if q := all.byName[t.request]; q != nil {
-		if q.what != what {
-			return nil, nil, rpc.InvalidParams("request %q was another call: give each call a name of its own, and only its repetitions the same", t.request)
+	all := &l.client.requests
+	if q := all.byName[t.requestID]; q != nil {
+		if q.fingerprint != what {
+			return nil, nil, rpc.InvalidParams("request %q was another call: give each call a name of its own, and only its repetitions the same", t.requestID)
 		}
 		q.calls++
 		return q, nil, nil
 	}
-	if !all.makeRoom() {
+	if !all.evictOldest() {
 		return nil, nil, session.Errorf(rpc.KindOverloaded, "%d requests of this client are under way", maxRequests)
 	}
 	begin, cancel := context.WithCancelCause(d.ctx)
-	q = &request{caller: l.caller, name: t.request, what: what, calls: 1, cancel: cancel, done: make(chan struct{})}
+	q = &namedRequest{client: l.client, name: t.requestID, fingerprint: what, calls: 1, cancel: cancel, done: make(chan struct{})}
 	if all.byName == nil {
-		all.byName = make(map[string]*request)
+		all.byName = make(map[string]*namedRequest)
 	}
 	all.byName[q.name] = q
 	all.order = append(all.order, q)
 	return q, begin, nil
 }
 
-// answered notes that a call which a client has made, or repeated, is over. From now on it counts
+// finishCall notes that a call which a client has made, or repeated, is over. From now on it counts
 // among the last ones.
-func (d *Daemon) answered(q *request) {
+func (d *Daemon) finishCall(q *namedRequest) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if q.calls--; q.calls > 0 {
 		return
 	}
-	all := &q.caller.requests
+	all := &q.client.requests
 	if i := slices.Index(all.order, q); i >= 0 {
 		all.order = append(slices.Delete(all.order, i, i+1), q)
 	}
 }
 
 // isOver reports whether nobody waits for it.
-func (q *request) isOver() bool {
+func (q *namedRequest) isOver() bool {
 	select {
 	case <-q.done:
 		return q.calls == 0
@@ -172,9 +172,9 @@ func (q *request) isOver() bool {
 	}
 }
 
-// makeRoom forgets the oldest request that is over, if there are too many. It returns false if
+// evictOldest forgets the oldest request that is over, if there are too many. It returns false if
 // too many are under way.
-func (all *requests) makeRoom() bool {
+func (all *requestLog) evictOldest() bool {
 	oldest, over := -1, 0
 	for i, q := range all.order {
 		if q.isOver() {
@@ -190,23 +190,23 @@ func (all *requests) makeRoom() bool {
 	return len(all.order) < 2*maxRequests
 }
 
-// A begunTurn is the effect of a call that starts or answers a turn. It does not keep a closed
+// A turnHandle is the effect of a call that starts or answers a turn. It does not keep a closed
 // session in memory.
-type begunTurn struct {
-	entry weak.Pointer[entry]
+type turnHandle struct {
+	entry weak.Pointer[openSession]
 	name  string
 	turn  uint64
 }
 
-func newBegunTurn(e *entry, turn uint64) begunTurn {
-	return begunTurn{weak.Make(e), e.name, turn}
+func newTurnHandle(e *openSession, turn uint64) turnHandle {
+	return turnHandle{weak.Make(e), e.name, turn}
 }
 
-// sessionOf returns the session of a turn.
-func (d *Daemon) sessionOf(b begunTurn) (*entry, error) {
+// sessionOfTurn returns the session of a turn.
+func (d *Daemon) sessionOfTurn(b turnHandle) (*openSession, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if e := d.entries[b.name]; e != nil && e == b.entry.Value() {
+	if e := d.openSessions[b.name]; e != nil && e == b.entry.Value() {
 		return e, nil
 	}
 	return nil, session.Errorf(session.KindClosed, "the session %q was closed since", b.name)

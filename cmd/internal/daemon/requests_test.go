@@ -14,11 +14,11 @@ import (
 func TestCarriedOut_OfALongRefusalItsBeginningIsKept(t *testing.T) {
 	t.Parallel()
 	d := &Daemon{log: slog.New(slog.DiscardHandler)}
-	_, err := carriedOut(d, "session/close", func() (any, error) {
+	_, err := runRecovered(d, "session/close", func() (any, error) {
 		return nil, session.Errorf(session.KindClosed, "there is no session %s", strings.Repeat("x", 1<<20))
 	})
 	e, ok := errors.AsType[*rpc.Error](err)
-	if !ok || e.Kind != string(session.KindClosed) || !strings.HasPrefix(e.Message, "there is no session x") || len(e.Message) > 2*maxRefusal {
+	if !ok || e.Kind != string(session.KindClosed) || !strings.HasPrefix(e.Message, "there is no session x") || len(e.Message) > 2*maxErrorBytes {
 		t.Errorf("got %.100v", err)
 	}
 }

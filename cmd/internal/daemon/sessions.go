@@ -19,75 +19,75 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// An entry is an open session.
-type entry struct {
+// An openSession is an open session.
+type openSession struct {
 	name, language string
-	with           []string      // the packages that its creator asked for
-	cullAfter      time.Duration // closed after this time without use; 0 means never
+	packages       []string      // the packages that its creator asked for
+	idleTimeout    time.Duration // closed after this time without use; 0 means never
 	session        *supervisor.Session
-	indicator      *indicator // nil when no client wants progress of its preparation
+	progress       *progressReporter // nil when no client wants progress of its preparation
 
-	beginning chan struct{} // holds one token, for the client that starts a turn
-	begun     begun         // guarded by Daemon.mu
+	startLock   chan struct{} // holds one token, for the client that starts a turn
+	lastStarter turnStarter   // guarded by Daemon.mu
 
-	mu    sync.Mutex
-	marks map[string]timeline.Seq // guarded by mu; how far each reader has read
-	reads map[string]*caller      // guarded by mu; the last client that read under a name; it may have left
-	used  time.Time               // guarded by mu; when a client last used it
-	cull  *time.Timer             // guarded by mu; checks whether it is unused; nil when it may stay unused
-	over  bool                    // guarded by mu; it was unused for too long and is being closed
+	mu          sync.Mutex
+	readCursors map[string]timeline.Seq // guarded by mu; how far each reader has read
+	readers     map[string]*clientState // guarded by mu; the last client that read under a name; it may have left
+	lastUse     time.Time               // guarded by mu; when a client last used it
+	idleTimer   *time.Timer             // guarded by mu; checks whether it is unused; nil when it may stay unused
+	isClosing   bool                    // guarded by mu; it was unused for too long and is being closed
 }
 
 const (
-	// maxMarks bounds the readers that a session remembers, and the names under which one
+	// maxReaders bounds the readers that a session remembers, and the names under which one
 	// client may read it.
-	maxMarks = 64
+	maxReaders = 64
 )
 
-// mark stores how far a reader has read, unless seq is 0, and returns the stored mark. With
+// saveReadCursor stores how far a reader has read, unless seq is 0, and returns the stored mark. With
 // too many readers, it forgets the one that is furthest behind.
-func (e *entry) mark(reader string, seq timeline.Seq) timeline.Seq {
+func (e *openSession) saveReadCursor(reader string, seq timeline.Seq) timeline.Seq {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if seq == 0 || seq <= e.marks[reader] {
-		return e.marks[reader]
+	if seq == 0 || seq <= e.readCursors[reader] {
+		return e.readCursors[reader]
 	}
-	if e.marks == nil {
-		e.marks = make(map[string]timeline.Seq)
+	if e.readCursors == nil {
+		e.readCursors = make(map[string]timeline.Seq)
 	}
-	e.marks[reader] = seq
-	if len(e.marks) > maxMarks {
+	e.readCursors[reader] = seq
+	if len(e.readCursors) > maxReaders {
 		oldest := reader
-		for r, s := range e.marks {
-			if s < e.marks[oldest] {
+		for r, s := range e.readCursors {
+			if s < e.readCursors[oldest] {
 				oldest = r
 			}
 		}
-		delete(e.marks, oldest)
+		delete(e.readCursors, oldest)
 	}
 	return seq
 }
 
-// readerPatience is how long a client waits for a reader's name that another client holds.
+// readerNameTimeout is how long a client waits for a reader's name that another client holds.
 // A client that restarts may connect before the daemon sees the end of its old connection.
-const readerPatience = time.Second
+const readerNameTimeout = time.Second
 
-// ownReader reserves a reader's name for a client, and returns it. If another
+// reserveReader reserves a reader's name for a client, and returns it. If another
 // one holds the name, it returns the name with the least free number.
-func (e *entry) ownReader(ctx context.Context, name string, c *caller) (string, error) {
-	if has := e.nameOf(c, name); has != "" {
+func (e *openSession) reserveReader(ctx context.Context, name string, c *clientState) (string, error) {
+	if has := e.readerNameOf(c, name); has != "" {
 		return has, nil
 	}
-	patience, stop := context.WithTimeout(ctx, readerPatience)
+	patience, stop := context.WithTimeout(ctx, readerNameTimeout)
 	defer stop()
 	own := name
 	for n := 2; ; n++ {
-		holder := e.holds(own, c)
+		holder := e.claimReader(own, c)
 		if holder == c {
 			return own, nil
 		}
 		select {
-		case <-holder.left():
+		case <-holder.disconnected():
 			n--
 			continue // the name is free, unless another client was faster
 		case <-patience.Done():
@@ -99,24 +99,24 @@ func (e *entry) ownReader(ctx context.Context, name string, c *caller) (string, 
 	}
 }
 
-// isRead reports whether a connected client reads the session under a name of its own. Such an
+// hasReader reports whether a connected client reads the session under a name of its own. Such an
 // agent may come back to its work after a long time.
-func (e *entry) isRead() bool {
+func (e *openSession) hasReader() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, c := range e.reads {
-		if c.isHere() {
+	for _, c := range e.readers {
+		if c.isConnected() {
 			return true
 		}
 	}
 	return false
 }
 
-// nameOf returns the name that a client got when it asked for this name before.
-func (e *entry) nameOf(c *caller, name string) string {
+// readerNameOf returns the name that a client got when it asked for this name before.
+func (e *openSession) readerNameOf(c *clientState, name string) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for has, holder := range e.reads {
+	for has, holder := range e.readers {
 		if holder == c && (has == name || strings.HasPrefix(has, name+"#")) {
 			return has
 		}
@@ -124,42 +124,42 @@ func (e *entry) nameOf(c *caller, name string) string {
 	return ""
 }
 
-// mayRead returns an error if a client may not read under one more name.
-func (e *entry) mayRead(name string, c *caller) error {
+// checkReaderLimit returns an error if a client may not read under one more name.
+func (e *openSession) checkReaderLimit(name string, c *clientState) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	names := 0
-	for has, holder := range e.reads {
+	for has, holder := range e.readers {
 		if holder == c && has != name {
 			names++
 		}
 	}
-	if names >= maxMarks {
-		return session.Errorf(session.KindLimit, "%d readers are the most of one client in a session", maxMarks)
+	if names >= maxReaders {
+		return session.Errorf(session.KindLimit, "%d readers are the most of one client in a session", maxReaders)
 	}
 	return nil
 }
 
-// holds returns the connected client that reads under a name. If there is none, it is c from now
+// claimReader returns the connected client that reads under a name. If there is none, it is c from now
 // on. The names of a client that may come back are kept for it while there is room.
-func (e *entry) holds(name string, c *caller) *caller {
+func (e *openSession) claimReader(name string, c *clientState) *clientState {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if holder := e.reads[name]; holder != nil && holder.isHere() {
+	if holder := e.readers[name]; holder != nil && holder.isConnected() {
 		return holder
 	}
-	full := len(e.reads) >= maxMarks
-	maps.DeleteFunc(e.reads, func(_ string, holder *caller) bool { return !holder.isHere() && (full || holder.id == "") })
-	if e.reads == nil {
-		e.reads = make(map[string]*caller)
+	full := len(e.readers) >= maxReaders
+	maps.DeleteFunc(e.readers, func(_ string, holder *clientState) bool { return !holder.isConnected() && (full || holder.id == "") })
+	if e.readers == nil {
+		e.readers = make(map[string]*clientState)
 	}
-	e.reads[name] = c
+	e.readers[name] = c
 	return c
 }
 
-// create opens a session. It returns at once when something has to be prepared first. call is the
+// createSession opens a session. It returns at once when something has to be prepared first. call is the
 // context of the call, which ends when it is answered.
-func (d *Daemon) create(ctx, call context.Context, r *rpc.Request, p client.CreateParams) (*entry, error) {
+func (d *Daemon) createSession(ctx, call context.Context, r *rpc.Request, p client.CreateParams) (*openSession, error) {
 	if p.Name != "" && !session.IsValidName(p.Name) {
 		return nil, rpc.InvalidParams("name %q: use up to 64 letters, digits, dots, underscores and hyphens", p.Name)
 	}
@@ -172,23 +172,23 @@ func (d *Daemon) create(ctx, call context.Context, r *rpc.Request, p client.Crea
 		}
 	}
 	if p.Language == "" {
-		p.Language = d.o.Languages()[0]
+		p.Language = d.options.Languages()[0]
 	}
 	switch {
 	case len(p.Command) > 0:
-		if d.o.HasLanguage(p.Language) {
+		if d.options.HasLanguage(p.Language) {
 			return nil, rpc.InvalidParams("command: %s is a language of this daemon, which has its own", p.Language)
 		}
 		if !filepath.IsAbs(p.Command[0]) {
 			return nil, rpc.InvalidParams("command %q: give an absolute path, the daemon works elsewhere", p.Command[0])
 		}
-	case !d.o.HasLanguage(p.Language):
-		return nil, session.Errorf(client.KindUnknown, "there is no language %q: there is %s", p.Language, strings.Join(d.o.Languages(), ", "))
+	case !d.options.HasLanguage(p.Language):
+		return nil, session.Errorf(client.KindUnknownLanguage, "there is no language %q: there is %s", p.Language, strings.Join(d.options.Languages(), ", "))
 	}
-	if err := d.admits(); err != nil {
+	if err := d.checkAdmission(); err != nil {
 		return nil, err
 	}
-	spec, err := d.o.Spec(p)
+	spec, err := d.options.FindSpec(p)
 	if err == nil {
 		err = spec.Err
 	}
@@ -202,21 +202,21 @@ func (d *Daemon) create(ctx, call context.Context, r *rpc.Request, p client.Crea
 	if err != nil {
 		return nil, err
 	}
-	var in *indicator
+	var in *progressReporter
 	if token := progressToken(r, p); token != nil && len(spec.Preparations) > 0 {
-		if in, err = d.newIndicator(r.Conn, token); err != nil {
+		if in, err = d.newProgressReporter(r.Conn, token); err != nil {
 			return nil, err
 		}
 	}
 	type opened struct {
-		entry *entry
+		entry *openSession
 		err   error
 	}
 	done := make(chan opened, 1)
 	d.wg.Go(func() {
-		e, err := d.open(p, spec, in)
+		e, err := d.registerSession(p, spec, in)
 		if err != nil && in != nil {
-			in.over()
+			in.releaseToken()
 		}
 		done <- opened{e, err}
 	})
@@ -228,19 +228,19 @@ func (d *Daemon) create(ctx, call context.Context, r *rpc.Request, p client.Crea
 		if in != nil { // the client must get the answer, which says preparing, before any frame
 			d.wg.Go(func() {
 				<-call.Done()
-				in.follow(o.entry.session)
+				in.reportUntilPrepared(o.entry.session)
 			})
 		}
 		if ctx.Err() == nil && !r.Commit() {
 			return o.entry, nil
 		}
-		d.abandon(o.entry, p)
+		d.closeAbandoned(o.entry, p)
 	case <-ctx.Done():
 		d.wg.Go(func() {
 			if o := <-done; o.err == nil {
-				d.abandon(o.entry, p)
+				d.closeAbandoned(o.entry, p)
 				if in != nil {
-					in.follow(o.entry.session)
+					in.reportUntilPrepared(o.entry.session)
 				}
 			}
 		})
@@ -248,17 +248,17 @@ func (d *Daemon) create(ctx, call context.Context, r *rpc.Request, p client.Crea
 	return nil, ctx.Err()
 }
 
-// abandon closes a session whose name nobody learns: the daemon made the name up, and the
+// closeAbandoned closes a session whose name nobody learns: the daemon made the name up, and the
 // caller has gone.
-func (d *Daemon) abandon(e *entry, p client.CreateParams) {
+func (d *Daemon) closeAbandoned(e *openSession, p client.CreateParams) {
 	if p.Name == "" {
 		d.log.Info("a session without a name is given up: its client does not want it any more", "session", e.name)
-		d.wg.Go(func() { _ = d.remove(context.Background(), e) })
+		d.wg.Go(func() { _ = d.removeSession(context.Background(), e) })
 	}
 }
 
-// admits returns an error while the daemon accepts no new work.
-func (d *Daemon) admits() error {
+// checkAdmission returns an error while the daemon accepts no new work.
+func (d *Daemon) checkAdmission() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
@@ -270,12 +270,12 @@ func (d *Daemon) admits() error {
 	return nil
 }
 
-// newName returns a free name for a new session, and keeps it until release. It waits
+// reserveName returns a free name for a new session, and keeps it until release. It waits
 // while a session of that name is being opened: a client that is told that one exists can use it.
-func (d *Daemon) newName(p client.CreateParams) (string, error) {
-	for _, e := range d.all() {
-		if e.session.PreparationError() != nil && (e.name == p.Name || time.Since(d.describe(e).StateSince) > failedLimit) {
-			_ = d.remove(context.Background(), e)
+func (d *Daemon) reserveName(p client.CreateParams) (string, error) {
+	for _, e := range d.sortedSessions() {
+		if e.session.PreparationError() != nil && (e.name == p.Name || time.Since(d.describeSession(e).StateSince) > failureRetention) {
+			_ = d.removeSession(context.Background(), e)
 		}
 	}
 	d.mu.Lock()
@@ -283,7 +283,7 @@ func (d *Daemon) newName(p client.CreateParams) (string, error) {
 	name := p.Name
 	for name == "" {
 		d.counter++
-		if made := fmt.Sprintf("%s-%d", p.Language, d.counter); d.entries[made] == nil && d.opening[made] == nil {
+		if made := fmt.Sprintf("%s-%d", p.Language, d.counter); d.openSessions[made] == nil && d.opening[made] == nil {
 			name = made
 		}
 	}
@@ -293,46 +293,46 @@ func (d *Daemon) newName(p client.CreateParams) (string, error) {
 		<-made
 		d.mu.Lock()
 	}
-	if d.entries[name] != nil {
+	if d.openSessions[name] != nil {
 		return "", session.Errorf(session.KindExists, "a session %q is open already", name)
 	}
 	d.opening[name] = make(chan struct{})
 	return name, nil
 }
 
-// release ends the opening of a session: it is there, or could not be opened.
-func (d *Daemon) release(name string) {
+// releaseName ends the opening of a session: it is there, or could not be opened.
+func (d *Daemon) releaseName(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	close(d.opening[name])
 	delete(d.opening, name)
 }
 
-// open opens a session.
-func (d *Daemon) open(p client.CreateParams, spec workers.Spec, in *indicator) (*entry, error) {
-	name, err := d.newName(p)
+// registerSession opens a session.
+func (d *Daemon) registerSession(p client.CreateParams, spec workers.Spec, in *progressReporter) (*openSession, error) {
+	name, err := d.reserveName(p)
 	if err != nil {
 		return nil, err
 	}
-	defer d.release(name)
-	s, err := d.openSession(p, name, spec)
+	defer d.releaseName(name)
+	s, err := d.acquireSession(p, name, spec)
 	if err != nil {
 		return nil, err
 	}
-	e := &entry{
-		name: name, language: p.Language, with: p.With, used: time.Now(), cullAfter: d.o.CullIdle,
-		session: s, indicator: in, beginning: make(chan struct{}, 1),
+	e := &openSession{
+		name: name, language: p.Language, packages: p.Packages, lastUse: time.Now(), idleTimeout: d.options.SessionIdleTimeout,
+		session: s, progress: in, startLock: make(chan struct{}, 1),
 	}
-	if p.CullMS > 0 {
-		e.cullAfter = time.Duration(p.CullMS) * time.Millisecond
+	if p.IdleTimeoutMS > 0 {
+		e.idleTimeout = time.Duration(p.IdleTimeoutMS) * time.Millisecond
 	}
 	d.mu.Lock()
 	ended := d.ctx.Err() != nil // otherwise nobody would close it
 	if !ended {
-		d.entries[name] = e
-		if d.listed != nil {
-			close(d.listed)
-			d.listed = nil
+		d.openSessions[name] = e
+		if d.sessionAdded != nil {
+			close(d.sessionAdded)
+			d.sessionAdded = nil
 		}
 	}
 	d.mu.Unlock()
@@ -341,63 +341,63 @@ func (d *Daemon) open(p client.CreateParams, spec workers.Spec, in *indicator) (
 		return nil, session.Errorf(client.KindDraining, "the daemon has ended")
 	}
 	d.log.Info("a session is opened", "session", name, "language", e.language)
-	d.watchUse(e)
+	d.startIdleTimer(e)
 	return e, nil
 }
 
-func (d *Daemon) forget(e *entry) {
-	defer d.lookAtPools()
+func (d *Daemon) forgetSession(e *openSession) {
+	defer d.wakePools()
 	e.mu.Lock()
-	if e.cull != nil {
-		e.cull.Stop()
+	if e.idleTimer != nil {
+		e.idleTimer.Stop()
 	}
 	e.mu.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.entries[e.name] == e {
-		delete(d.entries, e.name)
+	if d.openSessions[e.name] == e {
+		delete(d.openSessions, e.name)
 	}
 }
 
-// session finds a session. It waits while the session is being prepared.
-func (d *Daemon) session(ctx context.Context, name string) (*entry, error) {
-	e, err := d.inUse(name)
+// awaitSession finds a session. It waits while the session is being prepared.
+func (d *Daemon) awaitSession(ctx context.Context, name string) (*openSession, error) {
+	e, err := d.useSession(name)
 	if err == nil {
-		err = d.prepared(ctx, e)
+		err = d.awaitPrepared(ctx, e)
 	}
 	return e, err
 }
 
-// inUse finds a session and notes that a client uses it. It does not wait.
-func (d *Daemon) inUse(name string) (*entry, error) {
-	e, err := d.known(name)
+// useSession finds a session and notes that a client uses it. It does not wait.
+func (d *Daemon) useSession(name string) (*openSession, error) {
+	e, err := d.findSession(name)
 	if err == nil {
-		err = d.told(e, e.session.PreparationError())
+		err = d.sessionError(e, e.session.PreparationError())
 	}
 	if err != nil {
 		return nil, err
 	}
-	return e, e.touch()
+	return e, e.noteUse()
 }
 
-// known finds a session.
-func (d *Daemon) known(name string) (*entry, error) {
+// findSession finds a session.
+func (d *Daemon) findSession(name string) (*openSession, error) {
 	if name == "" {
 		return nil, rpc.InvalidParams("session is required")
 	}
 	d.mu.Lock()
-	e := d.entries[name]
+	e := d.openSessions[name]
 	d.mu.Unlock()
 	if e == nil {
-		return nil, session.Errorf(session.KindClosed, "there is no session %q: %s", name, d.names())
+		return nil, session.Errorf(session.KindClosed, "there is no session %q: %s", name, d.sessionNames())
 	}
 	return e, nil
 }
 
-// names lists the sessions in words.
-func (d *Daemon) names() string {
+// sessionNames lists the sessions in words.
+func (d *Daemon) sessionNames() string {
 	var names []string
-	for _, e := range d.all() {
+	for _, e := range d.sortedSessions() {
 		names = append(names, e.name)
 	}
 	if len(names) == 0 {
@@ -406,48 +406,48 @@ func (d *Daemon) names() string {
 	return "open are " + strings.Join(names, ", ")
 }
 
-// all returns the entries by name.
-func (d *Daemon) all() []*entry {
+// sortedSessions returns the entries by name.
+func (d *Daemon) sortedSessions() []*openSession {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	all := make([]*entry, 0, len(d.entries))
-	for _, e := range d.entries {
+	all := make([]*openSession, 0, len(d.openSessions))
+	for _, e := range d.openSessions {
 		all = append(all, e)
 	}
-	slices.SortFunc(all, func(a, b *entry) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(all, func(a, b *openSession) int { return strings.Compare(a.name, b.name) })
 	return all
 }
 
-// sessions returns the open sessions.
-func (d *Daemon) sessions() []*supervisor.Session {
+// supervisorSessions returns the open sessions.
+func (d *Daemon) supervisorSessions() []*supervisor.Session {
 	var open []*supervisor.Session
-	for _, e := range d.all() {
+	for _, e := range d.sortedSessions() {
 		open = append(open, e.session)
 	}
 	return open
 }
 
-// remove closes a session for good, unless ctx ends while a reset or a start is waited for.
-func (d *Daemon) remove(ctx context.Context, e *entry) error {
+// removeSession closes a session for good, unless ctx ends while a reset or a start is waited for.
+func (d *Daemon) removeSession(ctx context.Context, e *openSession) error {
 	err := e.session.Close(ctx)
 	if err != nil && errors.Is(err, ctx.Err()) {
 		return err // it goes on, and is found
 	}
-	if e.indicator != nil {
-		<-e.indicator.ended
+	if e.progress != nil {
+		<-e.progress.done
 	}
-	d.forget(e)
+	d.forgetSession(e)
 	d.mu.Lock()
-	if b := d.writers[e.name]; b != nil && b.entry == e {
-		delete(d.writers, e.name)
-		delete(b.caller.keyboards, b)
+	if b := d.writeLocks[e.name]; b != nil && b.entry == e {
+		delete(d.writeLocks, e.name)
+		delete(b.client.writeLocks, b)
 	}
 	for _, l := range d.connections {
-		delete(l.caller.wants, e)
+		delete(l.client.wantedLocks, e)
 	}
-	for _, c := range d.callers { // also those that may come back
-		delete(c.wants, e)
-		c.lost = slices.DeleteFunc(c.lost, func(b *keyboardHold) bool { return b.entry == e })
+	for _, c := range d.knownClients { // also those that may come back
+		delete(c.wantedLocks, e)
+		c.locksAtDisconnect = slices.DeleteFunc(c.locksAtDisconnect, func(b *writeLock) bool { return b.entry == e })
 	}
 	d.mu.Unlock()
 	return err
@@ -456,9 +456,9 @@ func (d *Daemon) remove(ctx context.Context, e *entry) error {
 // closeSessions closes all sessions at once, when the daemon ends.
 func (d *Daemon) closeSessions() {
 	var closing sync.WaitGroup
-	for _, e := range d.all() {
+	for _, e := range d.sortedSessions() {
 		closing.Go(func() {
-			if err := d.remove(context.Background(), e); err != nil {
+			if err := d.removeSession(context.Background(), e); err != nil {
 				d.log.Warn("a session did not end cleanly", "session", e.name, "error", err)
 			}
 		})
@@ -466,75 +466,75 @@ func (d *Daemon) closeSessions() {
 	closing.Wait()
 }
 
-// touch notes that a client uses the session.
-func (e *entry) touch() error {
+// noteUse notes that a client uses the session.
+func (e *openSession) noteUse() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.over {
-		return session.Errorf(session.KindClosed, "the session %q was just closed: nobody had used it for %s", e.name, e.cullAfter)
+	if e.isClosing {
+		return session.Errorf(session.KindClosed, "the session %q was just closed: nobody had used it for %s", e.name, e.idleTimeout)
 	}
-	e.used = time.Now()
+	e.lastUse = time.Now()
 	return nil
 }
 
-// watchUse starts the timer that closes the session when nobody uses it.
-func (d *Daemon) watchUse(e *entry) {
+// startIdleTimer starts the timer that closes the session when nobody uses it.
+func (d *Daemon) startIdleTimer(e *openSession) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.cullAfter > 0 {
-		e.cull = time.AfterFunc(e.cullAfter, func() { d.cullEntry(e) })
+	if e.idleTimeout > 0 {
+		e.idleTimer = time.AfterFunc(e.idleTimeout, func() { d.closeIfIdle(e) })
 	}
 }
 
-// cullEntry closes a session that nobody uses. If the session is still in use, cullEntry sets
+// closeIfIdle closes a session that nobody uses. If the session is still in use, closeIfIdle sets
 // the timer again.
-func (d *Daemon) cullEntry(e *entry) {
-	inUse := d.isUsed(e)
+func (d *Daemon) closeIfIdle(e *openSession) {
+	inUse := d.isInUse(e)
 	i, _ := e.session.Info(context.Background()) // which looks at its processes: not under a lock
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.entries[e.name] != e || d.draining {
+	if d.openSessions[e.name] != e || d.draining {
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if inUse {
-		e.used = time.Now()
+		e.lastUse = time.Now()
 	}
-	if i.StateSince.After(e.used) {
-		e.used = i.StateSince // a turn has ended since then
+	if i.StateSince.After(e.lastUse) {
+		e.lastUse = i.StateSince // a turn has ended since then
 	}
-	if left := e.cullAfter - time.Since(e.used); left > 0 {
-		e.cull.Reset(left)
+	if left := e.idleTimeout - time.Since(e.lastUse); left > 0 {
+		e.idleTimer.Reset(left)
 		return
 	}
-	e.over = true
+	e.isClosing = true
 	d.wg.Go(func() {
-		d.log.Info("a session is closed", "session", e.name, "why", fmt.Sprintf("nobody has used it for %s", e.cullAfter))
-		_ = d.remove(context.Background(), e)
+		d.log.Info("a session is closed", "session", e.name, "why", fmt.Sprintf("nobody has used it for %s", e.idleTimeout))
+		_ = d.removeSession(context.Background(), e)
 	})
 }
 
-// isUsed reports whether a session runs or waits, or a client is connected for it.
-func (d *Daemon) isUsed(e *entry) bool {
+// isInUse reports whether a session runs or waits, or a client is connected for it.
+func (d *Daemon) isInUse(e *openSession) bool {
 	switch e.session.State() {
 	case session.StateIdle, session.StateEnded:
 	default:
 		return true
 	}
-	if e.isRead() {
+	if e.hasReader() {
 		return true
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.keyboardLocked(e) != nil {
+	if d.currentLockLocked(e) != nil {
 		return true
 	}
 	for _, l := range d.connections {
-		if l.calls[e] > 0 {
+		if l.waitingCalls[e] > 0 {
 			return true
 		}
-		for _, w := range l.watches {
+		for _, w := range l.subscriptions {
 			if w.entry == e {
 				return true
 			}
@@ -543,11 +543,11 @@ func (d *Daemon) isUsed(e *entry) bool {
 	return false
 }
 
-// readsAs returns the name under which a client reads, or "".
-func (e *entry) readsAs(c *caller) string {
+// readerName returns the name under which a client reads, or "".
+func (e *openSession) readerName(c *clientState) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for name, holder := range e.reads {
+	for name, holder := range e.readers {
 		if holder == c {
 			return name
 		}
@@ -555,32 +555,32 @@ func (e *entry) readsAs(c *caller) string {
 	return ""
 }
 
-// describe returns the description of a session for clients.
-func (d *Daemon) describe(e *entry) session.Info {
+// describeSession returns the description of a session for clients.
+func (d *Daemon) describeSession(e *openSession) session.Info {
 	i, _ := e.session.Info(context.Background()) // a session in this process never fails here
-	i.Language, i.Packages = e.language, e.with
+	i.Language, i.Packages = e.language, e.packages
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, watch := range d.watches {
+	for _, watch := range d.subscriptions {
 		if watch.entry == e {
 			i.Watchers++
 		}
 	}
-	if b := d.keyboardLocked(e); b != nil {
+	if b := d.currentLockLocked(e); b != nil {
 		i.WriteLockHolder = b.author
 	}
 	return i
 }
 
-// failure returns an error in the form for clients. A session's error keeps its kind and its
+// clientError returns an error in the form for clients. A session's error keeps its kind and its
 // data.
-func failure(err error) error {
+func clientError(err error) error {
 	e, ok := errors.AsType[*session.Error](err)
 	if !ok {
 		return err
 	}
 	code := rpc.CodeFailed
-	if e.Kind == session.KindInvalid || e.Kind == session.KindSpec || e.Kind == client.KindUnknown {
+	if e.Kind == session.KindInvalid || e.Kind == session.KindSpec || e.Kind == client.KindUnknownLanguage {
 		code = rpc.CodeInvalidParams
 	}
 	return &rpc.Error{Code: code, Kind: string(e.Kind), Message: err.Error(), Data: e.Data()}

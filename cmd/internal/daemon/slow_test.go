@@ -15,33 +15,33 @@ import (
 // the daemon has queued by the time it is told, and what both ends have buffered.
 const maxAhead = 12 << 20
 
-// A meter counts what is read from a connection.
-type meter struct {
+// A countingConn counts what is read from a connection.
+type countingConn struct {
 	net.Conn
 	read atomic.Int64
 }
 
-func (m *meter) Read(b []byte) (int, error) {
+func (m *countingConn) Read(b []byte) (int, error) {
 	n, err := m.Conn.Read(b)
 	m.read.Add(int64(n))
 	return n, err
 }
 
-// metered is another client of the daemon, and what has come to it.
-func (r *rig) metered() (*client.Client, *meter) {
+// dialCounting is another client of the daemon, and what has come to it.
+func (r *testDaemon) dialCounting() (*client.Client, *countingConn) {
 	r.t.Helper()
 	conn, err := client.Socket(r.socket).Dial(r.t.Context())
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	m := &meter{Conn: conn}
+	m := &countingConn{Conn: conn}
 	c := client.New(m)
 	r.t.Cleanup(func() { _ = c.Close() })
 	return c, m
 }
 
-// untilStill makes calls until nothing comes any more but their answers.
-func (m *meter) untilStill(t *testing.T, c *client.Client) {
+// waitUntilStill makes calls until nothing comes any more but their answers.
+func (m *countingConn) waitUntilStill(t *testing.T, c *client.Client) {
 	t.Helper()
 	for still, before := 0, int64(-1); still < 50; still++ {
 		if err := c.Call(t.Context(), client.MethodPing, struct{}{}, nil); err != nil {
@@ -55,18 +55,18 @@ func (m *meter) untilStill(t *testing.T, c *client.Client) {
 	}
 }
 
-// bulky makes a session "main", and has it write half as much again as maxAhead. It returns the last turn.
-func (r *rig) bulky() uint64 {
+// newBulkySession makes a session "main", and has it write half as much again as maxAhead. It returns the last turn.
+func (r *testDaemon) newBulkySession() uint64 {
 	r.t.Helper()
 	c := r.dial()
-	r.session(c)
-	return r.bulk(c)
+	r.newSession(c)
+	return r.writeBulk(c)
 }
 
-func (r *rig) bulk(c *client.Client) (last uint64) {
+func (r *testDaemon) writeBulk(c *client.Client) (last uint64) {
 	r.t.Helper()
 	for range 3 * maxAhead / 2 >> 20 {
-		reply, err := c.Start(r.t.Context(), client.StartParams{Session: "main", Input: "bulk 1048576", WaitMS: patience.Milliseconds()})
+		reply, err := c.StartTurn(r.t.Context(), client.StartParams{Session: "main", Input: "bulk 1048576", WaitMS: processTimeout.Milliseconds()})
 		if err != nil || reply.Outcome != timeline.OutcomeOK {
 			r.t.Fatalf("got %+v, %v", reply.State, err)
 		}
@@ -80,8 +80,8 @@ func TestStream_ThatNobodyReadsIsPausedAndGoesOnWhenItIsRead(t *testing.T) {
 	for name, before := range map[string]bool{"live": false, "snapshot": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := start(t, nil)
-			c, m := r.metered()
+			r := startDaemon(t, nil)
+			c, m := r.dialCounting()
 			var w *client.Subscription
 			var last uint64
 			subscribe := func() {
@@ -91,32 +91,32 @@ func TestStream_ThatNobodyReadsIsPausedAndGoesOnWhenItIsRead(t *testing.T) {
 				}
 			}
 			if before {
-				last = r.bulky()
+				last = r.newBulkySession()
 				subscribe()
 			} else {
-				r.session(r.dial())
+				r.newSession(r.dial())
 				subscribe()
-				last = r.bulk(r.dial())
+				last = r.writeBulk(r.dial())
 			}
-			m.untilStill(t, c)
+			m.waitUntilStill(t, c)
 			if got := m.read.Load(); got > maxAhead {
 				t.Errorf("%d bytes came to a reader that reads nothing, more than %d", got, maxAhead)
 			}
-			unbroken(t, collect(t, w, endOfTurn(last)), 1)
+			wantNoGaps(t, collectEvents(t, w, isEndOfTurn(last)), 1)
 		})
 	}
 }
 
 func TestStream_OfASessionThatIsClosedWhileItIsPausedEnds(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
-	r.bulky()
-	c, m := r.metered()
+	r := startDaemon(t, nil)
+	r.newBulkySession()
+	c, m := r.dialCounting()
 	w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.untilStill(t, c)
+	m.waitUntilStill(t, c)
 	if err := c.CloseSession(t.Context(), "main"); err != nil {
 		t.Fatal(err)
 	}

@@ -25,47 +25,47 @@ import (
 )
 
 const (
-	// probeTime bounds the check whether a daemon serves a socket, of one that is running, and startTime
+	// probeTimeout bounds the check whether a daemon serves a socket, of one that is running, and startTimeout
 	// that of one that starts: another that has just begun answers when it is ready.
-	probeTime = 500 * time.Millisecond
-	startTime = 10 * time.Second
+	probeTimeout = 500 * time.Millisecond
+	startTimeout = 10 * time.Second
 
-	// probePause is the pause between two checks.
-	probePause = 20 * time.Millisecond
+	// probeInterval is the pause between two checks.
+	probeInterval = 20 * time.Millisecond
 )
 
 // A Listener accepts clients on a unix socket.
 type Listener struct {
-	path   string   // "" for a socket of a service manager, which we do not look after
-	usual  bool     // it is one of those at which the user's daemon is found
-	others []string // further ones, if path cannot be used
-	keys   peer.Keys
+	path          string   // "" for a socket of a service manager, which we do not look after
+	isDefault     bool     // it is one of those at which the user's daemon is found
+	fallbackPaths []string // further ones, if path cannot be used
+	keys          peer.Keys
 
 	// addresses are the sockets of which clients may have connections, by their names here as clients
 	// write them. A link that is put above one later does not count.
 	addresses *sync.Map
 
-	mu      sync.Mutex
-	current *net.UnixListener // guarded by mu
-	socket  os.FileInfo       // guarded by mu; our socket's file
-	lock    *os.File          // guarded by mu; the lock that we hold while the socket is ours
-	host    *registry.Lock    // guarded by mu; shows that this is the daemon of the user on this host
-	entry   string            // guarded by mu; the file that says where we are; "" for none
-	warning string            // guarded by mu; why others may not find the daemon
-	crashed int               // guarded by mu; the process that a free lock file named
-	started bool              // guarded by mu; it has served
-	aside   string            // guarded by mu; why it is not where it was to be
-	written []string          // guarded by mu; directories that sessions write, once for each session
-	closed  bool              // guarded by mu
+	mu          sync.Mutex
+	listener    *net.UnixListener // guarded by mu
+	socket      os.FileInfo       // guarded by mu; our socket's file
+	lock        *os.File          // guarded by mu; the lock that we hold while the socket is ours
+	userLock    *registry.Lock    // guarded by mu; shows that this is the daemon of the user on this host
+	entryPath   string            // guarded by mu; the file that says where we are; "" for none
+	warning     string            // guarded by mu; why others may not find the daemon
+	crashedPID  int               // guarded by mu; the process that a free lock file named
+	hasServed   bool              // guarded by mu; it has served
+	moveReason  string            // guarded by mu; why it is not where it was to be
+	sessionDirs []string          // guarded by mu; directories that sessions write, once for each session
+	closed      bool              // guarded by mu
 }
 
 // Listen makes the socket at path, or takes the one that systemd passes. It removes only dead
-// sockets, and never takes one at which somebody listens. At one of [registry.Sockets] it is the
+// sockets, and never takes one at which somebody listens. At one of [registry.SocketPaths] it is the
 // daemon of this user on this host: there is no second one, and another of them serves if path
 // cannot be used. ErrServed means that a live daemon of this user is there, which has proved that
 // it is one.
 func Listen(path string) (*Listener, error) {
-	l, err := activated()
+	l, err := activatedListener()
 	if err != nil {
 		return nil, err
 	}
@@ -75,68 +75,68 @@ func Listen(path string) (*Listener, error) {
 		}
 		l = &Listener{path: path}
 	} else {
-		path = l.current.Addr().String()
+		path = l.listener.Addr().String()
 	}
 	l.addresses = &sync.Map{}
-	l.addresses.Store(path, peer.Address(path))
-	l.keys = registry.Keys(os.Getenv, os.Geteuid())
-	if _, err := l.keys.Make(); err != nil {
-		_ = l.discard()
+	l.addresses.Store(path, peer.CanonicalAddress(path))
+	l.keys = registry.UserKeys(os.Getenv, os.Geteuid())
+	if _, err := l.keys.LoadOrCreate(); err != nil {
+		_ = l.discardUnserved()
 		return nil, err
 	}
-	sockets := registry.Sockets(os.Getenv)
-	if l.usual = slices.Contains(sockets, path); l.usual {
-		l.others = slices.DeleteFunc(sockets, func(other string) bool { return other == path })
-		if err := l.holdHost(); err != nil {
-			_ = l.discard()
+	sockets := registry.SocketPaths(os.Getenv)
+	if l.isDefault = slices.Contains(sockets, path); l.isDefault {
+		l.fallbackPaths = slices.DeleteFunc(sockets, func(other string) bool { return other == path })
+		if err := l.acquireUserLock(); err != nil {
+			_ = l.discardUnserved()
 			return nil, err
 		}
 	}
 	if _, err := l.Renew(); err != nil {
-		_ = l.discard()
+		_ = l.discardUnserved()
 		return nil, err
 	}
-	l.started = true
+	l.hasServed = true
 	return l, nil
 }
 
-// holdHost makes sure that no other daemon of this user runs on this host.
-func (l *Listener) holdHost() error {
-	if err := servedElsewhere(); err != nil {
+// acquireUserLock makes sure that no other daemon of this user runs on this host.
+func (l *Listener) acquireUserLock() error {
+	if err := checkServedElsewhere(); err != nil {
 		return err
 	}
-	held, err := registry.Hold(os.Getenv)
-	l.host = held
-	if err := servedElsewhere(); err != nil { // it has started in the meantime
+	held, err := registry.AcquireLock(os.Getenv)
+	l.userLock = held
+	if err := checkServedElsewhere(); err != nil { // it has started in the meantime
 		return err
 	}
-	if other, ok := errors.AsType[*registry.HeldError](err); ok && other.Own {
+	if other, ok := errors.AsType[*registry.LockedError](err); ok && other.Proven {
 		return fmt.Errorf("%w: %w", ErrServed, other)
 	}
 	if err != nil {
 		l.warning = "a second daemon may start beside this one: " + err.Error()
 	}
-	for _, other := range l.others { // one that could hold no lock
-		if registry.Answers(os.Getenv, other) {
+	for _, other := range l.fallbackPaths { // one that could hold no lock
+		if registry.IsServed(os.Getenv, other) {
 			return fmt.Errorf("%w: %s", ErrServed, other)
 		}
 	}
 	return nil
 }
 
-// servedElsewhere returns an error if a daemon of this user has noted that it runs.
-func servedElsewhere() error {
-	if there, known := registry.Read(os.Getenv); known && there.PID != os.Getpid() {
+// checkServedElsewhere returns an error if a daemon of this user has noted that it runs.
+func checkServedElsewhere() error {
+	if there, known := registry.ReadEntry(os.Getenv); known && there.PID != os.Getpid() {
 		return fmt.Errorf("%w: by the process %d, at %s", ErrServed, there.PID, there.Socket)
 	}
 	return nil
 }
 
-// discard ends a listener that never served.
-func (l *Listener) discard() error {
-	l.host.Release()
-	if l.current != nil {
-		return l.current.Close()
+// discardUnserved ends a listener that never served.
+func (l *Listener) discardUnserved() error {
+	l.userLock.Release()
+	if l.listener != nil {
+		return l.listener.Close()
 	}
 	return nil
 }
@@ -153,35 +153,35 @@ func (l *Listener) Renew() (renewed bool, err error) {
 		return false, nil
 	}
 	if l.path != "" {
-		renewed, err = l.renewHere()
-		for _, other := range l.others {
-			if err == nil || errors.Is(err, ErrServed) || isFile(l.path, l.socket) {
+		renewed, err = l.renewFiles()
+		for _, other := range l.fallbackPaths {
+			if err == nil || errors.Is(err, ErrServed) || isSameFile(l.path, l.socket) {
 				break
 			}
-			if other != l.path && !isIn(other, l.written) && l.moveTo(other) == nil {
-				l.aside = err.Error()
-				return true, l.noteLocked()
+			if other != l.path && !isBelowAny(other, l.sessionDirs) && l.moveTo(other) == nil {
+				l.moveReason = err.Error()
+				return true, l.writeEntryLocked()
 			}
 		}
 	}
 	if err != nil {
 		return renewed, err
 	}
-	return renewed, l.noteLocked()
+	return renewed, l.writeEntryLocked()
 }
 
-// noteLocked notes where the daemon is. A failure is a warning: clients of this login still
+// writeEntryLocked notes where the daemon is. A failure is a warning: clients of this login still
 // find it.
-func (l *Listener) noteLocked() error {
-	if !l.usual {
+func (l *Listener) writeEntryLocked() error {
+	if !l.isDefault {
 		return nil
 	}
-	entry, err := registry.Write(os.Getenv, l.current.Addr().String())
+	entry, err := registry.WriteEntry(os.Getenv, l.listener.Addr().String())
 	if err != nil {
 		l.warning = err.Error()
 		return nil
 	}
-	if l.entry = entry; l.host != nil {
+	if l.entryPath = entry; l.userLock != nil {
 		l.warning = ""
 	}
 	return nil
@@ -195,41 +195,41 @@ func (l *Listener) Warning() string {
 	return l.warning
 }
 
-// Aside says why the daemon is not at the usual socket; "" if it is.
-func (l *Listener) Aside() string {
+// MoveReason says why the daemon is not at the usual socket; "" if it is.
+func (l *Listener) MoveReason() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.aside
+	return l.moveReason
 }
 
-// files returns the files that others must not remove.
-func (l *Listener) files() []string {
+// watchedFiles returns the files that others must not remove.
+func (l *Listener) watchedFiles() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var files []string
 	if l.path != "" {
 		files = append(files, l.path, l.lockPath())
 	}
-	if l.entry != "" {
-		files = append(files, l.entry)
+	if l.entryPath != "" {
+		files = append(files, l.entryPath)
 	}
 	return files
 }
 
 // moveTo listens at another path instead.
 func (l *Listener) moveTo(path string) error {
-	there := &Listener{path: path, keys: l.keys, addresses: l.addresses, started: l.started}
-	if _, err := there.renewHere(); err != nil {
+	there := &Listener{path: path, keys: l.keys, addresses: l.addresses, hasServed: l.hasServed}
+	if _, err := there.renewFiles(); err != nil {
 		return err
 	}
-	lock, before := l.lock, l.current
-	if isFile(l.path, l.socket) {
+	lock, before := l.lock, l.listener
+	if isSameFile(l.path, l.socket) {
 		_ = os.Remove(l.path)
 	}
-	if !slices.Contains(l.others, l.path) {
-		l.others = append(l.others, l.path)
+	if !slices.Contains(l.fallbackPaths, l.path) {
+		l.fallbackPaths = append(l.fallbackPaths, l.path)
 	}
-	l.path, l.current, l.socket, l.lock = path, there.current, there.socket, there.lock
+	l.path, l.listener, l.socket, l.lock = path, there.listener, there.socket, there.lock
 	if lock != nil {
 		_ = lock.Close()
 	}
@@ -245,35 +245,35 @@ func (l *Listener) moveTo(path string) error {
 // that its user named stays. ended says that the session writes there no more.
 func (l *Listener) Leave(dirs []string) (keep []string, ended func()) {
 	l.mu.Lock()
-	l.written = append(l.written, dirs...)
-	if !l.closed && l.path != "" && isIn(l.path, l.written) {
+	l.sessionDirs = append(l.sessionDirs, dirs...)
+	if !l.closed && l.path != "" && isBelowAny(l.path, l.sessionDirs) {
 		from := l.path
-		for _, other := range slices.Clone(l.others) {
-			if !isIn(other, l.written) && l.moveTo(other) == nil {
-				l.aside = "a session writes where " + from + " is"
-				_ = l.noteLocked()
+		for _, other := range slices.Clone(l.fallbackPaths) {
+			if !isBelowAny(other, l.sessionDirs) && l.moveTo(other) == nil {
+				l.moveReason = "a session writes where " + from + " is"
+				_ = l.writeEntryLocked()
 				break
 			}
 		}
 	}
 	l.mu.Unlock()
-	return l.files(), func() { l.forget(dirs) }
+	return l.watchedFiles(), func() { l.forgetDirs(dirs) }
 }
 
-// forget takes in that a session does not write these directories any more.
-func (l *Listener) forget(dirs []string) {
+// forgetDirs takes in that a session does not write these directories any more.
+func (l *Listener) forgetDirs(dirs []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, dir := range dirs {
-		if i := slices.Index(l.written, dir); i >= 0 {
-			l.written = slices.Delete(l.written, i, i+1)
+		if i := slices.Index(l.sessionDirs, dir); i >= 0 {
+			l.sessionDirs = slices.Delete(l.sessionDirs, i, i+1)
 		}
 	}
 }
 
-// isIn reports whether a socket is below one of these directories.
-func isIn(socket string, dirs []string) bool {
-	address := peer.Address(socket)
+// isBelowAny reports whether a socket is below one of these directories.
+func isBelowAny(socket string, dirs []string) bool {
+	address := peer.CanonicalAddress(socket)
 	return slices.ContainsFunc(dirs, func(dir string) bool {
 		if found, err := filepath.EvalSymlinks(dir); err == nil {
 			dir = found
@@ -283,21 +283,21 @@ func isIn(socket string, dirs []string) bool {
 	})
 }
 
-// renewHere makes the lock and the socket again at their path.
-func (l *Listener) renewHere() (renewed bool, err error) {
-	locked, bound := l.isLocked(), isFile(l.path, l.socket)
+// renewFiles makes the lock and the socket again at their path.
+func (l *Listener) renewFiles() (renewed bool, err error) {
+	locked, bound := l.isLocked(), isSameFile(l.path, l.socket)
 	if locked && bound {
 		return false, nil
 	}
-	if err := privateDir(filepath.Dir(l.path)); err != nil {
+	if err := checkPrivateDir(filepath.Dir(l.path)); err != nil {
 		return false, err
 	}
 	if !locked {
-		lock, crashed, err := lockFile(l.lockPath())
+		lock, crashed, err := acquireLockFile(l.lockPath())
 		if other, ok := errors.AsType[*inUseError](err); ok && bound { // a starting daemon, which is about to see that we serve
 			return false, nil
 		} else if ok {
-			err = l.judge(other)
+			err = l.classifyInUse(other)
 		}
 		if err != nil {
 			return false, err
@@ -305,12 +305,12 @@ func (l *Listener) renewHere() (renewed bool, err error) {
 		if l.lock != nil {
 			_ = l.lock.Close()
 		}
-		l.lock, l.crashed = lock, crashed
+		l.lock, l.crashedPID = lock, crashed
 	}
 	if bound {
 		return true, nil
 	}
-	socket, file, err := l.bind()
+	socket, file, err := l.bindSocket()
 	if err == nil && !l.isLocked() {
 		// Another directory may be here now, and the file that of another daemon.
 		_ = socket.Close()
@@ -322,9 +322,9 @@ func (l *Listener) renewHere() (renewed bool, err error) {
 		l.lock = nil
 		return false, err
 	}
-	before := l.current
-	l.current, l.socket = socket, file
-	l.addresses.Store(l.path, peer.Address(l.path))
+	before := l.listener
+	l.listener, l.socket = socket, file
+	l.addresses.Store(l.path, peer.CanonicalAddress(l.path))
 	if before != nil {
 		_ = before.Close() // Accept goes on with the new socket
 	}
@@ -334,7 +334,7 @@ func (l *Listener) renewHere() (renewed bool, err error) {
 func (l *Listener) lockPath() string { return l.path + ".lock" }
 
 // isLocked reports whether the lock is ours, and still in its place.
-func (l *Listener) isLocked() bool { return isFile(l.lockPath(), statOf(l.lock)) }
+func (l *Listener) isLocked() bool { return isSameFile(l.lockPath(), statOf(l.lock)) }
 
 // An inUseError means that a process has a socket, or its lock.
 type inUseError struct {
@@ -344,32 +344,32 @@ type inUseError struct {
 
 func (e *inUseError) Error() string { return e.path + " is in use" + e.by }
 
-// judge returns ErrServed if a daemon of this user has the socket, else ErrInUse, to which no daemon gives
+// classifyInUse returns ErrServed if a daemon of this user has the socket, else ErrInUse, to which no daemon gives
 // way.
-func (l *Listener) judge(other *inUseError) error {
-	limit := startTime
-	if l.started {
-		limit = probeTime // others wait for the owner
+func (l *Listener) classifyInUse(other *inUseError) error {
+	limit := startTimeout
+	if l.hasServed {
+		limit = probeTimeout // others wait for the owner
 	}
-	for end := time.Now().Add(limit); ; time.Sleep(probePause) {
-		err := registry.Prove(context.Background(), os.Getenv, l.path, time.Until(end))
+	for end := time.Now().Add(limit); ; time.Sleep(probeInterval) {
+		err := registry.VerifyDaemon(context.Background(), os.Getenv, l.path, time.Until(end))
 		if err == nil {
 			return fmt.Errorf("%w%s: %s", ErrServed, other.by, other.path)
 		}
 		if _, unproven := errors.AsType[*peer.UnprovenError](err); unproven {
 			return fmt.Errorf("%w: %w", ErrInUse, err)
 		}
-		if time.Until(end) < probePause {
+		if time.Until(end) < probeInterval {
 			return fmt.Errorf("%w%s: %s, and no daemon of yours answers there: %w", ErrInUse, other.by, other.path, err)
 		}
 	}
 }
 
-// bind makes the socket. It replaces a dead one.
-func (l *Listener) bind() (*net.UnixListener, os.FileInfo, error) {
-	err := removeDead(l.path)
+// bindSocket makes the socket. It replaces a dead one.
+func (l *Listener) bindSocket() (*net.UnixListener, os.FileInfo, error) {
+	err := removeDeadSocket(l.path)
 	if other, ok := errors.AsType[*inUseError](err); ok {
-		err = l.judge(other)
+		err = l.classifyInUse(other)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -412,8 +412,8 @@ func statOf(f *os.File) os.FileInfo {
 	return i
 }
 
-// isFile reports whether path names this very file.
-func isFile(path string, file os.FileInfo) bool {
+// isSameFile reports whether path names this very file.
+func isSameFile(path string, file os.FileInfo) bool {
 	now, err := os.Lstat(path)
 	return err == nil && file != nil && os.SameFile(now, file)
 }
@@ -428,21 +428,21 @@ func (l *Listener) Prove(conn io.ReadWriteCloser, nonce string) (peer.Proof, err
 	if !ok {
 		return peer.Proof{}, fmt.Errorf("the connection came to %s, which is not a socket of this daemon", c.LocalAddr())
 	}
-	return peer.Prove(c, nonce, address.(string), l.keys)
+	return peer.NewProof(c, nonce, address.(string), l.keys)
 }
 
 // Accept waits for a client at the current socket.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		l.mu.Lock()
-		current := l.current
+		current := l.listener
 		l.mu.Unlock()
 		conn, err := current.Accept()
 		if err == nil {
 			return conn, nil
 		}
 		l.mu.Lock()
-		renewed := l.current != current
+		renewed := l.listener != current
 		l.mu.Unlock()
 		if !renewed {
 			return nil, err
@@ -454,7 +454,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 func (l *Listener) Addr() net.Addr {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.current.Addr()
+	return l.listener.Addr()
 }
 
 // Close stops listening. It removes the socket file if that is ours.
@@ -465,14 +465,14 @@ func (l *Listener) Close() error {
 		return nil
 	}
 	l.closed = true
-	if isFile(l.path, l.socket) {
+	if isSameFile(l.path, l.socket) {
 		_ = os.Remove(l.path)
 	}
-	if l.entry != "" {
-		registry.Remove(l.entry)
+	if l.entryPath != "" {
+		registry.RemoveEntry(l.entryPath)
 	}
-	l.host.Release()
-	err := l.current.Close()
+	l.userLock.Release()
+	err := l.listener.Close()
 	if l.lock != nil {
 		_ = l.lock.Truncate(0) // an empty lock file shows a clean end
 		_ = l.lock.Close()
@@ -484,11 +484,11 @@ func (l *Listener) Close() error {
 func (l *Listener) Crashed() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.crashed
+	return l.crashedPID
 }
 
-// privateDir checks that only the user can reach the files in dir.
-func privateDir(dir string) error {
+// checkPrivateDir checks that only the user can reach the files in dir.
+func checkPrivateDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("cannot make the directory of the socket: %w", err)
 	}
@@ -508,9 +508,9 @@ func privateDir(dir string) error {
 	return nil
 }
 
-// lockFile takes the lock that a daemon holds while it serves a socket. A daemon that ends
+// acquireLockFile takes the lock that a daemon holds while it serves a socket. A daemon that ends
 // cleanly empties the file. named is the process that the file names: one that crashed.
-func lockFile(path string) (lock *os.File, named int, err error) {
+func acquireLockFile(path string) (lock *os.File, named int, err error) {
 	lock, err = os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, 0, fmt.Errorf("cannot open the lock of the socket: %w", err)
@@ -521,7 +521,7 @@ func lockFile(path string) (lock *os.File, named int, err error) {
 		_ = lock.Close()
 		return nil, 0, &inUseError{path, ": by the process " + strings.TrimSpace(string(holder))}
 	}
-	if err == nil && !isFile(path, statOf(lock)) {
+	if err == nil && !isSameFile(path, statOf(lock)) {
 		err = errors.New("its file was removed meanwhile: try again")
 	}
 	if err == nil {
@@ -538,8 +538,8 @@ func lockFile(path string) (lock *os.File, named int, err error) {
 	return lock, named, nil
 }
 
-// removeDead removes the socket of a daemon that was killed.
-func removeDead(path string) error {
+// removeDeadSocket removes the socket of a daemon that was killed.
+func removeDeadSocket(path string) error {
 	i, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -550,7 +550,7 @@ func removeDead(path string) error {
 	if i.Mode().Type() != fs.ModeSocket {
 		return fmt.Errorf("%s exists and is no socket; it is left alone: name another with --socket", path)
 	}
-	conn, err := net.DialTimeout("unix", path, startTime)
+	conn, err := net.DialTimeout("unix", path, startTimeout)
 	if err == nil {
 		_ = conn.Close()
 		return &inUseError{path: path}
@@ -561,9 +561,9 @@ func removeDead(path string) error {
 	return os.Remove(path)
 }
 
-// activated returns the socket that a service manager passes: systemd.socket(5). We do not
+// activatedListener returns the socket that a service manager passes: systemd.socket(5). We do not
 // remove it, and our child processes do not inherit it.
-func activated() (*Listener, error) {
+func activatedListener() (*Listener, error) {
 	pid, count := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS")
 	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {
 		_ = os.Unsetenv(name)
@@ -587,18 +587,18 @@ func activated() (*Listener, error) {
 		_ = l.Close()
 		return nil, fmt.Errorf("the service manager handed over a socket for %s; it must be a unix socket", l.Addr().Network())
 	}
-	return &Listener{current: handed}, nil
+	return &Listener{listener: handed}, nil
 }
 
-// peerProcess returns the process at the other end, or 0 if unknown.
-func peerProcess(conn io.ReadWriteCloser) int {
-	_, pid, _ := peer.Of(conn)
+// peerPID returns the process at the other end, or 0 if unknown.
+func peerPID(conn io.ReadWriteCloser) int {
+	_, pid, _ := peer.Credentials(conn)
 	return pid
 }
 
-// authorize refuses clients of other users, whatever the mode of the file is.
-func authorize(conn net.Conn) error {
-	uid, _, err := peer.Of(conn)
+// authorizePeer refuses clients of other users, whatever the mode of the file is.
+func authorizePeer(conn net.Conn) error {
+	uid, _, err := peer.Credentials(conn)
 	if err != nil {
 		return fmt.Errorf("its user is not known: %w", err)
 	}

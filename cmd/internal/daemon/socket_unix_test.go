@@ -21,8 +21,8 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/registry"
 )
 
-// place is a short directory of mode 0700.
-func place(t *testing.T) string {
+// newSocketDir is a short directory of mode 0700.
+func newSocketDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "s")
 	if err != nil {
@@ -33,7 +33,7 @@ func place(t *testing.T) string {
 }
 
 func TestListen_TheSocketIsTheUsersOwn(t *testing.T) {
-	path := filepath.Join(place(t), "new", "s")
+	path := filepath.Join(newSocketDir(t), "new", "s")
 	l, err := daemon.Listen(path)
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func TestListen_TheSocketIsTheUsersOwn(t *testing.T) {
 // A session may be made in the moment in which a daemon makes its socket anew. The mode of one
 // is not that of the other.
 func TestListen_LeavesTheModesOfOtherFilesAlone(t *testing.T) {
-	dir := place(t)
+	dir := newSocketDir(t)
 	done := make(chan error)
 	stop := make(chan struct{})
 	go func() {
@@ -91,20 +91,20 @@ func TestListen_LeavesTheModesOfOtherFilesAlone(t *testing.T) {
 	}
 }
 
-// listens is a daemon that does nothing but prove that it is one.
-func listens(t *testing.T, path string) *daemon.Listener {
+// newProvingListener is a daemon that does nothing but prove that it is one.
+func newProvingListener(t *testing.T, path string) *daemon.Listener {
 	t.Helper()
 	l, err := daemon.Listen(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	proves(l, path)
+	serveProofs(l, path)
 	t.Cleanup(func() { _ = l.Close() })
 	return l
 }
 
-// proves answers those who ask until the listener ends.
-func proves(l net.Listener, path string) {
+// serveProofs answers those who ask until the listener ends.
+func serveProofs(l net.Listener, path string) {
 	go func() {
 		for {
 			conn, err := l.Accept()
@@ -112,7 +112,7 @@ func proves(l net.Listener, path string) {
 				return
 			}
 			go func() {
-				_ = proof.Answer(conn, proof.Address(path), registry.Keys(os.Getenv, os.Geteuid()))
+				_ = proof.AnswerQuestion(conn, proof.CanonicalAddress(path), registry.UserKeys(os.Getenv, os.Geteuid()))
 				_ = conn.Close()
 			}()
 		}
@@ -120,8 +120,8 @@ func proves(l net.Listener, path string) {
 }
 
 func TestListen_ALiveSocketIsNeverTaken(t *testing.T) {
-	path := filepath.Join(place(t), "s")
-	listens(t, path)
+	path := filepath.Join(newSocketDir(t), "s")
+	newProvingListener(t, path)
 	if _, err := daemon.Listen(path); !errors.Is(err, daemon.ErrServed) {
 		t.Errorf("a second one: %v", err)
 	}
@@ -137,7 +137,7 @@ func TestListen_ALiveSocketIsNeverTaken(t *testing.T) {
 }
 
 func TestListen_ADeadSocketIsReplacedAndOtherFilesAreNot(t *testing.T) {
-	path := filepath.Join(place(t), "s")
+	path := filepath.Join(newSocketDir(t), "s")
 	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func TestListen_ADeadSocketIsReplacedAndOtherFilesAreNot(t *testing.T) {
 }
 
 func TestListen_SaysWhatIsWrongWithAPath(t *testing.T) {
-	dir := place(t)
+	dir := newSocketDir(t)
 	open := filepath.Join(dir, "open")
 	if err := os.Mkdir(open, 0o700); err != nil {
 		t.Fatal(err)
@@ -179,11 +179,11 @@ func TestListen_SaysWhatIsWrongWithAPath(t *testing.T) {
 	}
 }
 
-// activationRole makes the test binary a daemon that was handed a socket, or not.
-const activationRole = "DAEMON_TEST_ACTIVATION"
+// activationEnv makes the test binary a daemon that was handed a socket, or not.
+const activationEnv = "DAEMON_TEST_ACTIVATION"
 
 func TestListen_TakesTheSocketThatSystemdHandsOver(t *testing.T) {
-	if path := os.Getenv(activationRole); path != "" {
+	if path := os.Getenv(activationEnv); path != "" {
 		if os.Getenv("DAEMON_TEST_PID") == "own" {
 			_ = os.Setenv("LISTEN_PID", strconv.Itoa(os.Getpid()))
 		}
@@ -197,7 +197,7 @@ func TestListen_TakesTheSocketThatSystemdHandsOver(t *testing.T) {
 		_ = l.Close()
 		return
 	}
-	dir := place(t)
+	dir := newSocketDir(t)
 	given, own := filepath.Join(dir, "given"), filepath.Join(dir, "own")
 	handed, err := net.ListenUnix("unix", &net.UnixAddr{Name: given, Net: "unix"})
 	if err != nil {
@@ -217,7 +217,7 @@ func TestListen_TakesTheSocketThatSystemdHandsOver(t *testing.T) {
 		{"no count", "own", "", own},
 	} {
 		cmd := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v")
-		cmd.Env = append(os.Environ(), activationRole+"="+own, "DAEMON_TEST_PID="+test.pid, "LISTEN_PID="+test.pid, "LISTEN_FDS="+test.fds)
+		cmd.Env = append(os.Environ(), activationEnv+"="+own, "DAEMON_TEST_PID="+test.pid, "LISTEN_PID="+test.pid, "LISTEN_FDS="+test.fds)
 		cmd.ExtraFiles = []*os.File{file}
 		out, err := cmd.CombinedOutput()
 		if err != nil || !strings.Contains(string(out), "addr="+test.want+" scrubbed=true") {
@@ -241,8 +241,8 @@ func TestListen_RenewsWhateverIsGone(t *testing.T) {
 		"nothing":       func(string) error { return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(place(t), "new", "s")
-			l := listens(t, path) // which waits at the old socket
+			path := filepath.Join(newSocketDir(t), "new", "s")
+			l := newProvingListener(t, path) // which waits at the old socket
 			if err := remove(path); err != nil {
 				t.Fatal(err)
 			}
@@ -262,7 +262,7 @@ func TestListen_RenewsWhateverIsGone(t *testing.T) {
 }
 
 func TestListen_ClosesNoSocketThatIsNotItsOwn(t *testing.T) {
-	path := filepath.Join(place(t), "new", "s")
+	path := filepath.Join(newSocketDir(t), "new", "s")
 	first, err := daemon.Listen(path)
 	if err != nil {
 		t.Fatal(err)
@@ -270,7 +270,7 @@ func TestListen_ClosesNoSocketThatIsNotItsOwn(t *testing.T) {
 	if err := os.RemoveAll(filepath.Dir(path)); err != nil {
 		t.Fatal(err)
 	}
-	second := listens(t, path)
+	second := newProvingListener(t, path)
 	if _, err := first.Renew(); !errors.Is(err, daemon.ErrServed) {
 		t.Errorf("the place of another: %v", err)
 	}
@@ -294,7 +294,7 @@ func TestListen_ClosesNoSocketThatIsNotItsOwn(t *testing.T) {
 // The other may come in the moment in which the daemon makes its files anew.
 func TestListener_TakesNoFileOfAnotherForItsOwn(t *testing.T) {
 	t.Parallel()
-	dir := place(t)
+	dir := newSocketDir(t)
 	path := filepath.Join(dir, "here", "s")
 	for round := range 300 {
 		mine, err := daemon.Listen(path)
@@ -306,7 +306,7 @@ func TestListener_TakesNoFileOfAnotherForItsOwn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		proves(other, path)
+		serveProofs(other, path)
 		stop, stopped := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(stopped)
@@ -335,20 +335,20 @@ func TestListener_TakesNoFileOfAnotherForItsOwn(t *testing.T) {
 
 func TestDaemon_EndsWhenAnotherHasItsPlaceAndNobodyIsLeft(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	c := r.dial()
-	r.session(c)
-	elsewhere := filepath.Join(place(t), "other")
+	r.newSession(c)
+	elsewhere := filepath.Join(newSocketDir(t), "other")
 	other, err := daemon.Listen(filepath.Join(elsewhere, filepath.Base(r.socket)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	proves(other, r.socket)
-	r.until("the other has the place", func() bool { // the daemon makes its directory again at once
+	serveProofs(other, r.socket)
+	r.waitUntil("the other has the place", func() bool { // the daemon makes its directory again at once
 		return os.RemoveAll(filepath.Dir(r.socket)) == nil && os.Rename(elsewhere, filepath.Dir(r.socket)) == nil
 	})
-	r.run(c, "print still", "still\n")
+	r.runCode(c, "print still", "still\n")
 	_ = c.Close()
 	if err := <-r.served; err != nil {
 		t.Errorf("it ended with %v", err)
@@ -362,8 +362,8 @@ type impostor struct {
 	answer func(net.Conn)
 }
 
-// takes puts an impostor in the place of a daemon.
-func (i impostor) takes(t *testing.T, socket string) {
+// replaceSocket puts an impostor in the place of a daemon.
+func (i impostor) replaceSocket(t *testing.T, socket string) {
 	t.Helper()
 	l, err := net.Listen("unix", filepath.Join(i.dir, filepath.Base(socket)))
 	if err != nil {
@@ -402,18 +402,18 @@ func TestListener_GivesWayToNothingThatIsNoDaemonOfItsUser(t *testing.T) {
 			_, _ = io.WriteString(conn, `{"ok":false,"reason":"unknown_message_type","error":"there are status, pause, resume, drain and stop"}`+"\n")
 		},
 		"with another key": func(conn net.Conn) {
-			_ = proof.Answer(conn, "", proof.Keys{Dirs: []string{t.TempDir()}, UID: os.Geteuid()})
+			_ = proof.AnswerQuestion(conn, "", proof.Keys{Dirs: []string{t.TempDir()}, UID: os.Geteuid()})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			path := filepath.Join(place(t), "here", "s")
-			l := listens(t, path)
-			dir := filepath.Join(place(t), "other")
+			path := filepath.Join(newSocketDir(t), "here", "s")
+			l := newProvingListener(t, path)
+			dir := filepath.Join(newSocketDir(t), "other")
 			if err := os.Mkdir(dir, 0o700); err != nil {
 				t.Fatal(err)
 			}
-			impostor{dir, answer}.takes(t, path)
+			impostor{dir, answer}.replaceSocket(t, path)
 			if _, err := l.Renew(); err == nil || errors.Is(err, daemon.ErrServed) || !errors.Is(err, daemon.ErrInUse) {
 				t.Errorf("it gives way: %v", err)
 			}
@@ -423,7 +423,7 @@ func TestListener_GivesWayToNothingThatIsNoDaemonOfItsUser(t *testing.T) {
 			if _, err := l.Renew(); err != nil {
 				t.Errorf("it does not come back: %v", err)
 			}
-			if !registry.Answers(os.Getenv, path) {
+			if !registry.IsServed(os.Getenv, path) {
 				t.Error("it does not prove that it is there again")
 			}
 		})
@@ -432,10 +432,10 @@ func TestListener_GivesWayToNothingThatIsNoDaemonOfItsUser(t *testing.T) {
 
 func TestListener_NamesItsFilesToThoseWhoWrite(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(place(t), "here", "s")
-	l := listens(t, path)
-	for _, dir := range []string{place(t), filepath.Dir(filepath.Dir(path))} { // one with a socket of its own has no other
-		if keep, _ := l.Leave([]string{dir}); !slices.Equal(keep, []string{path, path + ".lock"}) || l.Aside() != "" {
+	path := filepath.Join(newSocketDir(t), "here", "s")
+	l := newProvingListener(t, path)
+	for _, dir := range []string{newSocketDir(t), filepath.Dir(filepath.Dir(path))} { // one with a socket of its own has no other
+		if keep, _ := l.Leave([]string{dir}); !slices.Equal(keep, []string{path, path + ".lock"}) || l.MoveReason() != "" {
 			t.Errorf("%s: it keeps %q", dir, keep)
 		}
 	}
@@ -443,11 +443,11 @@ func TestListener_NamesItsFilesToThoseWhoWrite(t *testing.T) {
 
 // A place is free again when the session that writes it has ended, and not when another still does.
 func TestListener_ForgetsWhatIsWrittenNoMore(t *testing.T) {
-	login, tmp, state := place(t), place(t), place(t)
+	login, tmp, state := newSocketDir(t), newSocketDir(t), newSocketDir(t)
 	t.Setenv("XDG_RUNTIME_DIR", login)
 	t.Setenv("TMPDIR", tmp)
 	t.Setenv("XDG_STATE_HOME", state)
-	path := registry.Sockets(os.Getenv)[0]
+	path := registry.SocketPaths(os.Getenv)[0]
 	l, err := daemon.Listen(path)
 	if err != nil {
 		t.Fatal(err)

@@ -29,9 +29,9 @@ func Listen(name string) (*Listener, error) {
 	return &Listener{l}, nil
 }
 
-// authorize refuses nobody: the kernel already admits only this user's processes on this
+// authorizePeer refuses nobody: the kernel already admits only this user's processes on this
 // machine.
-func authorize(net.Conn) error { return nil }
+func authorizePeer(net.Conn) error { return nil }
 
 // isTemporary reports whether the listener can go on after err.
 func isTemporary(err error) bool {

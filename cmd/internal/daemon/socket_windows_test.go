@@ -11,7 +11,7 @@ import (
 )
 
 func TestListen_APipeThatIsServedIsNeverShared(t *testing.T) {
-	name := socketName(t)
+	name := newSocketName(t)
 	l, err := daemon.Listen(name)
 	if err != nil {
 		t.Fatal(err)

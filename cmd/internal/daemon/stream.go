@@ -12,181 +12,181 @@ import (
 )
 
 const (
-	// maxWatches bounds the subscriptions of one connection.
-	maxWatches = 64
+	// maxSubscriptions bounds the subscriptions of one connection.
+	maxSubscriptions = 64
 
-	// snapshotBytes is the approximate size of one part of a snapshot, encoded.
-	snapshotBytes = 2 << 20
+	// snapshotPartBytes is the approximate size of one part of a snapshot, encoded.
+	snapshotPartBytes = 2 << 20
 )
 
-// A watch is a subscription to a session's timeline, with the place up to which the client has
+// A subscription is a subscription to a session's timeline, with the place up to which the client has
 // the events. Unless paused, it has a goroutine that sends each later event once and moves the
 // place. One for ticks has no place, and may be for all sessions.
-type watch struct {
-	id    string
-	made  uint64 // the oldest watch has the lowest number
-	entry *entry // nil: all sessions
-	ticks bool
-	refs  bool // large data is named only
-	conn  *rpc.Conn
+type subscription struct {
+	id          string
+	order       uint64       // the oldest watch has the lowest number
+	entry       *openSession // nil: all sessions
+	changesOnly bool
+	blobRefs    bool // large data is named only
+	conn        *rpc.Conn
 
-	place atomic.Uint64 // a timeline.Seq: everything up to it was sent
+	sentUpTo atomic.Uint64 // a timeline.Seq: everything up to it was sent
 
 	// Only the goroutine of the connection's stream methods uses these fields.
 	stop    context.CancelFunc // nil while paused
 	stopped chan struct{}      // closed when the goroutine has ended
 }
 
-// name is the name of its session; "" for all.
-func (w *watch) name() string {
+// sessionName is the name of its session; "" for all.
+func (w *subscription) sessionName() string {
 	if w.entry == nil {
 		return ""
 	}
 	return w.entry.name
 }
 
-func (w *watch) seq() timeline.Seq { return timeline.Seq(w.place.Load()) }
+func (w *subscription) sentSeq() timeline.Seq { return timeline.Seq(w.sentUpTo.Load()) }
 
-// quickMethods returns the methods that run in the order of their requests.
-func (d *Daemon) quickMethods() map[string]rpc.Handler {
+// quickHandlers returns the methods that run in the order of their requests.
+func (d *Daemon) quickHandlers() map[string]rpc.Handler {
 	return map[string]rpc.Handler{
-		client.MethodHello:       method(d.handleHello),
-		client.MethodSubscribe:   method(d.handleSubscribe),
-		client.MethodPause:       method(d.handlePause),
-		client.MethodResume:      method(d.handleResume),
-		client.MethodUnsubscribe: method(d.handleUnsubscribe),
-		client.MethodTake:        method(d.handleTake),
-		client.MethodRelease:     method(d.handleRelease),
+		client.MethodHello:            newHandler(d.handleHello),
+		client.MethodSubscribe:        newHandler(d.handleSubscribe),
+		client.MethodPause:            newHandler(d.handlePause),
+		client.MethodResume:           newHandler(d.handleResume),
+		client.MethodUnsubscribe:      newHandler(d.handleUnsubscribe),
+		client.MethodTakeWriteLock:    newHandler(d.handleTakeWriteLock),
+		client.MethodReleaseWriteLock: newHandler(d.handleReleaseWriteLock),
 	}
 }
 
-func (d *Daemon) handleSubscribe(_ context.Context, r *rpc.Request, p client.SubscribeParams) (client.Subscribed, error) {
+func (d *Daemon) handleSubscribe(_ context.Context, r *rpc.Request, p client.SubscribeParams) (client.SubscribeReply, error) {
 	if err := checkAuthor(p.Author); err != nil {
-		return client.Subscribed{}, err
+		return client.SubscribeReply{}, err
 	}
 	if p.Blobs != "" && p.Blobs != client.BlobsRef {
-		return client.Subscribed{}, rpc.InvalidParams("blobs is %q: use %q or leave it out", p.Blobs, client.BlobsRef)
+		return client.SubscribeReply{}, rpc.InvalidParams("blobs is %q: use %q or leave it out", p.Blobs, client.BlobsRef)
 	}
-	w := &watch{ticks: p.Ticks, refs: p.Blobs != "", conn: r.Conn}
+	w := &subscription{changesOnly: p.ChangesOnly, blobRefs: p.Blobs != "", conn: r.Conn}
 	var last timeline.Seq
-	if !p.Ticks || p.Session != "" {
-		d.used()
-		e, err := d.inUse(p.Session)
+	if !p.ChangesOnly || p.Session != "" {
+		d.noteUse()
+		e, err := d.useSession(p.Session)
 		if err != nil {
-			return client.Subscribed{}, err
+			return client.SubscribeReply{}, err
 		}
 		w.entry, last = e, e.session.Log().LastSeq()
 	}
-	if p.Ticks && p.After > 0 {
-		return client.Subscribed{}, rpc.InvalidParams("after is %d: ticks have no cursor", p.After)
+	if p.ChangesOnly && p.After > 0 {
+		return client.SubscribeReply{}, rpc.InvalidParams("after is %d: ticks have no cursor", p.After)
 	}
 	if p.After > last {
-		return client.Subscribed{}, rpc.InvalidParams("after is %d, and the last event is %d", p.After, last)
+		return client.SubscribeReply{}, rpc.InvalidParams("after is %d, and the last event is %d", p.After, last)
 	}
-	d.named(r.Conn, p.Author)
-	w.place.Store(uint64(p.After))
-	if err := d.addWatch(w); err != nil {
-		return client.Subscribed{}, err
+	d.setAuthor(r.Conn, p.Author)
+	w.sentUpTo.Store(uint64(p.After))
+	if err := d.addSubscription(w); err != nil {
+		return client.SubscribeReply{}, err
 	}
-	r.AfterAnswer(func() { d.start(w, last) })
-	return client.Subscribed{Subscription: w.id, Seq: last}, nil
+	r.AfterAnswer(func() { d.startSubscription(w, last) })
+	return client.SubscribeReply{Subscription: w.id, Seq: last}, nil
 }
 
-// addWatch gives a watch its name, if its connection may have one more.
-func (d *Daemon) addWatch(w *watch) error {
+// addSubscription gives a watch its name, if its connection may have one more.
+func (d *Daemon) addSubscription(w *subscription) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l := d.connections[w.conn]
-	if len(l.watches) >= maxWatches {
-		d.makeRoomLocked(l)
+	if len(l.subscriptions) >= maxSubscriptions {
+		d.evictPausedLocked(l)
 	}
-	if len(l.watches) >= maxWatches {
-		return session.Errorf(session.KindLimit, "%d subscriptions are the most on one connection", maxWatches)
+	if len(l.subscriptions) >= maxSubscriptions {
+		return session.Errorf(session.KindLimit, "%d subscriptions are the most on one connection", maxSubscriptions)
 	}
 	d.counter++
-	w.id, w.made = fmt.Sprintf("watch-%d", d.counter), d.counter
-	d.watches[w.id], l.watches[w.id] = w, w
+	w.id, w.order = fmt.Sprintf("watch-%d", d.counter), d.counter
+	d.subscriptions[w.id], l.subscriptions[w.id] = w, w
 	return nil
 }
 
-// makeRoomLocked forgets the oldest paused subscription of a connection whose session was
+// evictPausedLocked forgets the oldest paused subscription of a connection whose session was
 // closed, if there is one. The caller holds d.mu.
-func (d *Daemon) makeRoomLocked(l *connState) {
-	var oldest *watch
-	for _, w := range l.watches {
-		if w.stop == nil && d.isOverLocked(w) && (oldest == nil || w.made < oldest.made) {
+func (d *Daemon) evictPausedLocked(l *connState) {
+	var oldest *subscription
+	for _, w := range l.subscriptions {
+		if w.stop == nil && d.isSessionClosedLocked(w) && (oldest == nil || w.order < oldest.order) {
 			oldest = w
 		}
 	}
 	if oldest != nil {
-		delete(d.watches, oldest.id)
-		delete(l.watches, oldest.id)
+		delete(d.subscriptions, oldest.id)
+		delete(l.subscriptions, oldest.id)
 	}
 }
 
-// isOverLocked reports whether a watch is for a session that was closed.
-func (d *Daemon) isOverLocked(w *watch) bool {
-	return w.entry != nil && d.entries[w.entry.name] != w.entry
+// isSessionClosedLocked reports whether a watch is for a session that was closed.
+func (d *Daemon) isSessionClosedLocked(w *subscription) bool {
+	return w.entry != nil && d.openSessions[w.entry.name] != w.entry
 }
 
-// ownWatch returns a watch of this connection.
-func (d *Daemon) ownWatch(conn *rpc.Conn, id string) (*watch, error) {
+// connSubscription returns a watch of this connection.
+func (d *Daemon) connSubscription(conn *rpc.Conn, id string) (*subscription, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if l := d.connections[conn]; l != nil && l.watches[id] != nil {
-		return l.watches[id], nil
+	if l := d.connections[conn]; l != nil && l.subscriptions[id] != nil {
+		return l.subscriptions[id], nil
 	}
-	return nil, session.Errorf(client.KindSubscribed, "this connection has no subscription %q", id)
+	return nil, session.Errorf(client.KindUnknownSubscription, "this connection has no subscription %q", id)
 }
 
-func (d *Daemon) handlePause(_ context.Context, r *rpc.Request, p client.SubscriptionParams) (client.Subscribed, error) {
-	w, err := d.ownWatch(r.Conn, p.Subscription)
+func (d *Daemon) handlePause(_ context.Context, r *rpc.Request, p client.SubscriptionParams) (client.SubscribeReply, error) {
+	w, err := d.connSubscription(r.Conn, p.Subscription)
 	if err != nil {
-		return client.Subscribed{}, err
+		return client.SubscribeReply{}, err
 	}
-	w.pause()
-	return client.Subscribed{Subscription: w.id, Seq: w.seq()}, nil
+	w.stopSending()
+	return client.SubscribeReply{Subscription: w.id, Seq: w.sentSeq()}, nil
 }
 
-func (d *Daemon) handleResume(ctx context.Context, r *rpc.Request, p client.SubscriptionParams) (client.Subscribed, error) {
-	d.used()
-	w, err := d.ownWatch(r.Conn, p.Subscription)
+func (d *Daemon) handleResume(ctx context.Context, r *rpc.Request, p client.SubscriptionParams) (client.SubscribeReply, error) {
+	d.noteUse()
+	w, err := d.connSubscription(r.Conn, p.Subscription)
 	if err != nil {
-		return client.Subscribed{}, err
+		return client.SubscribeReply{}, err
 	}
 	if w.stop == nil {
-		r.AfterAnswer(func() { d.start(w, 0) })
+		r.AfterAnswer(func() { d.startSubscription(w, 0) })
 	}
-	resumed := client.Subscribed{Subscription: w.id, Seq: w.seq()}
+	resumed := client.SubscribeReply{Subscription: w.id, Seq: w.sentSeq()}
 	if w.entry != nil {
 		now, _ := w.entry.session.Info(ctx)
-		resumed.Wait = now.InputRequest
+		resumed.InputRequest = now.InputRequest
 	}
 	return resumed, nil
 }
 
-func (d *Daemon) handleUnsubscribe(_ context.Context, r *rpc.Request, p client.SubscriptionParams) (nothing, error) {
-	w, err := d.ownWatch(r.Conn, p.Subscription)
+func (d *Daemon) handleUnsubscribe(_ context.Context, r *rpc.Request, p client.SubscriptionParams) (emptyResult, error) {
+	w, err := d.connSubscription(r.Conn, p.Subscription)
 	if err != nil {
-		return nothing{}, err
+		return emptyResult{}, err
 	}
-	w.pause()
-	d.forgetWatch(w)
-	return nothing{}, nil
+	w.stopSending()
+	d.removeSubscription(w)
+	return emptyResult{}, nil
 }
 
-func (d *Daemon) forgetWatch(w *watch) {
+func (d *Daemon) removeSubscription(w *subscription) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.watches, w.id)
+	delete(d.subscriptions, w.id)
 	if l := d.connections[w.conn]; l != nil { // otherwise the connection has just ended
-		delete(l.watches, w.id)
+		delete(l.subscriptions, w.id)
 	}
 }
 
-// pause ends the goroutine, and returns when that has sent its last event. It returns at once,
+// stopSending ends the goroutine, and returns when that has sent its last event. It returns at once,
 // because a send that waits for room gives up.
-func (w *watch) pause() {
+func (w *subscription) stopSending() {
 	if w.stop == nil {
 		return
 	}
@@ -195,9 +195,9 @@ func (w *watch) pause() {
 	w.stop = nil
 }
 
-// start sends the events after the watch's place, or ticks. It first sends everything up to
+// startSubscription sends the events after the watch's place, or ticks. It first sends everything up to
 // snapshot as one, unless snapshot is 0, and then each event as it comes.
-func (d *Daemon) start(w *watch, snapshot timeline.Seq) {
+func (d *Daemon) startSubscription(w *subscription, snapshot timeline.Seq) {
 	ctx, stop := context.WithCancel(w.conn.Context())
 	stopped := make(chan struct{})
 	w.stop, w.stopped = stop, stopped
@@ -214,53 +214,53 @@ func (d *Daemon) start(w *watch, snapshot timeline.Seq) {
 		defer stop()
 		var err error
 		switch {
-		case !w.ticks:
-			err = d.send(ctx, w, snapshot)
+		case !w.changesOnly:
+			err = d.sendEvents(ctx, w, snapshot)
 		case w.entry != nil:
-			err = w.tick(ctx, w.entry)
+			err = w.sendChanges(ctx, w.entry)
 		default:
-			err = d.tickAll(ctx, w)
+			err = d.sendAllChanges(ctx, w)
 		}
 		if err == nil && ctx.Err() == nil {
-			d.forgetWatch(w) // before the client learns it, since it may subscribe again then
-			_ = w.conn.Notify(client.MethodEnded, client.Ended{Subscription: w.id, Session: w.name(), Reason: "the session was closed"})
+			d.removeSubscription(w) // before the client learns it, since it may subscribe again then
+			_ = w.conn.Notify(client.MethodEnded, client.SubscriptionEnd{Subscription: w.id, Session: w.sessionName(), Reason: "the session was closed"})
 		}
 	})
 }
 
-// send runs until ctx ends, the session is closed, or the client is gone.
-func (d *Daemon) send(ctx context.Context, w *watch, snapshot timeline.Seq) error {
-	part := newPart()
+// sendEvents runs until ctx ends, the session is closed, or the client is gone.
+func (d *Daemon) sendEvents(ctx context.Context, w *subscription, snapshot timeline.Seq) error {
+	part := newSnapshotPart()
 	sendPart := func(more bool) error {
 		err := w.conn.NotifyWhenRoom(ctx, client.MethodSnapshot, client.Snapshot{
-			Subscription: w.id, Session: d.describe(w.entry), Events: part.events, Seq: snapshot, More: more,
+			Subscription: w.id, Session: d.describeSession(w.entry), Events: part.events, Seq: snapshot, More: more,
 		})
 		if err == nil && part.last > 0 {
-			w.place.Store(uint64(part.last))
+			w.sentUpTo.Store(uint64(part.last))
 		}
-		part = newPart()
+		part = newSnapshotPart()
 		return err
 	}
 	inSnapshot := snapshot > 0
-	if inSnapshot && w.seq() >= snapshot {
+	if inSnapshot && w.sentSeq() >= snapshot {
 		if err := sendPart(false); err != nil {
 			return err
 		}
 		inSnapshot = false
 	}
-	for e, err := range w.entry.session.Events(ctx, w.seq()) {
+	for e, err := range w.entry.session.Events(ctx, w.sentSeq()) {
 		if err != nil {
 			break // ctx has ended, or the session is closed
 		}
 		if !inSnapshot {
-			live := client.Live{Subscription: w.id, Session: w.entry.name, Event: w.event(e)}
+			live := client.LiveEvent{Subscription: w.id, Session: w.entry.name, Event: w.encodeEvent(e)}
 			if err := w.conn.NotifyWhenRoom(ctx, client.MethodEvent, live); err != nil {
 				return err
 			}
-			w.place.Store(uint64(e.Seq))
+			w.sentUpTo.Store(uint64(e.Seq))
 			continue
 		}
-		full := part.add(w.event(e))
+		full := part.add(w.encodeEvent(e))
 		over := e.Seq >= snapshot
 		if over || full {
 			if err := sendPart(!over); err != nil {
@@ -272,27 +272,27 @@ func (d *Daemon) send(ctx context.Context, w *watch, snapshot timeline.Seq) erro
 	return ctx.Err()
 }
 
-// event returns an event as the client wants it.
-func (w *watch) event(e timeline.Event) timeline.Event {
-	if w.refs {
+// encodeEvent returns an event as the client wants it.
+func (w *subscription) encodeEvent(e timeline.Event) timeline.Event {
+	if w.blobRefs {
 		e = e.StripData(session.DefaultInlineBytes)
 	}
-	return wireEvent(e)
+	return eventToSend(e)
 }
 
-// A part collects events of a snapshot.
-type part struct {
+// A snapshotPart collects events of a snapshot.
+type snapshotPart struct {
 	events []timeline.Event
 	bytes  int
 	last   timeline.Seq
 }
 
-func newPart() *part { return &part{events: []timeline.Event{}} }
+func newSnapshotPart() *snapshotPart { return &snapshotPart{events: []timeline.Event{}} }
 
 // add reports whether the part is large enough to be sent.
-func (p *part) add(e timeline.Event) (full bool) {
+func (p *snapshotPart) add(e timeline.Event) (full bool) {
 	p.events = append(p.events, e)
 	p.last = e.Seq
-	p.bytes += rawSize(e)
-	return p.bytes >= snapshotBytes
+	p.bytes += estimateEventSize(e)
+	return p.bytes >= snapshotPartBytes
 }

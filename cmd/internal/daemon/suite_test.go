@@ -14,9 +14,9 @@ import (
 func TestClient_SessionKeepsThePromisesOfTheInterface(t *testing.T) {
 	t.Parallel()
 	var needs []workers.Preparation // of the session that is being made
-	r := start(t, func(o *daemon.Options) {
-		plain := o.Spec
-		o.Spec = func(p client.CreateParams) (workers.Spec, error) {
+	r := startDaemon(t, func(o *daemon.Options) {
+		plain := o.FindSpec
+		o.FindSpec = func(p client.CreateParams) (workers.Spec, error) {
 			s, err := plain(p)
 			s.Preparations = needs
 			return s, err
@@ -32,7 +32,7 @@ func TestClient_SessionKeepsThePromisesOfTheInterface(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = c.Close() })
 		name := fmt.Sprintf("s%d", made)
-		if _, err := c.Create(t.Context(), client.CreateParams{Name: name}); err != nil {
+		if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: name}); err != nil {
 			t.Fatal(err)
 		}
 		return c.Session(name)

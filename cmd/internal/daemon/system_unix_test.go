@@ -10,8 +10,8 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
-// socketName is a socket for one daemon. A test's own directory has too long a name.
-func socketName(t testing.TB) string {
+// newSocketName is a socket for one daemon. A test's own directory has too long a name.
+func newSocketName(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "d")
 	if err != nil {

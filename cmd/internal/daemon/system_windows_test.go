@@ -11,8 +11,8 @@ import (
 
 var socketNames atomic.Int64
 
-// socketName is a pipe for one daemon.
-func socketName(t testing.TB) string {
+// newSocketName is a pipe for one daemon.
+func newSocketName(t testing.TB) string {
 	t.Helper()
 	return fmt.Sprintf(`\\.\pipe\turnstone-test-%d-%d`, os.Getpid(), socketNames.Add(1))
 }

@@ -10,26 +10,26 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// tickPause is the least time between two ticks of a session on one subscription.
-const tickPause = 100 * time.Millisecond
+// minChangeInterval is the least time between two ticks of a session on one subscription.
+const minChangeInterval = 100 * time.Millisecond
 
-// tick sends how a session is, first at once, and then when that has changed. It has a timer only
-// for tickPause after a tick. It returns nil once it has said that the session is closed.
-func (w *watch) tick(ctx context.Context, e *entry) error {
+// sendChanges sends how a session is, first at once, and then when that has changed. It has a timer only
+// for minChangeInterval after a tick. It returns nil once it has said that the session is closed.
+func (w *subscription) sendChanges(ctx context.Context, e *openSession) error {
 	var sent session.Tick
-	pause := time.NewTimer(tickPause)
+	pause := time.NewTimer(minChangeInterval)
 	defer pause.Stop()
 	for {
 		now, event, state := e.session.Tick()
 		if sent.Session == "" || !now.Equal(sent) {
-			if err := w.conn.NotifyWhenRoom(ctx, client.MethodTick, client.Tick{Subscription: w.id, Tick: now}); err != nil {
+			if err := w.conn.NotifyWhenRoom(ctx, client.MethodChange, client.ChangeNotice{Subscription: w.id, Change: now}); err != nil {
 				return err
 			}
 			sent = now
 			if now.Closed {
 				return nil
 			}
-			pause.Reset(tickPause)
+			pause.Reset(minChangeInterval)
 			select {
 			case <-pause.C:
 				continue // what came meanwhile is one tick
@@ -46,13 +46,13 @@ func (w *watch) tick(ctx context.Context, e *entry) error {
 	}
 }
 
-// tickAll sends the ticks of all sessions, also of those that are opened later.
-func (d *Daemon) tickAll(ctx context.Context, w *watch) error {
+// sendAllChanges sends the ticks of all sessions, also of those that are opened later.
+func (d *Daemon) sendAllChanges(ctx context.Context, w *subscription) error {
 	var running sync.WaitGroup
 	defer running.Wait()
-	ticking := make(map[string]*ticker)
+	ticking := make(map[string]*changeSender)
 	for {
-		entries, opened := d.listing()
+		entries, opened := d.listSessions()
 		for name, t := range ticking {
 			if t.isOver() && !slices.Contains(entries, t.entry) {
 				delete(ticking, name)
@@ -63,14 +63,14 @@ func (d *Daemon) tickAll(ctx context.Context, w *watch) error {
 			if before != nil && before.entry == e {
 				continue
 			}
-			t := &ticker{entry: e, over: make(chan struct{})}
+			t := &changeSender{entry: e, done: make(chan struct{})}
 			ticking[e.name] = t
 			running.Go(func() {
-				defer close(t.over)
+				defer close(t.done)
 				if before != nil {
-					<-before.over // its last tick comes before the first of this one
+					<-before.done // its last tick comes before the first of this one
 				}
-				_ = w.tick(ctx, e)
+				_ = w.sendChanges(ctx, e)
 			})
 		}
 		select {
@@ -81,28 +81,28 @@ func (d *Daemon) tickAll(ctx context.Context, w *watch) error {
 	}
 }
 
-// A ticker sends the ticks of one session to a subscription for all.
-type ticker struct {
-	entry *entry
-	over  chan struct{} // closed when it has sent its last
+// A changeSender sends the ticks of one session to a subscription for all.
+type changeSender struct {
+	entry *openSession
+	done  chan struct{} // closed when it has sent its last
 }
 
-func (t *ticker) isOver() bool {
+func (t *changeSender) isOver() bool {
 	select {
-	case <-t.over:
+	case <-t.done:
 		return true
 	default:
 		return false
 	}
 }
 
-// listing returns the sessions, and a channel that is closed when another is opened.
-func (d *Daemon) listing() ([]*entry, <-chan struct{}) {
+// listSessions returns the sessions, and a channel that is closed when another is opened.
+func (d *Daemon) listSessions() ([]*openSession, <-chan struct{}) {
 	d.mu.Lock()
-	if d.listed == nil {
-		d.listed = make(chan struct{})
+	if d.sessionAdded == nil {
+		d.sessionAdded = make(chan struct{})
 	}
-	opened := d.listed
+	opened := d.sessionAdded
 	d.mu.Unlock()
-	return d.all(), opened
+	return d.sortedSessions(), opened
 }

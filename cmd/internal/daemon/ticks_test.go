@@ -13,19 +13,19 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/ways"
 )
 
-func (r *rig) ticks(c *client.Client, name string) *client.Ticks {
+func (r *testDaemon) newChangeStream(c *client.Client, name string) *client.ChangeStream {
 	r.t.Helper()
-	w, err := c.Ticks(r.t.Context(), name)
+	w, err := c.SubscribeChanges(r.t.Context(), name)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return w
 }
 
-// until reads ticks until one is as wanted, and returns it and their number.
-func until(t *testing.T, w *client.Ticks, what string, is func(session.Tick) bool) (session.Tick, int) {
+// readUntilChange reads ticks until one is as wanted, and returns it and their number.
+func readUntilChange(t *testing.T, w *client.ChangeStream, what string, is func(session.Tick) bool) (session.Tick, int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), processTimeout)
 	defer cancel()
 	for n := 1; ; n++ {
 		tick, err := w.Next(ctx)
@@ -40,23 +40,23 @@ func until(t *testing.T, w *client.Ticks, what string, is func(session.Tick) boo
 
 func TestTicks_TellOfEachChangeAndComeTenTimesASecondAtMost(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	c := r.dial()
-	r.session(c)
-	raw := r.raw()
+	r.newSession(c)
+	raw := r.dialRaw()
 	raw.send(`{"jsonrpc":"2.0","id":1,"method":"stream/subscribe","params":{"session":"main","ticks":true}}`)
 	begun, ticks := time.Now(), 0
 	next := func() session.Tick {
 		for {
-			if line := raw.receive(); strings.Contains(line, client.MethodTick) {
+			if line := raw.receive(); strings.Contains(line, client.MethodChange) {
 				ticks++
 				var m struct {
-					Params client.Tick `json:"params"`
+					Params client.ChangeNotice `json:"params"`
 				}
 				if err := json.Unmarshal([]byte(line), &m); err != nil {
 					t.Fatal(err)
 				}
-				return m.Params.Tick
+				return m.Params.Change
 			}
 		}
 	}
@@ -64,9 +64,9 @@ func TestTicks_TellOfEachChangeAndComeTenTimesASecondAtMost(t *testing.T) {
 		t.Errorf("got %+v", now)
 	}
 	for range 300 {
-		r.run(c, "print x", "x\n")
+		r.runCode(c, "print x", "x\n")
 	}
-	end, err := c.Get(t.Context(), "main")
+	end, err := c.GetSession(t.Context(), "main")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,30 +79,30 @@ func TestTicks_TellOfEachChangeAndComeTenTimesASecondAtMost(t *testing.T) {
 
 func TestTicks_OfAllSessionsSayWhatOpensWaitsAndCloses(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	c := r.dial()
-	r.session(c)
-	w := r.ticks(c, "")
+	r.newSession(c)
+	w := r.newChangeStream(c, "")
 	is := func(name string, state session.State) func(session.Tick) bool {
 		return func(t session.Tick) bool { return t.Session == name && t.State == state && !t.Closed }
 	}
-	until(t, w, "the session that is there", is("main", session.StateIdle))
+	readUntilChange(t, w, "the session that is there", is("main", session.StateIdle))
 	for range 3 { // again under the same name
-		if _, err := c.Create(t.Context(), client.CreateParams{Name: "later"}); err != nil {
+		if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "later"}); err != nil {
 			t.Fatal(err)
 		}
-		until(t, w, "a session that is opened", is("later", session.StateIdle))
-		if _, err := c.Start(t.Context(), client.StartParams{Session: "later", Input: "wait name? "}); err != nil {
+		readUntilChange(t, w, "a session that is opened", is("later", session.StateIdle))
+		if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "later", Input: "wait name? "}); err != nil {
 			t.Fatal(err)
 		}
-		tick, _ := until(t, w, "a wait", is("later", session.StateWaiting))
+		tick, _ := readUntilChange(t, w, "a wait", is("later", session.StateWaiting))
 		if tick.InputRequest == nil || tick.InputRequest.Prompt != "name? " || tick.Turn != 1 {
 			t.Errorf("got %+v", tick)
 		}
 		if err := c.CloseSession(t.Context(), "later"); err != nil {
 			t.Fatal(err)
 		}
-		until(t, w, "a session that is closed", func(t session.Tick) bool { return t.Session == "later" && t.Closed })
+		readUntilChange(t, w, "a session that is closed", func(t session.Tick) bool { return t.Session == "later" && t.Closed })
 	}
 	if err := w.Cancel(t.Context()); err != nil {
 		t.Fatal(err)
@@ -114,20 +114,20 @@ func TestTicks_OfAllSessionsSayWhatOpensWaitsAndCloses(t *testing.T) {
 
 func TestTicks_EndWithTheirSessionAndAreRefusedForNone(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	c := r.dial()
-	r.session(c)
-	if _, err := c.Ticks(t.Context(), "nobody"); session.KindOf(err) != session.KindClosed {
+	r.newSession(c)
+	if _, err := c.SubscribeChanges(t.Context(), "nobody"); session.KindOf(err) != session.KindClosed {
 		t.Errorf("got %v", err)
 	}
-	if _, err := c.Subscribe(t.Context(), client.SubscribeParams{Ticks: true, After: 1}); session.KindOf(err) != session.KindInvalid {
+	if _, err := c.Subscribe(t.Context(), client.SubscribeParams{ChangesOnly: true, After: 1}); session.KindOf(err) != session.KindInvalid {
 		t.Errorf("got %v", err)
 	}
 	if _, err := c.Subscribe(t.Context(), client.SubscribeParams{}); session.KindOf(err) != session.KindInvalid {
 		t.Errorf("events of all sessions: got %v", err)
 	}
-	w := r.ticks(c, "main")
-	until(t, w, "the first", func(session.Tick) bool { return true })
+	w := r.newChangeStream(c, "main")
+	readUntilChange(t, w, "the first", func(session.Tick) bool { return true })
 	if err := c.CloseSession(t.Context(), "main"); err != nil {
 		t.Fatal(err)
 	}
@@ -143,18 +143,18 @@ func TestTicks_EndWithTheirSessionAndAreRefusedForNone(t *testing.T) {
 
 func TestTicks_AReaderThatSleptHasOneForEachSession(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	c, sleeper := r.dial(), r.dial()
-	r.session(c)
-	w := r.ticks(sleeper, "")
+	r.newSession(c)
+	w := r.newChangeStream(sleeper, "")
 	for range 200 {
-		r.run(c, "print x", "x\n")
+		r.runCode(c, "print x", "x\n")
 	}
-	end, err := c.Get(t.Context(), "main")
+	end, err := c.GetSession(t.Context(), "main")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, n := until(t, w, "the newest", func(t session.Tick) bool { return t.LastSeq >= end.LastSeq && t.State == session.StateIdle })
+	_, n := readUntilChange(t, w, "the newest", func(t session.Tick) bool { return t.LastSeq >= end.LastSeq && t.State == session.StateIdle })
 	if n > 3 { // one that was held, and those of the last turn's end
 		t.Errorf("the reader got %d ticks", n)
 	}
@@ -162,20 +162,20 @@ func TestTicks_AReaderThatSleptHasOneForEachSession(t *testing.T) {
 
 func TestTicks_PauseAndGoOn(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	c := r.dial()
-	r.session(c)
+	r.newSession(c)
 	for _, name := range []string{"", "main"} {
-		w := r.ticks(c, name)
-		before, _ := until(t, w, "the first", func(session.Tick) bool { return true })
+		w := r.newChangeStream(c, name)
+		before, _ := readUntilChange(t, w, "the first", func(session.Tick) bool { return true })
 		if err := c.Call(t.Context(), client.MethodPause, client.SubscriptionParams{Subscription: w.ID()}, nil); err != nil {
 			t.Fatal(err)
 		}
-		r.run(c, "print x", "x\n")
+		r.runCode(c, "print x", "x\n")
 		if err := c.Call(t.Context(), client.MethodResume, client.SubscriptionParams{Subscription: w.ID()}, nil); err != nil {
 			t.Fatal(err)
 		}
-		until(t, w, "what was missed", func(t session.Tick) bool { return t.LastSeq > before.LastSeq })
+		readUntilChange(t, w, "what was missed", func(t session.Tick) bool { return t.LastSeq > before.LastSeq })
 	}
 }
 
@@ -183,30 +183,30 @@ func TestDaemon_ALookAtTheListIsNoUse(t *testing.T) {
 	t.Parallel()
 	clock := startWithClock(t, nil)
 	c := clock.dial()
-	clock.session(c)
-	used := clock.lastTurn(c)
-	clock.ticks(c, "")
-	clock.staysAt(used.Add(idleTime - 1))
-	clock.endsAt(used.Add(idleTime))
+	clock.newSession(c)
+	used := clock.lastTurnEnd(c)
+	clock.newChangeStream(c, "")
+	clock.wantRunningAt(used.Add(idleTimeout - 1))
+	clock.wantEndAt(used.Add(idleTimeout))
 }
 
 func TestTicks_ASessionThatIsClosedWhileTheLinkIsDownIsSaidToBe(t *testing.T) {
 	t.Parallel()
-	r := start(t, nil)
+	r := startDaemon(t, nil)
 	near := r.dial()
 	for _, name := range []string{"goes", "stays"} {
-		if _, err := near.Create(t.Context(), client.CreateParams{Name: name}); err != nil {
+		if _, err := near.CreateSession(t.Context(), client.CreateParams{Name: name}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	w := ways.New(r.socket)
-	ticks, err := through(t, linkOver(t, w)).Ticks(t.Context(), "")
+	ticks, err := newConnOver(t, newLink(t, w)).SubscribeChanges(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	next := func() session.Tick {
 		t.Helper()
-		ctx, stop := context.WithTimeout(t.Context(), patience)
+		ctx, stop := context.WithTimeout(t.Context(), processTimeout)
 		defer stop()
 		tick, err := ticks.Next(ctx)
 		if err != nil {

@@ -18,72 +18,72 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// warmTime bounds making one warm session, with its code.
-const warmTime = 2 * time.Minute
+// warmUpTimeout bounds making one warm session, with its code.
+const warmUpTimeout = 2 * time.Minute
 
-// Warm says which sessions the daemon keeps ready for those who create one.
-type Warm struct {
+// WarmPoolOptions says which sessions the daemon keeps ready for those who create one.
+type WarmPoolOptions struct {
 	Language string
 	Count    int
 	Dir      string // where the first ones work, absolute; "" is the daemon's own
 	Code     string // runs in each, as a silent turn; "" is none
 }
 
-// A pool keeps the sessions of one language ready. All of them start alike: as the first that it
+// A warmPool keeps the sessions of one language ready. All of them start alike: as the first that it
 // made, or as those that clients asked for twice in a row.
-type pool struct {
-	Warm
-	d    *Daemon
-	wake chan struct{} // has a token when there may be something to do
+type warmPool struct {
+	WarmPoolOptions
+	daemon *Daemon
+	wake   chan struct{} // has a token when there may be something to do
 
-	mu      sync.Mutex
-	kind    *workers.Spec // guarded by mu, like all fields below; nil before the first look
-	missed  *workers.Spec // the last that was asked for and not kept
-	ready   []warmSession // the oldest first
-	full    bool          // there are as many sessions as may be; until one is closed or taken
-	making  *making       // nil while none is made
-	failure error         // why no more are made
+	mu         sync.Mutex
+	spec       *workers.Spec   // guarded by mu, like all fields below; nil before the first look
+	lastMissed *workers.Spec   // the last that was asked for and not kept
+	ready      []warmSession   // the oldest first
+	isFull     bool            // there are as many sessions as may be; until one is closed or taken
+	pending    *pendingSession // nil while none is made
+	failure    error           // why no more are made
 }
 
-// A warmSession is one that waits for its client. Its stamp is Options.Stamp as it began.
+// A warmSession is one that waits for its client. Its stamp is Options.StartStamp as it began.
 type warmSession struct {
 	*supervisor.Session
 	stamp string
 }
 
-// A making is a session that is not ready yet.
-type making struct {
-	giveUp context.CancelFunc
-	over   chan struct{} // closed when it is ready, or closed again
+// A pendingSession is a session that is not ready yet.
+type pendingSession struct {
+	cancel context.CancelFunc
+	done   chan struct{} // closed when it is ready, or closed again
 }
 
-func (d *Daemon) newPools() {
-	d.pools = make(map[string]*pool)
-	for _, w := range d.o.Warm {
-		d.pools[w.Language] = &pool{Warm: w, d: d, wake: make(chan struct{}, 1)}
+func (d *Daemon) newWarmPools() {
+	d.warmPools = make(map[string]*warmPool)
+	for _, w := range d.options.WarmPools {
+		d.warmPools[w.Language] = &warmPool{WarmPoolOptions: w, daemon: d, wake: make(chan struct{}, 1)}
 	}
 }
 
-func (d *Daemon) stamp(spec *workers.Spec) string {
-	if d.o.Stamp == nil {
+func (d *Daemon) startStamp(spec *workers.Spec) string {
+	if d.options.StartStamp == nil {
 		return ""
 	}
-	return d.o.Stamp(spec)
+	return d.options.StartStamp(spec)
 }
 
-// startsAlike reports whether two workers start in the same way. Those that need a preparation do not.
-func startsAlike(a, b *workers.Spec) bool {
+// isSameStart reports whether two workers start in the same way. Those that need a preparation do not.
+func isSameStart(a, b *workers.Spec) bool {
 	if len(a.Preparations) > 0 || len(b.Preparations) > 0 {
 		return false
 	}
 	x, y := *a, *b
-	x.Dir, y.Dir = dirOf(a), dirOf(b)
+	x.Dir, y.Dir = workDir(a), workDir(b)
 	x.Preparations, y.Preparations, x.Compilation, y.Compilation = nil, nil, nil, nil
 	return reflect.DeepEqual(x, y)
 }
 
-// dirOf returns the directory in which a worker starts.
-func dirOf(spec *workers.Spec) string {
+// workDir returns the directory in which a worker starts.
+func workDir(spec *workers.Spec) string {
 	if spec.Dir != "" {
 		return spec.Dir
 	}
@@ -91,45 +91,45 @@ func dirOf(spec *workers.Spec) string {
 	return dir
 }
 
-// take returns a session that has started as spec says; nil if there is none.
-func (p *pool) take(spec *workers.Spec) *supervisor.Session {
-	defer p.look() // after the lock is free
-	stamp := p.d.stamp(spec)
+// takeSession returns a session that has started as spec says; nil if there is none.
+func (p *warmPool) takeSession(spec *workers.Spec) *supervisor.Session {
+	defer p.checkAgain() // after the lock is free
+	stamp := p.daemon.startStamp(spec)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.kind == nil || !startsAlike(p.kind, spec) {
-		if p.missed != nil && startsAlike(p.missed, spec) {
-			p.kind, p.missed, p.failure = spec, nil, nil
-			p.dropLocked(len(p.ready))
+	if p.spec == nil || !isSameStart(p.spec, spec) {
+		if p.lastMissed != nil && isSameStart(p.lastMissed, spec) {
+			p.spec, p.lastMissed, p.failure = spec, nil, nil
+			p.closeOldestLocked(len(p.ready))
 		} else if len(spec.Preparations) == 0 {
-			p.missed = spec
+			p.lastMissed = spec
 		}
 		return nil
 	}
-	p.missed = nil
+	p.lastMissed = nil
 	for len(p.ready) > 0 {
 		s := p.ready[0]
 		if i, _ := s.Info(context.Background()); i.State == session.StateIdle && s.stamp == stamp {
 			p.ready = p.ready[1:]
 			return s.Session
 		}
-		p.dropLocked(1)
+		p.closeOldestLocked(1)
 	}
 	return nil
 }
 
-// dropLocked closes the oldest sessions, beside the caller.
-func (p *pool) dropLocked(n int) {
+// closeOldestLocked closes the oldest sessions, beside the caller.
+func (p *warmPool) closeOldestLocked(n int) {
 	for _, s := range p.ready[:n] {
-		p.d.wg.Go(func() { _ = s.Close(context.Background()) })
+		p.daemon.wg.Go(func() { _ = s.Close(context.Background()) })
 	}
 	p.ready = slices.Delete(p.ready, 0, n)
 }
 
-// look makes the pool look again for something to do.
-func (p *pool) look() {
+// checkAgain makes the pool look again for something to do.
+func (p *warmPool) checkAgain() {
 	p.mu.Lock()
-	p.full = false
+	p.isFull = false
 	p.mu.Unlock()
 	select {
 	case p.wake <- struct{}{}:
@@ -137,11 +137,11 @@ func (p *pool) look() {
 	}
 }
 
-// keep makes sessions, one after the other, until ctx ends. Then it closes those that are left.
-func (p *pool) keep(ctx context.Context) {
+// fillUntilDone makes sessions, one after the other, until ctx ends. Then it closes those that are left.
+func (p *warmPool) fillUntilDone(ctx context.Context) {
 	for ctx.Err() == nil {
-		if kind := p.wanted(); kind != nil {
-			p.add(ctx, kind)
+		if kind := p.nextSpec(); kind != nil {
+			p.addSession(ctx, kind)
 			continue
 		}
 		select {
@@ -158,74 +158,74 @@ func (p *pool) keep(ctx context.Context) {
 	}
 }
 
-// wanted returns how one more session would start; nil if none is wanted.
-func (p *pool) wanted() *workers.Spec {
-	if p.d.admits() != nil {
+// nextSpec returns how one more session would start; nil if none is wanted.
+func (p *warmPool) nextSpec() *workers.Spec {
+	if p.daemon.checkAdmission() != nil {
 		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.failure != nil || p.full || len(p.ready) >= p.Count || !p.hasRoomLocked() {
+	if p.failure != nil || p.isFull || len(p.ready) >= p.Count || !p.hasRoomLocked() {
 		return nil
 	}
-	if p.kind == nil {
-		spec, err := p.d.o.Spec(client.CreateParams{Language: p.Language, Dir: p.Dir})
+	if p.spec == nil {
+		spec, err := p.daemon.options.FindSpec(client.CreateParams{Language: p.Language, Dir: p.Dir})
 		if err = cmp.Or(err, spec.Err); err != nil {
-			p.failLocked(err)
+			p.setFailureLocked(err)
 			return nil
 		}
-		p.kind = &spec
+		p.spec = &spec
 	}
-	return p.kind
+	return p.spec
 }
 
 // hasRoomLocked reports whether one more session as large as those that are ready fits.
-func (p *pool) hasRoomLocked() bool {
+func (p *warmPool) hasRoomLocked() bool {
 	var used int64
 	for _, s := range p.ready {
 		i, _ := s.Info(context.Background())
 		used += i.MemoryBytes
 	}
 	n := int64(len(p.ready))
-	return n == 0 || p.d.o.WarmMemory == 0 || used/n*(n+1) <= p.d.o.WarmMemory
+	return n == 0 || p.daemon.options.WarmMemory == 0 || used/n*(n+1) <= p.daemon.options.WarmMemory
 }
 
-func (p *pool) failLocked(err error) {
+func (p *warmPool) setFailureLocked(err error) {
 	p.failure = err
-	p.d.log.Warn("no session is kept ready", "language", p.Language, "error", err)
+	p.daemon.log.Warn("no session is kept ready", "language", p.Language, "error", err)
 }
 
-// add makes one session.
-func (p *pool) add(ctx context.Context, kind *workers.Spec) {
+// addSession makes one session.
+func (p *warmPool) addSession(ctx context.Context, kind *workers.Spec) {
 	ctx, giveUp := context.WithCancel(ctx)
 	defer giveUp()
-	m := &making{giveUp, make(chan struct{})}
-	defer close(m.over)
+	m := &pendingSession{giveUp, make(chan struct{})}
+	defer close(m.done)
 	p.mu.Lock()
-	p.making = m
+	p.pending = m
 	p.mu.Unlock()
-	stamp := p.d.stamp(kind)
-	s, err := p.make(ctx, kind)
+	stamp := p.daemon.startStamp(kind)
+	s, err := p.makeSession(ctx, kind)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.making = nil
+	p.pending = nil
 	switch {
 	case err != nil && session.KindOf(err) == session.KindLimit:
-		p.full = true
+		p.isFull = true
 	case err != nil && ctx.Err() == nil:
-		p.failLocked(err)
-	case err == nil && p.kind != kind: // others are asked for meanwhile
-		p.d.wg.Go(func() { _ = s.Close(context.Background()) })
+		p.setFailureLocked(err)
+	case err == nil && p.spec != kind: // others are asked for meanwhile
+		p.daemon.wg.Go(func() { _ = s.Close(context.Background()) })
 	case err == nil:
 		p.ready = append(p.ready, warmSession{s, stamp})
 	}
 }
 
-// make opens a session, waits until it is idle, and runs the code in it.
-func (p *pool) make(ctx context.Context, kind *workers.Spec) (*supervisor.Session, error) {
-	ctx, stop := context.WithTimeoutCause(ctx, warmTime, fmt.Errorf("it was not ready within %s", warmTime))
+// makeSession opens a session, waits until it is idle, and runs the code in it.
+func (p *warmPool) makeSession(ctx context.Context, kind *workers.Spec) (*supervisor.Session, error) {
+	ctx, stop := context.WithTimeoutCause(ctx, warmUpTimeout, fmt.Errorf("it was not ready within %s", warmUpTimeout))
 	defer stop()
-	s, err := p.d.openUnnamed(ctx, *kind)
+	s, err := p.daemon.openUnnamed(ctx, *kind)
 	if err != nil {
 		return nil, err
 	}
@@ -236,7 +236,7 @@ func (p *pool) make(ctx context.Context, kind *workers.Spec) (*supervisor.Sessio
 	return s, nil
 }
 
-func (p *pool) warmUp(ctx context.Context, s *supervisor.Session) error {
+func (p *warmPool) warmUp(ctx context.Context, s *supervisor.Session) error {
 	if _, err := s.Wait(ctx, 0, nil); err != nil {
 		return cmp.Or(context.Cause(ctx), err)
 	}
@@ -266,22 +266,22 @@ func (p *pool) warmUp(ctx context.Context, s *supervisor.Session) error {
 func (d *Daemon) openUnnamed(ctx context.Context, spec workers.Spec) (*supervisor.Session, error) {
 	for {
 		d.mu.Lock()
-		d.warmed++
-		name := fmt.Sprintf("warm.%d", d.warmed)
+		d.warmCounter++
+		name := fmt.Sprintf("warm.%d", d.warmCounter)
 		d.mu.Unlock()
-		s, err := d.o.Supervisor.Open(ctx, name, spec)
+		s, err := d.options.Supervisor.Open(ctx, name, spec)
 		if session.KindOf(err) != session.KindExists {
 			return s, err
 		}
 	}
 }
 
-// openSession opens a session, or takes one that is ready. Where there are as many as may be, one
+// acquireSession opens a session, or takes one that is ready. Where there are as many as may be, one
 // that is ready makes room.
-func (d *Daemon) openSession(p client.CreateParams, name string, spec workers.Spec) (*supervisor.Session, error) {
-	if pool := d.pools[p.Language]; pool != nil && len(p.Command) == 0 {
-		if s := pool.take(&spec); s != nil {
-			err := d.o.Supervisor.Rename(s, name)
+func (d *Daemon) acquireSession(p client.CreateParams, name string, spec workers.Spec) (*supervisor.Session, error) {
+	if pool := d.warmPools[p.Language]; pool != nil && len(p.Command) == 0 {
+		if s := pool.takeSession(&spec); s != nil {
+			err := d.options.Supervisor.Rename(s, name)
 			if err == nil {
 				return s, nil
 			}
@@ -292,48 +292,48 @@ func (d *Daemon) openSession(p client.CreateParams, name string, spec workers.Sp
 		}
 	}
 	for {
-		s, err := d.o.Supervisor.Open(context.Background(), name, spec)
-		if session.KindOf(err) != session.KindLimit || !d.makeRoom() {
+		s, err := d.options.Supervisor.Open(context.Background(), name, spec)
+		if session.KindOf(err) != session.KindLimit || !d.evictWarmSession() {
 			return s, err
 		}
 	}
 }
 
-// makeRoom closes one session that is ready, or gives up one that is being made, if there is any.
-func (d *Daemon) makeRoom() bool {
-	for _, p := range d.pools {
+// evictWarmSession closes one session that is ready, or gives up one that is being made, if there is any.
+func (d *Daemon) evictWarmSession() bool {
+	for _, p := range d.warmPools {
 		p.mu.Lock()
-		ready, making := p.ready[:min(1, len(p.ready))], p.making
-		p.ready, p.full = p.ready[len(ready):], true
+		ready, making := p.ready[:min(1, len(p.ready))], p.pending
+		p.ready, p.isFull = p.ready[len(ready):], true
 		p.mu.Unlock()
 		switch {
 		case len(ready) > 0:
 			_ = ready[0].Close(context.Background())
 			return true
 		case making != nil:
-			making.giveUp()
-			<-making.over
+			making.cancel()
+			<-making.done
 			return true
 		}
 	}
 	return false
 }
 
-// lookAtPools makes the pools look again: there may be room.
-func (d *Daemon) lookAtPools() {
-	for _, p := range d.pools {
-		p.look()
+// wakePools makes the pools look again: there may be room.
+func (d *Daemon) wakePools() {
+	for _, p := range d.warmPools {
+		p.checkAgain()
 	}
 }
 
-// warm describes the pools, by language.
-func (d *Daemon) warm() []client.Warm {
-	var all []client.Warm
-	for _, p := range d.pools {
+// describePools describes the pools, by language.
+func (d *Daemon) describePools() []client.WarmPool {
+	var all []client.WarmPool
+	for _, p := range d.warmPools {
 		p.mu.Lock()
-		w := client.Warm{Language: p.Language, Ready: len(p.ready), Count: p.Count, Dir: p.Dir}
-		if p.kind != nil {
-			w.Dir = dirOf(p.kind)
+		w := client.WarmPool{Language: p.Language, Ready: len(p.ready), Count: p.Count, Dir: p.Dir}
+		if p.spec != nil {
+			w.Dir = workDir(p.spec)
 		}
 		if p.failure != nil {
 			w.Failure = p.failure.Error()
@@ -341,6 +341,6 @@ func (d *Daemon) warm() []client.Warm {
 		p.mu.Unlock()
 		all = append(all, w)
 	}
-	slices.SortFunc(all, func(a, b client.Warm) int { return cmp.Compare(a.Language, b.Language) })
+	slices.SortFunc(all, func(a, b client.WarmPool) int { return cmp.Compare(a.Language, b.Language) })
 	return all
 }

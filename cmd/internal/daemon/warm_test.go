@@ -15,44 +15,44 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// warmRig is a daemon that keeps sessions ready; its Spec takes the directory that a client names.
-func warmRig(t testing.TB, change func(*daemon.Options)) *rig {
-	return start(t, func(o *daemon.Options) {
+// newWarmDaemon is a daemon that keeps sessions ready; its Spec takes the directory that a client names.
+func newWarmDaemon(t testing.TB, change func(*daemon.Options)) *testDaemon {
+	return startDaemon(t, func(o *daemon.Options) {
 		self, err := os.Executable()
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Spec = func(p client.CreateParams) (workers.Spec, error) {
+		o.FindSpec = func(p client.CreateParams) (workers.Spec, error) {
 			s := fakeworker.Spec(self, nil)
 			s.Dir = p.Dir
 			return s, nil
 		}
-		o.Warm = []daemon.Warm{{Language: "fake", Count: 2}}
+		o.WarmPools = []daemon.WarmPoolOptions{{Language: "fake", Count: 2}}
 		if change != nil {
 			change(o)
 		}
 	})
 }
 
-// warm waits until the pool is as wanted.
-func (r *rig) warm(c *client.Client, what string, want func(client.Warm) bool) client.Warm {
+// waitForPool waits until the pool is as wanted.
+func (r *testDaemon) waitForPool(c *client.Client, what string, want func(client.WarmPool) bool) client.WarmPool {
 	r.t.Helper()
-	var now client.Warm
-	r.until(what, func() bool {
-		i, err := c.Info(r.t.Context())
-		if err != nil || len(i.Warm) != 1 {
+	var now client.WarmPool
+	r.waitUntil(what, func() bool {
+		i, err := c.DaemonInfo(r.t.Context())
+		if err != nil || len(i.WarmPools) != 1 {
 			r.t.Fatalf("%+v, %v", i, err)
 		}
-		now = i.Warm[0]
+		now = i.WarmPools[0]
 		return want(now)
 	})
 	return now
 }
 
-// runs runs code in a session.
-func (r *rig) runs(c *client.Client, name, code, want string) {
+// wantResult wantResult code in a session.
+func (r *testDaemon) wantResult(c *client.Client, name, code, want string) {
 	r.t.Helper()
-	reply, err := c.Start(r.t.Context(), client.StartParams{Session: name, Input: code, WaitMS: patience.Milliseconds()})
+	reply, err := c.StartTurn(r.t.Context(), client.StartParams{Session: name, Input: code, WaitMS: processTimeout.Milliseconds()})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -61,31 +61,31 @@ func (r *rig) runs(c *client.Client, name, code, want string) {
 	}
 }
 
-func isFull(w client.Warm) bool { return w.Ready == w.Count }
+func isFull(w client.WarmPool) bool { return w.Ready == w.Count }
 
 func TestWarm_ASessionThatStartsAlikeIsReadyAtOnce(t *testing.T) {
 	t.Parallel()
 	var sup *supervisor.Supervisor
-	r := warmRig(t, func(o *daemon.Options) { sup = o.Supervisor })
+	r := newWarmDaemon(t, func(o *daemon.Options) { sup = o.Supervisor })
 	c := r.dial()
-	r.warm(c, "it is filled", isFull)
+	r.waitForPool(c, "it is filled", isFull)
 	pids := make(map[int]bool)
 	for _, s := range sup.Sessions() {
 		i, _ := s.Info(t.Context())
 		pids[i.PID] = true
 	}
 	for _, name := range []string{"a", "b"} {
-		i, err := c.Create(t.Context(), client.CreateParams{Name: name})
+		i, err := c.CreateSession(t.Context(), client.CreateParams{Name: name})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if i.Name != name || i.State.String() != "idle" || i.Turn != 0 || i.Generation != 1 || !pids[i.PID] {
 			t.Errorf("got %+v, want an idle worker of those that were ready", i)
 		}
-		r.runs(c, name, "print "+name, name+"\n")
+		r.wantResult(c, name, "print "+name, name+"\n")
 	}
-	r.warm(c, "it is filled again", isFull)
-	if all, err := c.List(t.Context()); err != nil || len(all) != 2 {
+	r.waitForPool(c, "it is filled again", isFull)
+	if all, err := c.ListSessions(t.Context()); err != nil || len(all) != 2 {
 		t.Errorf("%d sessions are listed, %v; want those of clients", len(all), err)
 	}
 }
@@ -93,11 +93,11 @@ func TestWarm_ASessionThatStartsAlikeIsReadyAtOnce(t *testing.T) {
 func TestWarm_ASessionThatStartsInAnotherWayIsNotTaken(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	r := warmRig(t, nil)
+	r := newWarmDaemon(t, nil)
 	c := r.dial()
-	r.warm(c, "it is filled", isFull)
+	r.waitForPool(c, "it is filled", isFull)
 	for i, name := range []string{"first", "second", "third"} {
-		s, err := c.Create(t.Context(), client.CreateParams{Name: name, Dir: dir})
+		s, err := c.CreateSession(t.Context(), client.CreateParams{Name: name, Dir: dir})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +105,7 @@ func TestWarm_ASessionThatStartsInAnotherWayIsNotTaken(t *testing.T) {
 			t.Errorf("%s works in %s", name, s.Dir)
 		}
 		if i == 1 { // those in this directory are kept from now on
-			r.warm(c, "it keeps others", func(w client.Warm) bool { return isFull(w) && w.Dir == dir })
+			r.waitForPool(c, "it keeps others", func(w client.WarmPool) bool { return isFull(w) && w.Dir == dir })
 		}
 		if i == 2 && s.State.String() != "idle" {
 			t.Errorf("the third is %s, want one that was ready", s.State)
@@ -121,9 +121,9 @@ func TestWarm_AChangedInterpreterIsNoticed(t *testing.T) {
 		return string(text)
 	}
 	var sup *supervisor.Supervisor
-	r := warmRig(t, func(o *daemon.Options) { sup, o.Stamp = o.Supervisor, stamp })
+	r := newWarmDaemon(t, func(o *daemon.Options) { sup, o.StartStamp = o.Supervisor, stamp })
 	c := r.dial()
-	r.warm(c, "it is filled", isFull)
+	r.waitForPool(c, "it is filled", isFull)
 	old := make(map[int]bool)
 	for _, s := range sup.Sessions() {
 		i, _ := s.Info(t.Context())
@@ -132,7 +132,7 @@ func TestWarm_AChangedInterpreterIsNoticed(t *testing.T) {
 	if err := os.WriteFile(file, []byte("new"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	i, err := c.Create(t.Context(), client.CreateParams{Name: "a"})
+	i, err := c.CreateSession(t.Context(), client.CreateParams{Name: "a"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,33 +143,33 @@ func TestWarm_AChangedInterpreterIsNoticed(t *testing.T) {
 
 func TestWarm_TheCodeRunsOnceAndIsNotSeen(t *testing.T) {
 	t.Parallel()
-	r := warmRig(t, func(o *daemon.Options) { o.Warm[0].Code = "print made" })
+	r := newWarmDaemon(t, func(o *daemon.Options) { o.WarmPools[0].Code = "print made" })
 	c := r.dial()
-	r.warm(c, "it is filled", isFull)
-	i, err := c.Create(t.Context(), client.CreateParams{Name: "a"})
+	r.waitForPool(c, "it is filled", isFull)
+	i, err := c.CreateSession(t.Context(), client.CreateParams{Name: "a"})
 	if err != nil || i.Turn != 1 {
 		t.Fatalf("%+v, %v; want one turn, that of the code", i, err)
 	}
-	r.runs(c, "a", "print mine", "mine\n")
+	r.wantResult(c, "a", "print mine", "mine\n")
 }
 
 func TestWarm_CodeThatFailsIsSaidAndSessionsOpenWithoutIt(t *testing.T) {
 	t.Parallel()
-	r := warmRig(t, func(o *daemon.Options) { o.Warm[0].Code = "nonsense" })
+	r := newWarmDaemon(t, func(o *daemon.Options) { o.WarmPools[0].Code = "nonsense" })
 	c := r.dial()
-	w := r.warm(c, "it fails", func(w client.Warm) bool { return w.Failure != "" })
+	w := r.waitForPool(c, "it fails", func(w client.WarmPool) bool { return w.Failure != "" })
 	if !strings.Contains(w.Failure, "its code: SyntaxError: no command") || w.Ready != 0 {
 		t.Errorf("%+v", w)
 	}
-	if _, err := c.Create(t.Context(), client.CreateParams{Name: "a"}); err != nil {
+	if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "a"}); err != nil {
 		t.Fatal(err)
 	}
-	r.runs(c, "a", "print mine", "mine\n")
+	r.wantResult(c, "a", "print mine", "mine\n")
 }
 
 func TestWarm_SessionsOfClientsGetTheRoom(t *testing.T) {
 	t.Parallel()
-	r := warmRig(t, func(o *daemon.Options) {
+	r := newWarmDaemon(t, func(o *daemon.Options) {
 		sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir(), MaxSessions: 3})
 		if err != nil {
 			t.Fatal(err)
@@ -178,13 +178,13 @@ func TestWarm_SessionsOfClientsGetTheRoom(t *testing.T) {
 		o.Supervisor = sup
 	})
 	c := r.dial()
-	r.warm(c, "it is filled", isFull)
+	r.waitForPool(c, "it is filled", isFull)
 	for _, name := range []string{"a", "b", "c"} {
-		if _, err := c.Create(t.Context(), client.CreateParams{Name: name, Dir: t.TempDir()}); err != nil {
+		if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: name, Dir: t.TempDir()}); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 	}
-	if _, err := c.Create(t.Context(), client.CreateParams{Name: "d"}); err == nil || !strings.Contains(err.Error(), "too many sessions") {
+	if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "d"}); err == nil || !strings.Contains(err.Error(), "too many sessions") {
 		t.Errorf("the fourth of three: %v", err)
 	}
 }
@@ -192,22 +192,22 @@ func TestWarm_SessionsOfClientsGetTheRoom(t *testing.T) {
 func TestWarm_OneThatIsBeingMadeGivesItsRoomToAClient(t *testing.T) {
 	t.Parallel()
 	var sup *supervisor.Supervisor
-	r := warmRig(t, func(o *daemon.Options) {
+	r := newWarmDaemon(t, func(o *daemon.Options) {
 		var err error
 		if sup, err = supervisor.New(&supervisor.Options{Dir: t.TempDir(), MaxSessions: 1}); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = sup.Close() })
-		o.Supervisor, o.Warm[0].Code = sup, "sleep"
+		o.Supervisor, o.WarmPools[0].Code = sup, "sleep"
 	})
 	c := r.dial()
-	r.until("one is being made", func() bool { return len(sup.Sessions()) == 1 })
-	if _, err := c.Create(t.Context(), client.CreateParams{Name: "a"}); err != nil {
+	r.waitUntil("one is being made", func() bool { return len(sup.Sessions()) == 1 })
+	if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "a"}); err != nil {
 		t.Fatal(err)
 	}
-	r.runs(c, "a", "print mine", "mine\n")
-	if i, err := c.Info(t.Context()); err != nil || i.Warm[0].Failure != "" {
-		t.Errorf("%+v, %v", i.Warm, err)
+	r.wantResult(c, "a", "print mine", "mine\n")
+	if i, err := c.DaemonInfo(t.Context()); err != nil || i.WarmPools[0].Failure != "" {
+		t.Errorf("%+v, %v", i.WarmPools, err)
 	}
 }
 
@@ -216,17 +216,17 @@ func TestWarm_OneThatIsBeingMadeGivesItsRoomToAClient(t *testing.T) {
 func BenchmarkWarm(b *testing.B) {
 	for name, dir := range map[string]string{"ready": "", "started": b.TempDir()} {
 		b.Run(name, func(b *testing.B) {
-			r := warmRig(b, nil)
+			r := newWarmDaemon(b, nil)
 			c := r.dial()
 			for i := range b.N {
 				b.StopTimer()
-				r.warm(c, "it is filled", isFull)
+				r.waitForPool(c, "it is filled", isFull)
 				p := client.CreateParams{Name: strconv.Itoa(i), Dir: dir}
 				if dir != "" {
 					p.Dir = b.TempDir() // another one each time
 				}
 				b.StartTimer()
-				if _, err := c.Create(b.Context(), p); err != nil {
+				if _, err := c.CreateSession(b.Context(), p); err != nil {
 					b.Fatal(err)
 				}
 				s := c.Session(p.Name)

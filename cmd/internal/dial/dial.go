@@ -56,7 +56,7 @@ func Run(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	defer conn.Close()
 	g := here()
 	g.Version, g.Protocol, g.PID, g.Started, g.Socket = i.Version, i.Protocol, i.PID, i.Started, o.Socket()
-	if err := client.Greet(out, o.Nonce, g); err != nil {
+	if err := client.WriteGreeting(out, o.Nonce, g); err != nil {
 		return err
 	}
 	return o.bridge(ctx, conn, in, out)
@@ -135,7 +135,7 @@ func (o Options) connect(ctx context.Context) (net.Conn, error) {
 func (o Options) refuse(out io.Writer, why error) error {
 	g := here()
 	g.Socket, g.Error, g.Kind = o.Socket(), why.Error(), session.KindOf(why)
-	return client.Greet(out, o.Nonce, g)
+	return client.WriteGreeting(out, o.Nonce, g)
 }
 
 // ask asks the daemon what it is.

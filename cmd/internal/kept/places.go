@@ -126,9 +126,9 @@ func (p *Place) check(name string) (err error) {
 		return fmt.Errorf("%q is the name of this machine", name)
 	case p.Via == "":
 		return fmt.Errorf("%s has no via, the command that leads there", name)
-	case p.Repl != "" && !prefix.IsPlain(p.Repl):
+	case p.Repl != "" && !prefix.IsPlainWord(p.Repl):
 		return fmt.Errorf("repl of %s: %q: use letters, digits and _ . / = - only", name, p.Repl)
-	case p.Socket != "" && !prefix.IsPlain(p.Socket):
+	case p.Socket != "" && !prefix.IsPlainWord(p.Socket):
 		return fmt.Errorf("socket of %s: %q: use letters, digits and _ . / = - only", name, p.Socket)
 	case p.Dir != "" && !strings.HasPrefix(p.Dir, "/") && !filepath.IsAbs(p.Dir):
 		return fmt.Errorf("dir of %s: %q: give an absolute path of the place", name, p.Dir)
@@ -149,7 +149,7 @@ func (p *Place) check(name string) (err error) {
 		if c.command == "" {
 			continue
 		}
-		if *c.words, err = prefix.Split(c.command); err != nil {
+		if *c.words, err = prefix.SplitWords(c.command); err != nil {
 			return fmt.Errorf("%s of %s: %w", c.setting, name, err)
 		}
 		if mark := misplaced(*c.words, c.marks); mark != "" {

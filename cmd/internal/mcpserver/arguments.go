@@ -77,7 +77,7 @@ func decode[T any](r *request, arguments json.RawMessage) (args T, err error) {
 			arguments = json.RawMessage(encoded)
 		}
 	}
-	if spoiled := jsonline.NoCharacter(arguments); spoiled != "" {
+	if spoiled := jsonline.InvalidCharacter(arguments); spoiled != "" {
 		return args, fmt.Errorf("the arguments have %s and cannot be passed on: send the whole character in UTF-8, or have the code make it", spoiled)
 	}
 	err = json.Unmarshal(arguments, &args)

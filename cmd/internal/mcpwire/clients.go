@@ -184,7 +184,7 @@ func (c *client) begin(x *exchange, m *jsonline.Message) (number int64, err erro
 	f := c.front
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	id := jsonline.Key(m.ID)
+	id := jsonline.IDKey(m.ID)
 	if _, taken := c.numbers[id]; taken {
 		return 0, errTaken
 	}

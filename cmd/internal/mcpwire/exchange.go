@@ -205,12 +205,12 @@ func (x *exchange) log(what string, text []byte) {
 	var batch []json.RawMessage
 	if json.Unmarshal(text, &batch) == nil {
 		for _, message := range batch {
-			jsonline.Log(x.logger, what, message)
+			jsonline.LogLine(x.logger, what, message)
 		}
 		return
 	}
 	if message, isEvent := dataOf(text); !isEvent || len(message) > 0 {
-		jsonline.Log(x.logger, what, message)
+		jsonline.LogLine(x.logger, what, message)
 	}
 }
 

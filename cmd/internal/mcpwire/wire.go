@@ -19,7 +19,7 @@ import (
 )
 
 // maxLine bounds one message of the client, in bytes.
-const maxLine = jsonline.MaxRequest
+const maxLine = jsonline.MaxRequestBytes
 
 // maxOpen bounds the open requests, and maxOpenBytes bounds their size. The wire refuses any
 // more, but goes on reading: it must see cancels, answers and the end of the input. So these
@@ -215,7 +215,7 @@ func (w *wire) acceptOne(text []byte, b *batch) {
 		return
 	}
 	if m.Method != "" { // an answer may be a secret, and even its length stays secret
-		jsonline.Log(w.logger, "line received", text)
+		jsonline.LogLine(w.logger, "line received", text)
 	}
 	m.Params = withObjects(m.Params)
 	wrong := wrongParams(m)
@@ -262,7 +262,7 @@ func (w *wire) begin(m *jsonline.Message, b *batch) {
 		batch:  b,
 	}
 	w.mu.Lock()
-	if _, taken := w.numbers[jsonline.Key(r.id)]; taken {
+	if _, taken := w.numbers[jsonline.IDKey(r.id)]; taken {
 		w.mu.Unlock()
 		w.refuse(b, jsonline.CodeInvalidRequest, fmt.Sprintf("id %s is in use by a call that is not answered yet", r.id))
 		return
@@ -281,7 +281,7 @@ func (w *wire) begin(m *jsonline.Message, b *batch) {
 		r.Arrival = w.arrivals.Join()
 	}
 	w.open[r.number] = r
-	w.numbers[jsonline.Key(r.id)] = r.number
+	w.numbers[jsonline.IDKey(r.id)] = r.number
 	if b != nil {
 		b.open++
 	}
@@ -339,7 +339,7 @@ func (w *wire) Write(ctx context.Context, m jsonrpc.Message) error {
 	defer w.sent()
 	w.size -= r.size
 	delete(w.open, number)
-	delete(w.numbers, jsonline.Key(r.id))
+	delete(w.numbers, jsonline.IDKey(r.id))
 	if r.method == methodInitialize && answer.Error == nil {
 		w.hello = answer.Result
 	}
@@ -494,7 +494,7 @@ func (w *wire) writeAsides() {
 func (w *wire) writeLine(text []byte) error {
 	w.writing <- struct{}{}
 	defer func() { <-w.writing }()
-	jsonline.Log(w.logger, "line sent", text)
+	jsonline.LogLine(w.logger, "line sent", text)
 	if _, err := w.out.Write(append(text, '\n')); err != nil {
 		return fmt.Errorf("cannot write to the client: %w", err)
 	}

@@ -54,7 +54,7 @@ func ofNode(_ string, parts []string) (Origin, bool) {
 // ofPython knows environments by pyvenv.cfg, and those that were made for one program.
 func ofPython(exe string, _ []string) (Origin, bool) {
 	root := filepath.Dir(filepath.Dir(exe))
-	switch maker := toolenv.Maker(root); {
+	switch maker := toolenv.InstallerName(root); {
 	case maker == "uvx":
 		return Origin{Name: maker, Upgrade: "uvx " + Package + "@latest", Runner: []string{"uvx", Package}}, true
 	case maker != "":

@@ -42,7 +42,7 @@ func (s *Server) acting(mux *http.ServeMux) {
 			if !readJSON(w, r, &a) {
 				return
 			}
-			result, err := do(r.Context(), s.o.Link.Session(a.Session).WithAuthor(s.o.Author).WithKeyboard(), a)
+			result, err := do(r.Context(), s.o.Link.Session(a.Session).WithAuthor(s.o.Author).WithWriteLock(), a)
 			if err != nil {
 				s.fail(w, err)
 				return

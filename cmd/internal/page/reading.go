@@ -60,7 +60,7 @@ func (s *Server) fail(w http.ResponseWriter, err error) {
 }
 
 func (s *Server) sessions(w http.ResponseWriter, r *http.Request) {
-	all, err := s.o.Link.List(r.Context())
+	all, err := s.o.Link.ListSessions(r.Context())
 	if err != nil {
 		s.fail(w, err)
 		return
@@ -157,7 +157,7 @@ func (g *glance) look(ctx context.Context, link *client.Link) error {
 }
 
 func (g *glance) lookAtAll(ctx context.Context, link *client.Link) (err error) {
-	g.sessions, err = link.List(ctx)
+	g.sessions, err = link.ListSessions(ctx)
 	return err
 }
 
@@ -165,10 +165,10 @@ func (g *glance) lookAtAll(ctx context.Context, link *client.Link) (err error) {
 // one.
 func (s *Server) watch(ctx context.Context, seen *glance) {
 	for ctx.Err() == nil {
-		c, err := s.o.Link.Client(ctx)
-		var ticks *client.Ticks
+		c, err := s.o.Link.Conn(ctx)
+		var ticks *client.ChangeStream
 		if err == nil {
-			ticks, err = c.Ticks(ctx, "")
+			ticks, err = c.SubscribeChanges(ctx, "")
 		}
 		for err == nil {
 			var tick session.Tick

@@ -23,7 +23,7 @@ const (
 	// maxCalls bounds the calls that one connection has under way.
 	maxCalls = 256
 
-	stallLimit = 30 * time.Second
+	stallTimeout = 30 * time.Second
 )
 
 // ErrCancelled is the cause of a call's context when its caller has cancelled it.
@@ -33,22 +33,22 @@ var ErrCancelled = errors.New("rpc: the caller cancelled the request")
 type Conn struct {
 	*jsonline.Conn
 
-	// Logger is where the connection is noted; [Server.Opened] may give another.
+	// Logger is where the connection is noted; [Server.OnConnect] may give another.
 	Logger *slog.Logger
 
-	server *Server
-	wg     sync.WaitGroup // of calls
-	called bool           // of the goroutine of Read: a request has come
+	server     *Server
+	wg         sync.WaitGroup // of calls
+	hasRequest bool           // of the goroutine of Read: a request has come
 
 	mu    sync.Mutex
 	calls map[string]*Request // guarded by mu: under way, by key
 }
 
 func newConn(s *Server, stream io.ReadWriteCloser) *Conn {
-	c := &Conn{Logger: s.logger(), server: s, calls: make(map[string]*Request)}
-	o := &jsonline.Options{MaxLine: jsonline.MaxRequest, MaxSend: MaxLine, StallLimit: s.StallLimit, Message: c.message, Malformed: c.malformed}
-	if o.StallLimit == 0 {
-		o.StallLimit = stallLimit
+	c := &Conn{Logger: s.loggerOrDiscard(), server: s, calls: make(map[string]*Request)}
+	o := &jsonline.Options{MaxLine: jsonline.MaxRequestBytes, MaxSend: MaxLine, StallTimeout: s.StallTimeout, OnMessage: c.handleMessage, OnMalformed: c.handleMalformed}
+	if o.StallTimeout == 0 {
+		o.StallTimeout = stallTimeout
 	}
 	c.Conn = jsonline.New(stream, o)
 	return c
@@ -58,76 +58,76 @@ func newConn(s *Server, stream io.ReadWriteCloser) *Conn {
 // written.
 func (c *Conn) HangUp() { c.StopReading(jsonline.ErrClosed) }
 
-func (c *Conn) serve(ctx context.Context) error {
+func (c *Conn) serveCalls(ctx context.Context) error {
 	over := func() {}
-	if c.server.Opened != nil {
-		over = c.server.Opened(c)
+	if c.server.OnConnect != nil {
+		over = c.server.OnConnect(c)
 	}
 	c.LogTo(c.Logger)
 	defer context.AfterFunc(ctx, func() { c.StopReading(context.Cause(ctx)) })()
 	err := c.Read()
 	over()
 	c.wg.Wait()
-	if dropped := c.Finish(); dropped != nil {
+	if dropped := c.FinishWriting(); dropped != nil {
 		err = dropped
 	}
-	if vanished(err) || ctx.Err() != nil {
+	if isClientGone(err) || ctx.Err() != nil {
 		return nil
 	}
 	return err
 }
 
-// vanished reports whether err only means that the client is gone.
-func vanished(err error) bool {
+// isClientGone reports whether err only means that the client is gone.
+func isClientGone(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrClosed) ||
 		errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
-// malformed handles a line that is not a message: one of the control plane, or one to refuse.
-func (c *Conn) malformed(line []byte, p *jsonline.Problem) {
+// handleMalformed handles a line that is not a message: one of the control plane, or one to refuse.
+func (c *Conn) handleMalformed(line []byte, p *jsonline.Problem) {
 	var control struct {
 		Type json.RawMessage `json:"type"`
 	}
 	switch {
-	case p.Foreign && json.Unmarshal(line, &control) == nil && control.Type != nil:
-		c.control(control.Type, line)
+	case p.NotJSONRPC && json.Unmarshal(line, &control) == nil && control.Type != nil:
+		c.handleControl(control.Type, line)
 	case line == nil: // it was too long
-		c.refuse(p.ID, Errorf(CodeInvalidRequest, KindTooLarge, "%s", p.Text))
+		c.refuseMessage(p.ID, Errorf(CodeInvalidRequest, KindTooLarge, "%s", p.Text))
 	case p.Code == jsonline.CodeParse:
-		c.refuse(p.ID, Errorf(CodeParse, KindParse, "%s", p.Text))
+		c.refuseMessage(p.ID, Errorf(CodeParse, KindParse, "%s", p.Text))
 	default:
-		c.refuse(p.ID, Errorf(CodeInvalidRequest, KindRequest, "%s", p.Text))
+		c.refuseMessage(p.ID, Errorf(CodeInvalidRequest, KindInvalidRequest, "%s", p.Text))
 	}
 }
 
-func (c *Conn) control(rawKind json.RawMessage, line []byte) {
+func (c *Conn) handleControl(rawKind json.RawMessage, line []byte) {
 	var kind string
 	if rawKind[0] != '"' || json.Unmarshal(rawKind, &kind) != nil {
-		c.refuse(nil, Errorf(CodeInvalidRequest, KindRequest, "type must be a string"))
+		c.refuseMessage(nil, Errorf(CodeInvalidRequest, KindInvalidRequest, "type must be a string"))
 		return
 	}
 	reply := ControlReply{Reason: "control_plane_unwired", Error: "this server has no control plane"}
 	if c.server.Control != nil {
 		reply = c.server.Control(c, kind, line)
 	}
-	reply.Error = clip(reply.Error, 200)
+	reply.Error = clipText(reply.Error, 200)
 	_ = c.Send(mustMarshal(reply)) // a client that is gone needs no reply
 }
 
-// message handles a request or a notification.
-func (c *Conn) message(m *jsonline.Message) {
+// handleMessage handles a request or a notification.
+func (c *Conn) handleMessage(m *jsonline.Message) {
 	switch {
 	case m.Params != nil && m.Params[0] != '{' && m.Params[0] != '[':
-		c.refuse(m.ID, Errorf(CodeInvalidRequest, KindRequest, "params must be an object or an array"))
+		c.refuseMessage(m.ID, Errorf(CodeInvalidRequest, KindInvalidRequest, "params must be an object or an array"))
 	case m.IsRequest():
-		c.request(m)
+		c.startCall(m)
 	case m.Method == jsonline.MethodCancelled:
-		c.cancel(m.Params)
+		c.cancelCall(m.Params)
 	}
 }
 
-// cancel ends the context of the request that params name.
-func (c *Conn) cancel(params json.RawMessage) {
+// cancelCall ends the context of the request that params name.
+func (c *Conn) cancelCall(params json.RawMessage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r := c.calls[jsonline.CancelledKey(params)]; r != nil && !r.committed {
@@ -135,23 +135,23 @@ func (c *Conn) cancel(params json.RawMessage) {
 	}
 }
 
-func (c *Conn) request(m *jsonline.Message) {
-	handler, quick := c.server.Quick[m.Method]
+func (c *Conn) startCall(m *jsonline.Message) {
+	handler, quick := c.server.InlineMethods[m.Method]
 	if !quick {
 		handler = c.server.Methods[m.Method]
 	}
 	if handler == nil {
-		c.refuse(m.ID, Errorf(CodeMethodNotFound, KindMethod, "there is no method %q", clip(m.Method, 100)))
+		c.refuseMessage(m.ID, Errorf(CodeMethodNotFound, KindUnknownMethod, "there is no method %q", clipText(m.Method, 100)))
 		return
 	}
-	if spoiled := jsonline.NoCharacter(m.Params); spoiled != "" {
-		c.refuse(m.ID, Errorf(CodeInvalidParams, KindParams, "the params have %s and cannot be passed on", spoiled))
+	if spoiled := jsonline.InvalidCharacter(m.Params); spoiled != "" {
+		c.refuseMessage(m.ID, Errorf(CodeInvalidParams, KindInvalidParams, "the params have %s and cannot be passed on", spoiled))
 		return
 	}
-	r := &Request{Method: m.Method, Params: m.Params, Conn: c, First: !c.called, id: m.ID, token: jsonline.ProgressToken(m.Params)}
-	c.called = true
+	r := &Request{Method: m.Method, Params: m.Params, Conn: c, First: !c.hasRequest, id: m.ID, token: jsonline.ProgressToken(m.Params)}
+	c.hasRequest = true
 	r.ctx, r.cancel = context.WithCancelCause(c.Context())
-	key := jsonline.Key(m.ID)
+	key := jsonline.IDKey(m.ID)
 	c.mu.Lock()
 	_, taken := c.calls[key]
 	full := len(c.calls) >= maxCalls
@@ -161,29 +161,29 @@ func (c *Conn) request(m *jsonline.Message) {
 	c.mu.Unlock()
 	switch {
 	case taken:
-		c.refuse(m.ID, Errorf(CodeInvalidRequest, KindRequest, "a request with the id %s is under way", clip(string(m.ID), 100)))
+		c.refuseMessage(m.ID, Errorf(CodeInvalidRequest, KindInvalidRequest, "a request with the id %s is under way", clipText(string(m.ID), 100)))
 		return
 	case full:
-		c.refuse(m.ID, Errorf(CodeFailed, KindOverloaded, "%d requests are under way on this connection; wait for one of them", maxCalls))
+		c.refuseMessage(m.ID, Errorf(CodeFailed, KindOverloaded, "%d requests are under way on this connection; wait for one of them", maxCalls))
 		return
 	}
 	c.server.calls.Add(1)
-	c.server.worked()
+	c.server.noteWork()
 	if quick {
-		c.call(r, handler)
+		c.runCall(r, handler)
 	} else {
-		c.wg.Go(func() { c.call(r, handler) })
+		c.wg.Go(func() { c.runCall(r, handler) })
 	}
 }
 
-// call runs one handler, unless the call was cancelled before, and answers. A client that has
+// runCall runs one handler, unless the call was cancelled before, and answers. A client that has
 // closed its side may still be reading.
-func (c *Conn) call(r *Request, handler Handler) {
+func (c *Conn) runCall(r *Request, handler Handler) {
 	begun := time.Now()
 	var result any
 	var err error
 	if r.ctx.Err() == nil || errors.Is(context.Cause(r.ctx), jsonline.ErrClosed) {
-		result, err = c.guarded(r, handler)
+		result, err = c.callHandler(r, handler)
 	} else {
 		err = Errorf(CodeFailed, KindShuttingDown, "the server shuts down")
 	}
@@ -191,16 +191,16 @@ func (c *Conn) call(r *Request, handler Handler) {
 		err = Errorf(CodeCancelled, KindCancelled, "cancelled")
 	}
 	c.mu.Lock()
-	delete(c.calls, jsonline.Key(r.id)) // before the answer, because its id may be used again then
+	delete(c.calls, jsonline.IDKey(r.id)) // before the answer, because its id may be used again then
 	c.mu.Unlock()
-	r.finish(result, err)
+	r.sendAnswer(result, err)
 	c.logCall(r, begun, err)
 	r.cancel(nil)
 	c.server.calls.Add(-1)
-	c.server.worked()
+	c.server.noteWork()
 }
 
-func (c *Conn) guarded(r *Request, handler Handler) (result any, err error) {
+func (c *Conn) callHandler(r *Request, handler Handler) (result any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			c.Logger.Error("a handler panicked", "method", r.Method, "panic", p, "stack", string(debug.Stack()))
@@ -210,13 +210,13 @@ func (c *Conn) guarded(r *Request, handler Handler) (result any, err error) {
 	return handler(r.ctx, r)
 }
 
-// answer answers a request with what its handler returned.
-func (c *Conn) answer(id json.RawMessage, result any, err error) {
+// sendResult answers a request with what its handler returned.
+func (c *Conn) sendResult(id json.RawMessage, result any, err error) {
 	if result == nil {
 		result = struct{}{}
 	}
 	if err == nil {
-		err = c.Answer(id, result)
+		err = c.SendResult(id, result)
 	}
 	if err == nil {
 		return
@@ -225,13 +225,13 @@ func (c *Conn) answer(id json.RawMessage, result any, err error) {
 	if !ok {
 		e = Errorf(CodeFailed, KindInternal, "%v", err)
 	}
-	c.fail(id, e)
+	c.sendError(id, e)
 }
 
-// fail answers with an error. A nil id stands for an id that could not be read.
-func (c *Conn) fail(id json.RawMessage, e *Error) {
-	if err := c.Fail(id, e); err != nil { // its data cannot be encoded
-		_ = c.Fail(id, Errorf(CodeFailed, KindInternal, "%v", err))
+// sendError answers with an error. A nil id stands for an id that could not be read.
+func (c *Conn) sendError(id json.RawMessage, e *Error) {
+	if err := c.SendError(id, e); err != nil { // its data cannot be encoded
+		_ = c.SendError(id, Errorf(CodeFailed, KindInternal, "%v", err))
 	}
 }
 

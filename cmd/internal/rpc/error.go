@@ -19,17 +19,17 @@ const (
 
 // The kinds of errors that this package makes; handlers have their own.
 const (
-	KindParse         = "parse"
-	KindRequest       = "invalid_request"
-	KindTooLarge      = "too_large"
-	KindMethod        = "unknown_method"
-	KindParams        = "invalid_params"
-	KindInternal      = "internal"
-	KindOverloaded    = "overloaded"
-	KindCancelled     = "cancelled"
-	KindShuttingDown  = "shutting_down"
-	KindUnreachable   = "unreachable"
-	maxErrorTextBytes = 1000
+	KindParse          = "parse"
+	KindInvalidRequest = "invalid_request"
+	KindTooLarge       = "too_large"
+	KindUnknownMethod  = "unknown_method"
+	KindInvalidParams  = "invalid_params"
+	KindInternal       = "internal"
+	KindOverloaded     = "overloaded"
+	KindCancelled      = "cancelled"
+	KindShuttingDown   = "shutting_down"
+	KindUnreachable    = "unreachable"
+	maxErrorTextBytes  = 1000
 )
 
 // An Error is the error object of an answer.
@@ -49,7 +49,7 @@ func Errorf(code int, kind, format string, args ...any) *Error {
 
 // InvalidParams returns the error of a call whose params name is missing or wrong.
 func InvalidParams(format string, args ...any) *Error {
-	return Errorf(CodeInvalidParams, KindParams, format, args...)
+	return Errorf(CodeInvalidParams, KindInvalidParams, format, args...)
 }
 
 type wireError struct {
@@ -64,7 +64,7 @@ func (e *Error) MarshalJSON() ([]byte, error) {
 	for k, v := range e.Data {
 		data[k] = v
 	}
-	return json.Marshal(wireError{e.Code, clip(e.Message, maxErrorTextBytes), data})
+	return json.Marshal(wireError{e.Code, clipText(e.Message, maxErrorTextBytes), data})
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -79,8 +79,8 @@ func (e *Error) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// clip cuts s to at most n bytes, between characters.
-func clip(s string, n int) string {
+// clipText cuts s to at most n bytes, between characters.
+func clipText(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}

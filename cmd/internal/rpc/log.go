@@ -20,8 +20,8 @@ func (c *Conn) logCall(r *Request, begun time.Time, err error) {
 	c.Logger.Debug("call", "method", r.Method, "ms", time.Since(begun).Milliseconds(), "failed", err != nil, "kind", kind)
 }
 
-// refuse answers a message that is not a valid call.
-func (c *Conn) refuse(id json.RawMessage, e *Error) {
+// refuseMessage answers a message that is not a valid call.
+func (c *Conn) refuseMessage(id json.RawMessage, e *Error) {
 	c.Logger.Info("refused", "kind", e.Kind, "code", e.Code)
-	c.fail(id, e)
+	c.sendError(id, e)
 }

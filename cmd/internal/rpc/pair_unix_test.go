@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// pair returns a connection over a unix socket: the client's end, and the server's.
-func pair(t testing.TB) (client, server net.Conn) {
+// newConnPair returns a connection over a unix socket: the client's end, and the server's.
+func newConnPair(t testing.TB) (client, server net.Conn) {
 	t.Helper()
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	if err != nil {
@@ -28,11 +28,11 @@ func pair(t testing.TB) (client, server net.Conn) {
 // A pipe of Windows cannot be closed in one direction.
 func TestServer_WhoHasSaidEverythingIsStillAnswered(t *testing.T) {
 	for range 50 {
-		p := connect(t, &Server{Methods: map[string]Handler{"echo": echo}})
+		p := newTestClient(t, &Server{Methods: map[string]Handler{"echo": handleEcho}})
 		p.send(`{"jsonrpc":"2.0","id":1,"method":"echo"}`)
 		if err := p.conn.(*net.UnixConn).CloseWrite(); err != nil {
 			t.Fatal(err)
 		}
-		p.expect(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+		p.wantLine(`{"jsonrpc":"2.0","id":1,"result":{}}`)
 	}
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/pipe"
 )
 
-var pairs atomic.Int64
+var pairCount atomic.Int64
 
-// pair returns a connection over a named pipe: the client's end, and the server's.
-func pair(t testing.TB) (client, server net.Conn) {
+// newConnPair returns a connection over a named pipe: the client's end, and the server's.
+func newConnPair(t testing.TB) (client, server net.Conn) {
 	t.Helper()
-	name := fmt.Sprintf(`\\.\pipe\turnstone-test-%d-%d`, os.Getpid(), pairs.Add(1))
+	name := fmt.Sprintf(`\\.\pipe\turnstone-test-%d-%d`, os.Getpid(), pairCount.Add(1))
 	l, err := pipe.Listen(name)
 	if err != nil {
 		t.Fatal(err)

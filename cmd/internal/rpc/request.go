@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// progressPause is the least time between two progress notifications of a call.
-const progressPause = 50 * time.Millisecond
+// minProgressInterval is the least time between two progress notifications of a call.
+const minProgressInterval = 50 * time.Millisecond
 
 // A Request is one call, for its handler.
 type Request struct {
@@ -28,14 +28,14 @@ type Request struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	after []func() // of the handler's goroutine
+	afterAnswer []func() // of the handler's goroutine
 
 	committed bool // guarded by Conn.mu: a cancel comes too late
 
-	mu       sync.Mutex
-	answered bool      // guarded by mu
-	reported float64   // guarded by mu: the last progress
-	at       time.Time // guarded by mu: and when
+	mu         sync.Mutex
+	answered   bool      // guarded by mu
+	reported   float64   // guarded by mu: the last progress
+	reportedAt time.Time // guarded by mu: and when
 }
 
 // Decode reads params, which must be an object, into p. A field that p does not
@@ -105,14 +105,14 @@ func checkKeys(params []byte, p any) error {
 	return nil
 }
 
-// Token returns the caller's progress token as it was written, or nil.
-func (r *Request) Token() json.RawMessage { return r.token }
+// ProgressToken returns the caller's progress token as it was written, or nil.
+func (r *Request) ProgressToken() json.RawMessage { return r.token }
 
-// Progress tells the caller how far the call is: progress grows with each call,
+// ReportProgress tells the caller how far the call is: progress grows with each call,
 // total is 0 when it is not known. Without a token it does nothing, and what comes
 // within 50 ms of the last one, or does not grow, is left out. Nothing is sent once
 // the call is answered.
-func (r *Request) Progress(progress, total float64, message string) error {
+func (r *Request) ReportProgress(progress, total float64, message string) error {
 	for _, v := range []float64{progress, total} {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return fmt.Errorf("rpc: a progress of %v is none", v)
@@ -130,10 +130,10 @@ func (r *Request) Progress(progress, total float64, message string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	if r.answered || r.ctx.Err() != nil || !r.at.IsZero() && (progress <= r.reported || now.Sub(r.at) < progressPause) {
+	if r.answered || r.ctx.Err() != nil || !r.reportedAt.IsZero() && (progress <= r.reported || now.Sub(r.reportedAt) < minProgressInterval) {
 		return nil
 	}
-	r.reported, r.at = progress, now
+	r.reported, r.reportedAt = progress, now
 	return r.Conn.Notify("notifications/progress", p)
 }
 
@@ -148,15 +148,15 @@ func (r *Request) Commit() (cancelled bool) {
 
 // AfterAnswer has f called once the call's answer is queued: what f sends comes
 // behind it. It is for the handler, before it returns; f must not wait.
-func (r *Request) AfterAnswer(f func()) { r.after = append(r.after, f) }
+func (r *Request) AfterAnswer(f func()) { r.afterAnswer = append(r.afterAnswer, f) }
 
-// finish answers, and ends progress.
-func (r *Request) finish(result any, err error) {
+// sendAnswer answers, and ends progress.
+func (r *Request) sendAnswer(result any, err error) {
 	r.mu.Lock()
 	r.answered = true
-	r.Conn.answer(r.id, result, err)
+	r.Conn.sendResult(r.id, result, err)
 	r.mu.Unlock()
-	for _, f := range r.after {
+	for _, f := range r.afterAnswer {
 		f()
 	}
 }

@@ -18,19 +18,19 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/jsonline"
 )
 
-// A peer is a raw client of a server in a test.
-type peer struct {
+// A testClient is a raw client of a server in a test.
+type testClient struct {
 	t     testing.TB
 	conn  net.Conn
 	lines *bufio.Scanner
 	done  chan error
 }
 
-// connect serves one client over what clients of this system come over.
-func connect(t testing.TB, s *Server) *peer {
+// newTestClient serves one client over what clients of this system come over.
+func newTestClient(t testing.TB, s *Server) *testClient {
 	t.Helper()
-	conn, served := pair(t)
-	p := &peer{t: t, conn: conn, lines: bufio.NewScanner(conn), done: make(chan error, 1)}
+	conn, served := newConnPair(t)
+	p := &testClient{t: t, conn: conn, lines: bufio.NewScanner(conn), done: make(chan error, 1)}
 	p.lines.Buffer(nil, MaxLine+100)
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { p.done <- s.Serve(ctx, served) }()
@@ -42,14 +42,14 @@ func connect(t testing.TB, s *Server) *peer {
 	return p
 }
 
-func (p *peer) send(lines ...string) {
+func (p *testClient) send(lines ...string) {
 	p.t.Helper()
 	if _, err := io.WriteString(p.conn, strings.Join(lines, "\n")+"\n"); err != nil {
 		p.t.Fatal(err)
 	}
 }
 
-func (p *peer) receive() string {
+func (p *testClient) receive() string {
 	p.t.Helper()
 	_ = p.conn.SetReadDeadline(time.Now().Add(60 * time.Second))
 	if !p.lines.Scan() {
@@ -58,14 +58,14 @@ func (p *peer) receive() string {
 	return p.lines.Text()
 }
 
-func (p *peer) expect(want string) {
+func (p *testClient) wantLine(want string) {
 	p.t.Helper()
 	if got := p.receive(); got != want {
 		p.t.Fatalf("got  %s\nwant %s", got, want)
 	}
 }
 
-func echo(_ context.Context, r *Request) (any, error) {
+func handleEcho(_ context.Context, r *Request) (any, error) {
 	if r.Params == nil {
 		return nil, nil
 	}
@@ -73,25 +73,25 @@ func echo(_ context.Context, r *Request) (any, error) {
 }
 
 func TestServer_WhatIsMalformedIsAnsweredAndTheNextLineWorks(t *testing.T) {
-	p := connect(t, &Server{Methods: map[string]Handler{"echo": echo}})
+	p := newTestClient(t, &Server{Methods: map[string]Handler{"echo": handleEcho}})
 	for _, test := range []struct{ name, line, id, kind string }{
 		{"no JSON", `{`, `null`, KindParse},
 		{"not UTF-8", "{\"jsonrpc\":\"\xff\"}", `null`, KindParse},
-		{"a batch", `[{"jsonrpc":"2.0","id":1,"method":"echo"}]`, `null`, KindRequest},
-		{"a number", `7`, `null`, KindRequest},
-		{"null", `null`, `null`, KindRequest},
-		{"an empty object", `{}`, `null`, KindRequest},
-		{"another version", `{"jsonrpc":"1.0","id":3,"method":"echo"}`, `3`, KindRequest},
-		{"a version that is a number", `{"jsonrpc":2.0,"id":"x","method":"echo"}`, `"x"`, KindRequest},
-		{"no method", `{"jsonrpc":"2.0","id":4}`, `4`, KindRequest},
-		{"a method that is a list", `{"jsonrpc":"2.0","id":4,"method":[]}`, `4`, KindRequest},
-		{"id null", `{"jsonrpc":"2.0","id":null,"method":"echo"}`, `null`, KindRequest},
-		{"id an object", `{"jsonrpc":"2.0","id":{},"method":"echo"}`, `null`, KindRequest},
-		{"id a bool", `{"jsonrpc":"2.0","id":true,"method":"echo"}`, `null`, KindRequest},
-		{"params a number", `{"jsonrpc":"2.0","id":5,"method":"echo","params":5}`, `5`, KindRequest},
-		{"type a list", `{"type":[]}`, `null`, KindRequest},
-		{"type an object", `{"type":{}}`, `null`, KindRequest},
-		{"an unknown method", `{"jsonrpc":"2.0","id":6,"method":"nope"}`, `6`, KindMethod},
+		{"a batch", `[{"jsonrpc":"2.0","id":1,"method":"echo"}]`, `null`, KindInvalidRequest},
+		{"a number", `7`, `null`, KindInvalidRequest},
+		{"null", `null`, `null`, KindInvalidRequest},
+		{"an empty object", `{}`, `null`, KindInvalidRequest},
+		{"another version", `{"jsonrpc":"1.0","id":3,"method":"echo"}`, `3`, KindInvalidRequest},
+		{"a version that is a number", `{"jsonrpc":2.0,"id":"x","method":"echo"}`, `"x"`, KindInvalidRequest},
+		{"no method", `{"jsonrpc":"2.0","id":4}`, `4`, KindInvalidRequest},
+		{"a method that is a list", `{"jsonrpc":"2.0","id":4,"method":[]}`, `4`, KindInvalidRequest},
+		{"id null", `{"jsonrpc":"2.0","id":null,"method":"echo"}`, `null`, KindInvalidRequest},
+		{"id an object", `{"jsonrpc":"2.0","id":{},"method":"echo"}`, `null`, KindInvalidRequest},
+		{"id a bool", `{"jsonrpc":"2.0","id":true,"method":"echo"}`, `null`, KindInvalidRequest},
+		{"params a number", `{"jsonrpc":"2.0","id":5,"method":"echo","params":5}`, `5`, KindInvalidRequest},
+		{"type a list", `{"type":[]}`, `null`, KindInvalidRequest},
+		{"type an object", `{"type":{}}`, `null`, KindInvalidRequest},
+		{"an unknown method", `{"jsonrpc":"2.0","id":6,"method":"nope"}`, `6`, KindUnknownMethod},
 	} {
 		p.send(test.line)
 		var got struct {
@@ -105,24 +105,24 @@ func TestServer_WhatIsMalformedIsAnsweredAndTheNextLineWorks(t *testing.T) {
 			t.Errorf("%s: got id %s, %+v; want id %s, kind %s", test.name, got.ID, got.Error, test.id, test.kind)
 		}
 		p.send(`{"jsonrpc":"2.0","id":0,"method":"echo","params":{}}`)
-		p.expect(`{"jsonrpc":"2.0","id":0,"result":{}}`)
+		p.wantLine(`{"jsonrpc":"2.0","id":0,"result":{}}`)
 	}
 }
 
 func TestServer_ALineOverTheBoundIsSkipped(t *testing.T) {
-	p := connect(t, &Server{Methods: map[string]Handler{"echo": echo}})
+	p := newTestClient(t, &Server{Methods: map[string]Handler{"echo": handleEcho}})
 	go func() { // it is longer than what a socket holds
-		_, _ = io.WriteString(p.conn, `{"jsonrpc":"2.0","id":1,"method":"echo","params":["`+strings.Repeat("x", jsonline.MaxRequest)+"\"]}\n")
+		_, _ = io.WriteString(p.conn, `{"jsonrpc":"2.0","id":1,"method":"echo","params":["`+strings.Repeat("x", jsonline.MaxRequestBytes)+"\"]}\n")
 		_, _ = io.WriteString(p.conn, `{"jsonrpc":"2.0","id":2,"method":"echo"}`+"\n")
 	}()
 	if got := p.receive(); !strings.Contains(got, "was skipped") || !strings.Contains(got, `"too_large"`) {
 		t.Errorf("got %.200s", got)
 	}
-	p.expect(`{"jsonrpc":"2.0","id":2,"result":{}}`)
+	p.wantLine(`{"jsonrpc":"2.0","id":2,"result":{}}`)
 }
 
 func TestServer_ALineOfSeveralMegabytesIsAnswered(t *testing.T) {
-	p := connect(t, &Server{Methods: map[string]Handler{"echo": echo}})
+	p := newTestClient(t, &Server{Methods: map[string]Handler{"echo": handleEcho}})
 	text := strings.Repeat("x", 15<<20)
 	go func() {
 		_, _ = io.WriteString(p.conn, `{"jsonrpc":"2.0","id":1,"method":"echo","params":["`+text+"\"]}\n")
@@ -133,50 +133,50 @@ func TestServer_ALineOfSeveralMegabytesIsAnswered(t *testing.T) {
 }
 
 func TestServer_IDsComeBackAsTheyWere(t *testing.T) {
-	p := connect(t, &Server{Methods: map[string]Handler{"echo": echo}})
+	p := newTestClient(t, &Server{Methods: map[string]Handler{"echo": handleEcho}})
 	for _, id := range []string{`1`, `"1"`, `""`, `0`, `-1`, `9007199254740993`, `1.50`, `1e3`, `"é\n"`} {
 		p.send(`{"jsonrpc":"2.0","id":` + id + `,"method":"echo"}`)
-		p.expect(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
+		p.wantLine(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
 	}
 }
 
 func TestServer_NotificationsAreNeverAnswered(t *testing.T) {
-	p := connect(t, &Server{Methods: map[string]Handler{"echo": echo}})
+	p := newTestClient(t, &Server{Methods: map[string]Handler{"echo": handleEcho}})
 	p.send(`{"jsonrpc":"2.0","method":"echo"}`,
 		`{"jsonrpc":"2.0","method":"nope","params":{}}`,
 		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":{}}}`,
 		`{"jsonrpc":"2.0","id":1,"result":{}}`,
 		``, `   `,
 		`{"jsonrpc":"2.0","id":2,"method":"echo"}`)
-	p.expect(`{"jsonrpc":"2.0","id":2,"result":{}}`)
+	p.wantLine(`{"jsonrpc":"2.0","id":2,"result":{}}`)
 }
 
 func TestServer_HalfACharacterIsRefused(t *testing.T) {
-	p := connect(t, &Server{Methods: map[string]Handler{"echo": echo}})
+	p := newTestClient(t, &Server{Methods: map[string]Handler{"echo": handleEcho}})
 	p.send(`{"jsonrpc":"2.0","id":1,"method":"echo","params":{"x":"a\ud800"}}`)
-	p.expect(`{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"the params have \\ud800, which is half of a character and cannot be passed on","data":{"kind":"invalid_params"}}}`)
+	p.wantLine(`{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"the params have \\ud800, which is half of a character and cannot be passed on","data":{"kind":"invalid_params"}}}`)
 	p.send(`{"jsonrpc":"2.0","id":2,"method":"echo","params":{"x":"\ud83d\ude00 \\ud800"}}`)
-	p.expect(`{"jsonrpc":"2.0","id":2,"result":{"x":"\ud83d\ude00 \\ud800"}}`)
+	p.wantLine(`{"jsonrpc":"2.0","id":2,"result":{"x":"\ud83d\ude00 \\ud800"}}`)
 }
 
 func TestServer_WithoutAControlPlaneSaysSo(t *testing.T) {
-	p := connect(t, &Server{})
+	p := newTestClient(t, &Server{})
 	p.send(`{"type":"status"}`)
-	p.expect(`{"ok":false,"reason":"control_plane_unwired","error":"this server has no control plane"}`)
+	p.wantLine(`{"ok":false,"reason":"control_plane_unwired","error":"this server has no control plane"}`)
 }
 
-// blocker is a method that runs until its context ends, or release is closed.
-type blocker struct {
+// blockingMethod is a method that runs until its context ends, or release is closed.
+type blockingMethod struct {
 	started chan *Request
 	release chan struct{}
 	ran     atomic.Int64
 }
 
-func newBlocker() *blocker {
-	return &blocker{make(chan *Request, 100), make(chan struct{}), atomic.Int64{}}
+func newBlockingMethod() *blockingMethod {
+	return &blockingMethod{make(chan *Request, 100), make(chan struct{}), atomic.Int64{}}
 }
 
-func (b *blocker) handle(ctx context.Context, r *Request) (any, error) {
+func (b *blockingMethod) handle(ctx context.Context, r *Request) (any, error) {
 	b.ran.Add(1)
 	b.started <- r
 	select {
@@ -188,37 +188,37 @@ func (b *blocker) handle(ctx context.Context, r *Request) (any, error) {
 }
 
 func TestServer_ACancelReachesItsRequestWhileOthersRun(t *testing.T) {
-	b := newBlocker()
-	p := connect(t, &Server{Methods: map[string]Handler{"block": b.handle, "echo": echo}})
+	b := newBlockingMethod()
+	p := newTestClient(t, &Server{Methods: map[string]Handler{"block": b.handle, "echo": handleEcho}})
 	p.send(`{"jsonrpc":"2.0","id":1,"method":"block"}`, `{"jsonrpc":"2.0","id":"1","method":"block"}`)
 	<-b.started
 	<-b.started
 	p.send(`{"jsonrpc":"2.0","id":2,"method":"echo"}`)
-	p.expect(`{"jsonrpc":"2.0","id":2,"result":{}}`)
+	p.wantLine(`{"jsonrpc":"2.0","id":2,"result":{}}`)
 	p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"1"}}`)
-	p.expect(`{"jsonrpc":"2.0","id":"1","error":{"code":-32800,"message":"cancelled","data":{"kind":"cancelled"}}}`)
+	p.wantLine(`{"jsonrpc":"2.0","id":"1","error":{"code":-32800,"message":"cancelled","data":{"kind":"cancelled"}}}`)
 	close(b.release)
-	p.expect(`{"jsonrpc":"2.0","id":1,"result":{"done":true}}`)
+	p.wantLine(`{"jsonrpc":"2.0","id":1,"result":{"done":true}}`)
 }
 
 func TestServer_TheSameIDTwiceIsRefusedWhileTheFirstRuns(t *testing.T) {
-	b := newBlocker()
-	p := connect(t, &Server{Methods: map[string]Handler{"block": b.handle}})
+	b := newBlockingMethod()
+	p := newTestClient(t, &Server{Methods: map[string]Handler{"block": b.handle}})
 	p.send(`{"jsonrpc":"2.0","id":1,"method":"block"}`, `{"jsonrpc":"2.0","id":1,"method":"block"}`)
 	if got := p.receive(); !strings.Contains(got, "under way") {
 		t.Errorf("got %s", got)
 	}
 	close(b.release)
-	p.expect(`{"jsonrpc":"2.0","id":1,"result":{"done":true}}`)
+	p.wantLine(`{"jsonrpc":"2.0","id":1,"result":{"done":true}}`)
 	p.send(`{"jsonrpc":"2.0","id":1,"method":"block"}`)
-	p.expect(`{"jsonrpc":"2.0","id":1,"result":{"done":true}}`)
+	p.wantLine(`{"jsonrpc":"2.0","id":1,"result":{"done":true}}`)
 }
 
 func TestServer_CancelsOfNothingLeaveNothing(t *testing.T) {
-	p := connect(t, &Server{Methods: map[string]Handler{"echo": echo}})
+	p := newTestClient(t, &Server{Methods: map[string]Handler{"echo": handleEcho}})
 	memory := func() uint64 {
 		p.send(`{"jsonrpc":"2.0","id":"sync","method":"echo"}`)
-		p.expect(`{"jsonrpc":"2.0","id":"sync","result":{}}`)
+		p.wantLine(`{"jsonrpc":"2.0","id":"sync","result":{}}`)
 		runtime.GC()
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
@@ -238,23 +238,23 @@ func TestServer_CancelsOfNothingLeaveNothing(t *testing.T) {
 }
 
 func TestServer_AHandlerThatPanicsFailsItsCallOnly(t *testing.T) {
-	p := connect(t, &Server{Methods: map[string]Handler{
+	p := newTestClient(t, &Server{Methods: map[string]Handler{
 		"panic": func(context.Context, *Request) (any, error) { panic("oh") },
 		"fail":  func(context.Context, *Request) (any, error) { return nil, errors.New("no disk") },
-		"echo":  echo,
+		"echo":  handleEcho,
 	}})
 	p.send(`{"jsonrpc":"2.0","id":1,"method":"panic"}`)
-	p.expect(`{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"panic failed: oh","data":{"kind":"internal"}}}`)
+	p.wantLine(`{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"panic failed: oh","data":{"kind":"internal"}}}`)
 	p.send(`{"jsonrpc":"2.0","id":2,"method":"fail"}`)
-	p.expect(`{"jsonrpc":"2.0","id":2,"error":{"code":-32001,"message":"no disk","data":{"kind":"internal"}}}`)
+	p.wantLine(`{"jsonrpc":"2.0","id":2,"error":{"code":-32001,"message":"no disk","data":{"kind":"internal"}}}`)
 	p.send(`{"jsonrpc":"2.0","id":3,"method":"echo"}`)
-	p.expect(`{"jsonrpc":"2.0","id":3,"result":{}}`)
+	p.wantLine(`{"jsonrpc":"2.0","id":3,"result":{}}`)
 }
 
 func TestServer_AClientThatGoesAwayCancelsItsCalls(t *testing.T) {
-	b := newBlocker()
+	b := newBlockingMethod()
 	s := &Server{Methods: map[string]Handler{"block": b.handle}}
-	p := connect(t, s)
+	p := newTestClient(t, s)
 	p.send(`{"jsonrpc":"2.0","id":1,"method":"block"}`)
 	r := <-b.started
 	_ = p.conn.Close()
@@ -274,7 +274,7 @@ func TestRequest_ProgressGrowsIsPacedAndEndsWithTheAnswer(t *testing.T) {
 		s := &Server{Methods: map[string]Handler{"work": func(ctx context.Context, r *Request) (any, error) {
 			kept = r
 			for i, step := range []float64{1, 2, 2, 1, 3} { // every second one after the pause
-				if err := r.Progress(step, 10, "step"); err != nil {
+				if err := r.ReportProgress(step, 10, "step"); err != nil {
 					return nil, err
 				}
 				if i > 0 {
@@ -299,7 +299,7 @@ func TestRequest_ProgressGrowsIsPacedAndEndsWithTheAnswer(t *testing.T) {
 				t.Fatalf("got  %s\nwant %s", lines.Text(), want)
 			}
 		}
-		if err := kept.Progress(9, 10, "late"); err != nil {
+		if err := kept.ReportProgress(9, 10, "late"); err != nil {
 			t.Error(err)
 		}
 		go func() { _, _ = io.WriteString(ours, `{"jsonrpc":"2.0","id":2,"method":"none"}`+"\n") }()
@@ -311,41 +311,41 @@ func TestRequest_ProgressGrowsIsPacedAndEndsWithTheAnswer(t *testing.T) {
 }
 
 func TestRequest_ProgressWithoutATokenIsNothing(t *testing.T) {
-	p := connect(t, &Server{Methods: map[string]Handler{"work": func(_ context.Context, r *Request) (any, error) {
-		return nil, r.Progress(1, 2, "")
+	p := newTestClient(t, &Server{Methods: map[string]Handler{"work": func(_ context.Context, r *Request) (any, error) {
+		return nil, r.ReportProgress(1, 2, "")
 	}}})
 	for _, meta := range []string{``, `"_meta":{}`, `"_meta":{"progressToken":null}`, `"_meta":{"progressToken":[1]}`, `"_meta":{"progressToken":true}`} {
 		p.send(`{"jsonrpc":"2.0","id":1,"method":"work","params":{` + meta + `}}`)
-		p.expect(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+		p.wantLine(`{"jsonrpc":"2.0","id":1,"result":{}}`)
 	}
 }
 
 func TestConn_AClientThatDoesNotReadIsDroppedAndOthersNeverNotice(t *testing.T) {
 	big := strings.Repeat("x", 1<<20)
-	s := &Server{StallLimit: 200 * time.Millisecond, Methods: map[string]Handler{
-		"echo": echo,
+	s := &Server{StallTimeout: 200 * time.Millisecond, Methods: map[string]Handler{
+		"echo": handleEcho,
 		"big":  func(context.Context, *Request) (any, error) { return map[string]string{"x": big}, nil },
 	}}
-	slow, other := connect(t, s), connect(t, s)
+	slow, other := newTestClient(t, s), newTestClient(t, s)
 	for i := range 20 {
 		slow.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"big"}`, i))
 	}
 	other.send(`{"jsonrpc":"2.0","id":1,"method":"echo"}`)
-	other.expect(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+	other.wantLine(`{"jsonrpc":"2.0","id":1,"result":{}}`)
 	if err := <-slow.done; err == nil || !strings.Contains(err.Error(), "does not read") {
 		t.Errorf("the slow client's connection ended with %v", err)
 	}
 	slow.done <- nil
 	other.send(`{"jsonrpc":"2.0","id":2,"method":"echo"}`)
-	other.expect(`{"jsonrpc":"2.0","id":2,"result":{}}`)
+	other.wantLine(`{"jsonrpc":"2.0","id":2,"result":{}}`)
 }
 
 func TestServer_ManyClientsManyCalls(t *testing.T) {
-	s := &Server{Methods: map[string]Handler{"echo": echo}}
+	s := &Server{Methods: map[string]Handler{"echo": handleEcho}}
 	done := make(chan struct{})
 	const clients, calls = 10, 200
 	for range clients {
-		p := connect(t, s)
+		p := newTestClient(t, s)
 		go func() {
 			defer func() { done <- struct{}{} }()
 			go func() {
@@ -387,15 +387,15 @@ func FuzzLines_OfEitherSide(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		readerFindsTheLines(t, text)
+		wantReaderLines(t, text)
 
-		p := connect(t, &Server{Methods: map[string]Handler{"echo": echo}})
+		p := newTestClient(t, &Server{Methods: map[string]Handler{"echo": handleEcho}})
 		p.send(text, `{"jsonrpc":"2.0","id":"the last","method":"echo"}`)
 		for !strings.Contains(p.receive(), `"id":"the last","result":{}`) {
 		}
 
 		ours, theirs := net.Pipe()
-		c := jsonline.New(ours, &jsonline.Options{MaxLine: MaxLine, StallLimit: time.Minute})
+		c := jsonline.New(ours, &jsonline.Options{MaxLine: MaxLine, StallTimeout: time.Minute})
 		read := make(chan error, 1)
 		go func() { read <- c.Read() }()
 		go func() { _, _ = io.Copy(io.Discard, theirs) }()
@@ -405,12 +405,12 @@ func FuzzLines_OfEitherSide(f *testing.F) {
 		}()
 		_, _ = c.Call(t.Context(), "any", nil) // the text may be its answer, or the end
 		<-read
-		_ = c.Finish()
+		_ = c.FinishWriting()
 	})
 }
 
-// readerFindsTheLines compares a reader of short lines with what they are.
-func readerFindsTheLines(t *testing.T, text string) {
+// wantReaderLines compares a reader of short lines with what they are.
+func wantReaderLines(t *testing.T, text string) {
 	const most = 100
 	r := jsonline.NewReader(strings.NewReader(text), most)
 	lines := strings.SplitAfter(text, "\n")
@@ -428,8 +428,8 @@ func readerFindsTheLines(t *testing.T, text string) {
 	}
 }
 
-// held returns a handler that says that it runs, and returns when it is cancelled.
-func held(running chan<- struct{}) Handler {
+// newBlockingHandler returns a handler that says that it runs, and returns when it is cancelled.
+func newBlockingHandler(running chan<- struct{}) Handler {
 	return func(ctx context.Context, _ *Request) (any, error) {
 		running <- struct{}{}
 		<-ctx.Done()
@@ -439,22 +439,22 @@ func held(running chan<- struct{}) Handler {
 
 func TestServer_AStringIDIsTheSameHoweverItIsWritten(t *testing.T) {
 	running := make(chan struct{}, 1)
-	p := connect(t, &Server{Methods: map[string]Handler{"held": held(running)}})
+	p := newTestClient(t, &Server{Methods: map[string]Handler{"held": newBlockingHandler(running)}})
 	p.send(`{"jsonrpc":"2.0","id":"é","method":"held"}`)
 	<-running
 	p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"\u00e9"}}`)
-	p.expect(`{"jsonrpc":"2.0","id":"é","error":{"code":-32800,"message":"cancelled","data":{"kind":"cancelled"}}}`)
+	p.wantLine(`{"jsonrpc":"2.0","id":"é","error":{"code":-32800,"message":"cancelled","data":{"kind":"cancelled"}}}`)
 }
 
 func TestRequest_ACancelAfterItIsCommittedIsTooLate(t *testing.T) {
 	committed, goOn := make(chan bool), make(chan struct{})
-	p := connect(t, &Server{
+	p := newTestClient(t, &Server{
 		Methods: map[string]Handler{"commit": func(_ context.Context, r *Request) (any, error) {
 			committed <- r.Commit()
 			<-goOn
 			return "done", nil
 		}},
-		Quick: map[string]Handler{"go on": func(context.Context, *Request) (any, error) { close(goOn); return nil, nil }},
+		InlineMethods: map[string]Handler{"go on": func(context.Context, *Request) (any, error) { close(goOn); return nil, nil }},
 	})
 	p.send(`{"jsonrpc":"2.0","id":1,"method":"commit"}`)
 	if <-committed {
@@ -471,7 +471,7 @@ func TestRequest_ACancelAfterItIsCommittedIsTooLate(t *testing.T) {
 func TestConn_StreamsThatWaitForRoomAreLetInOneByOne(t *testing.T) {
 	text := strings.Repeat("x", 3<<20)
 	const streams = 64
-	p := connect(t, &Server{Methods: map[string]Handler{"stream": func(ctx context.Context, r *Request) (any, error) {
+	p := newTestClient(t, &Server{Methods: map[string]Handler{"stream": func(ctx context.Context, r *Request) (any, error) {
 		return nil, r.Conn.NotifyWhenRoom(ctx, "text", text)
 	}}})
 	for i := range streams {

@@ -23,7 +23,7 @@ type Server struct {
 
 	// Quick are methods that the reader itself runs, in the order of the requests:
 	// they must not wait for anything.
-	Quick map[string]Handler
+	InlineMethods map[string]Handler
 
 	// Control answers a control line of a connection. kind is the line's type. It must not take long,
 	// so it only queues commands. nil answers that there is no control plane.
@@ -31,14 +31,14 @@ type Server struct {
 
 	// Opened is called for each connection before its first line is read. The function that it
 	// returns is called after the last line, perhaps while calls still run. nil calls nothing.
-	Opened func(c *Conn) (over func())
+	OnConnect func(c *Conn) (over func())
 
 	// Logger gets facts that no caller learns; nil logs nothing.
 	Logger *slog.Logger
 
-	// StallLimit is how long a client may leave a write waiting before its
+	// StallTimeout is how long a client may leave a write waiting before its
 	// connection is dropped; 0 means 30 s.
-	StallLimit time.Duration
+	StallTimeout time.Duration
 
 	connections atomic.Int64
 	calls       atomic.Int64
@@ -71,19 +71,19 @@ func (s *Server) Activity() Activity {
 
 // Serve serves one client until the stream or ctx ends, and then closes the stream. When the
 // client ends its side, calls under way are cancelled. When ctx ends, Serve stops reading, and
-// still writes queued lines, for StallLimit at most. A client that vanishes is no error.
+// still writes queued lines, for StallTimeout at most. A client that vanishes is no error.
 func (s *Server) Serve(ctx context.Context, stream io.ReadWriteCloser) error {
 	s.connections.Add(1)
 	defer s.connections.Add(-1)
 	c := newConn(s, stream)
-	return c.serve(ctx)
+	return c.serveCalls(ctx)
 }
 
-func (s *Server) logger() *slog.Logger {
+func (s *Server) loggerOrDiscard() *slog.Logger {
 	if s.Logger == nil {
 		return slog.New(slog.DiscardHandler)
 	}
 	return s.Logger
 }
 
-func (s *Server) worked() { s.lastWork.Store(time.Now().UnixNano()) }
+func (s *Server) noteWork() { s.lastWork.Store(time.Now().UnixNano()) }

@@ -108,7 +108,7 @@ func ApplyEnv(changes []string) []string {
 // for the program that it runs.
 func ToolEnvOwner(interpreter string) string {
 	root := filepath.Dir(filepath.Dir(interpreter))
-	maker := toolenv.Maker(root)
+	maker := toolenv.InstallerName(root)
 	if _, err := os.Stat(filepath.Join(root, "pyvenv.cfg")); err != nil || maker == "" {
 		return ""
 	}

@@ -397,7 +397,7 @@ func (k *kernel) tellLoss(j *job) error {
 // mayPass reports whether a later try may succeed, once what is under way is over.
 func mayPass(err error) bool {
 	switch session.KindOf(err) {
-	case session.KindBusy, session.KindWaiting, client.KindWriter:
+	case session.KindBusy, session.KindWaiting, client.KindLocked:
 		return true
 	}
 	return false
@@ -413,7 +413,7 @@ func gone(err error) bool {
 func whoRuns(l *life, err error) string {
 	t, ok := l.active()
 	switch {
-	case !ok && session.KindOf(err) == client.KindWriter:
+	case !ok && session.KindOf(err) == client.KindLocked:
 		return "the keyboard: " + err.Error()
 	case !ok:
 		return "the session: " + err.Error()
