@@ -153,8 +153,8 @@ func (l *Link) Conn(ctx context.Context) (*Client, error) {
 	return l.facade, nil
 }
 
-// Place names the daemon for people, as in "the link to gpu".
-func (l *Link) Place() string { return displayName(l.dialer) }
+// RemoteName names the daemon for people, as in "the link to gpu".
+func (l *Link) RemoteName() string { return displayName(l.dialer) }
 
 func displayName(d Dialer) string {
 	if named, ok := d.(interface{ Place() string }); ok {
@@ -163,8 +163,8 @@ func displayName(d Dialer) string {
 	return "the daemon"
 }
 
-// Down returns since when the link is down.
-func (l *Link) Down() (since time.Time, down bool) {
+// DownSince returns since when the link is down.
+func (l *Link) DownSince() (since time.Time, down bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.outage.From, !l.outage.From.IsZero()
@@ -563,7 +563,7 @@ func (t *retryState) callOnce(ctx context.Context, c *Client, result any) error 
 	err := c.Call(ctx, t.method, params, result)
 	if err != nil && errors.Is(context.Cause(ctx), errLateAnswer) {
 		return &session.Error{Kind: KindUnreachable, Cause: context.DeadlineExceeded,
-			Message: fmt.Sprintf("%s has not answered since %s", t.client.Place(), c.conn.LastActivity().Format(time.TimeOnly))}
+			Message: fmt.Sprintf("%s has not answered since %s", t.client.RemoteName(), c.conn.LastActivity().Format(time.TimeOnly))}
 	}
 	return err
 }

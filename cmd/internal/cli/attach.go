@@ -103,7 +103,7 @@ type attached struct {
 
 // attached is a session of the daemon for the terminal; now is what it is now.
 func (r *daemonCommand) attached(ctx context.Context, s *client.Session, now session.Info) attached {
-	a := attached{Session: s, cuts: cutsOf(r.link), place: r.link.Place()}
+	a := attached{Session: s, cuts: cutsOf(r.link), place: r.link.RemoteName()}
 	if r.isAway() {
 		a.told = lossTold(now, r.again())
 	}

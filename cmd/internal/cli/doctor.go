@@ -118,7 +118,7 @@ func examineServers(ctx context.Context, c *serverChoice) (found []finding, err 
 		return nil, err
 	}
 	defer set.Close()
-	for _, one := range set.Examine(ctx) {
+	for _, one := range set.CheckServers(ctx) {
 		f := finding{Name: one.Name, OK: one.Err == nil, Detail: one.Detail}
 		if one.Err != nil {
 			f.Detail = oneLine(one.Err)

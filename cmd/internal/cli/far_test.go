@@ -25,7 +25,7 @@ import (
 // A farHost has the sessions of a daemon elsewhere, as the command does.
 type farHost struct{ link *client.Link }
 
-func (h farHost) Open(ctx context.Context, name, _, _ string, _ func(*workers.Sandbox) *workers.Sandbox, _ func(string)) (*mcpserver.Opened, error) {
+func (h farHost) Open(ctx context.Context, name, _, _ string, _ func(*workers.Sandbox) *workers.Sandbox, _ func(string)) (*mcpserver.SessionHandle, error) {
 	there, now, made, err := h.link.OpenSession(ctx, client.CreateParams{Name: name, Language: "fake"})
 	if err != nil {
 		return nil, err
@@ -34,14 +34,14 @@ func (h farHost) Open(ctx context.Context, name, _, _ string, _ func(*workers.Sa
 	if err != nil {
 		return nil, err
 	}
-	return &mcpserver.Opened{
-		Session: s, Now: now, Made: made, Seen: read, Link: h.link, Mark: s.NoteReadCursor,
+	return &mcpserver.SessionHandle{
+		Session: s, InitialInfo: now, IsNew: made, LastSeen: read, Link: h.link, SaveCursor: s.NoteReadCursor,
 		OutputPath: func() string { return "" },
 		Leave:      func(ctx context.Context) error { return s.FlushReadCursor(ctx) },
 	}, nil
 }
 
-func (h farHost) Places() []string { return []string{"gpu"} }
+func (h farHost) Remotes() []string { return []string{"gpu"} }
 
 func (h farHost) Sessions(ctx context.Context, _ string) ([]session.Info, error) {
 	return h.link.ListSessions(ctx)
@@ -64,7 +64,7 @@ func newAgent(t *testing.T, l *client.Link) *agent {
 	spec := func(string) workers.Spec { return workers.Spec{} }
 	go func() {
 		served <- mcpserver.Run(context.Background(), &mcpserver.Options{
-			Host: farHost{l}, Author: "agent", In: in, Out: out, Default: "fake",
+			Backend: farHost{l}, Author: "agent", In: in, Out: out, Default: "fake",
 			Specs: map[string]func(string) workers.Spec{"fake": spec},
 		})
 	}()
@@ -271,7 +271,7 @@ func TestFar_ACallOfAnAgentStaysOpenOverACutAndSaysSo(t *testing.T) {
 	answer := a.begin("print before\nuntil "+flag+"\nprint after", patience)
 	r.until("the agent's side knows its turn", func() bool { return w.Came(`"turn/begun"`) && w.Came(`"turn":2`) })
 	w.BreakDown(true)
-	r.until("the link is known to be down", func() bool { _, down := l.Down(); return down })
+	r.until("the link is known to be down", func() bool { _, down := l.DownSince(); return down })
 	if err := os.WriteFile(flag, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -87,7 +87,7 @@ func TestHelp_QuotesTheCodesOwnFigures(t *testing.T) {
 	}
 	for topic, figures := range map[string][]string{
 		"mcp": {
-			"it ends after " + hours(daemonIdle) + " without use", "at least " + hours(mcpserver.MinIdle), "default " + hours(mcpwire.DefaultIdle),
+			"it ends after " + hours(daemonIdle) + " without use", "at least " + hours(mcpserver.MinIdleTimeout), "default " + hours(mcpwire.DefaultIdleTimeout),
 			fmt.Sprintf("0 is never; default %d", mcpserver.DefaultImageSide),
 		},
 		"serve":    {fmt.Sprintf("at most %d; default %d", daemon.MaxSessions, supervisor.DefaultMaxSessions)},

@@ -153,7 +153,7 @@ func mcp(f *flag.FlagSet) action {
 		defer logger.Info("repl mcp ends")
 		var callerOf func(string) string
 		if web.address != "" {
-			callerOf = mcpserver.ClientOf
+			callerOf = mcpserver.ClientOfSession
 		}
 		set, err := servers.set(s.err, logger, callerOf)
 		if err != nil {
@@ -171,19 +171,19 @@ func mcp(f *flag.FlagSet) action {
 			whenUnread(out, func() { unread(&signalError{int(syscall.SIGPIPE)}) })
 		}
 		options := &mcpserver.Options{
-			Specs:     specs,
-			Dir:       c.dir,
-			Stdin:     policy,
-			ImageSide: *imageSize,
-			Default:   c.lang,
-			Sandbox:   c.sandbox,
-			Narrows:   agentsLevel != workers.Full,
-			With:      names,
-			In:        s.in,
-			Out:       s.out,
-			Version:   programVersion(),
-			Logger:    logger,
-			Servers:   set.Groups(),
+			Specs:      specs,
+			Dir:        c.dir,
+			Stdin:      policy,
+			ImageSide:  *imageSize,
+			Default:    c.lang,
+			Sandbox:    c.sandbox,
+			CanConfine: agentsLevel != workers.Full,
+			With:       names,
+			In:         s.in,
+			Out:        s.out,
+			Version:    programVersion(),
+			Logger:     logger,
+			Servers:    set.Groups(),
 		}
 		if away.use {
 			status, err := away.serve(ctx, options, c, s.err)

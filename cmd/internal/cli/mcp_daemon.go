@@ -121,7 +121,7 @@ func (d *daemonChoice) serve(ctx context.Context, o *mcpserver.Options, c choice
 		return there.host(ctx, o, c.elsewhere(), nil)
 	})
 	defer hosts.close()
-	o.Host, o.Author = hosts, usual.base
+	o.Backend, o.Author = hosts, usual.base
 	return statusDone, mcpserver.Run(ctx, o)
 }
 
@@ -183,8 +183,8 @@ func directoryName(dir string) string {
 	return fmt.Sprintf("%s-%x", name[:min(len(name), 30)], sum[:2])
 }
 
-// Open is that of mcpserver.Host for one place.
-func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, narrow func(*workers.Sandbox) *workers.Sandbox, report func(string)) (*mcpserver.Opened, error) {
+// Open is that of mcpserver.Backend for one place.
+func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, narrow func(*workers.Sandbox) *workers.Sandbox, report func(string)) (*mcpserver.SessionHandle, error) {
 	switch {
 	case name == mcpserver.MainSession:
 		name = h.base
@@ -247,9 +247,9 @@ func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, narrow fu
 		return nil, err
 	}
 	o := h.opened(s, read, now)
-	o.Made, o.Sandbox = made, sandbox
+	o.IsNew, o.Sandbox = made, sandbox
 	if !made && len(h.with) > 0 {
-		o.Lacks, err = h.lacks(now.Packages)
+		o.MissingPackages, err = h.lacks(now.Packages)
 	}
 	return o, err
 }
@@ -272,7 +272,7 @@ func (h *daemonHost) lacks(has []string) ([]string, error) {
 	return slices.DeleteFunc(slices.Clone(h.with), func(name string) bool { return slices.Contains(has, name) }), nil
 }
 
-// Sessions is that of mcpserver.Host for one place.
+// Sessions is that of mcpserver.Backend for one place.
 func (h *daemonHost) Sessions(ctx context.Context) ([]session.Info, error) {
 	all, err := h.link.ListSessions(ctx)
 	for i, s := range all {
@@ -290,35 +290,35 @@ func (h *daemonHost) Sessions(ctx context.Context) ([]session.Info, error) {
 
 // opened wraps a session of the daemon for the MCP server, which reads it from read on under
 // its own name.
-func (h *daemonHost) opened(s *client.Session, read timeline.Seq, now session.Info) *mcpserver.Opened {
+func (h *daemonHost) opened(s *client.Session, read timeline.Seq, now session.Info) *mcpserver.SessionHandle {
 	mark := &bookmark{send: func(seq timeline.Seq) {
 		ctx, cancel := context.WithTimeout(context.Background(), markTime)
 		defer cancel()
 		_, _ = s.SaveReadCursor(ctx, seq)
 	}}
-	opened := &mcpserver.Opened{
-		Session:    s,
-		Now:        now,
-		OutputPath: func() string { return now.OutputPath },
+	opened := &mcpserver.SessionHandle{
+		Session:     s,
+		InitialInfo: now,
+		OutputPath:  func() string { return now.OutputPath },
 		Leave: func(context.Context) error { // the session stays for later clients
 			mark.wait(lastMark)
 			return nil
 		},
-		ByHand:      "repl attach " + s.Name() + h.where,
-		AllowByHand: func(g session.Grant) string { return "repl allow " + s.Name() + h.where + " " + rightOption(g) },
-		Seen:        read,
-		Mark: func(seq timeline.Seq) {
+		AttachCommand: "repl attach " + s.Name() + h.where,
+		AllowCommand:  func(g session.Grant) string { return "repl allow " + s.Name() + h.where + " " + rightOption(g) },
+		LastSeen:      read,
+		SaveCursor: func(seq timeline.Seq) {
 			mark.move(seq)
 			mark.wait(markPatience)
 		},
 	}
 	if h.away {
-		opened.Away, opened.Pictures = true, picturesOf(h.where, s.Name())
-		opened.Told = lossTold(now, h.where)
-		opened.FilesByHand = filesCommand + " " + s.Name() + " " + timeline.OutputName + h.where
+		opened.IsRemote, opened.ImageDir = true, picturesOf(h.where, s.Name())
+		opened.RewriteEvent = lossTold(now, h.where)
+		opened.FetchCommand = filesCommand + " " + s.Name() + " " + timeline.OutputName + h.where
 	}
 	if h.link.IsRemote() { // where each trip costs: a mark goes with the next turn
-		opened.Link, opened.Mark = h.link, s.NoteReadCursor
+		opened.Link, opened.SaveCursor = h.link, s.NoteReadCursor
 		opened.Leave = func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeout(ctx, lastMark)
 			defer cancel()

@@ -37,7 +37,7 @@ func (w *webChoice) define(f *flag.FlagSet) {
 	f.StringVar(&w.address, "http", "", "`ADDRESS:PORT` serve any number of clients over HTTP instead; they need the token in the file")
 	f.StringVar(&w.tokenFile, "token-file", "", "`FILE` the file of the token; it is made once")
 	f.Var(&w.hosts, "http-host", "`NAME` another name by which clients call this host; it also allows an address of the network")
-	f.DurationVar(&w.idle, "idle", mcpwire.DefaultIdle, "`DURATION` end sessions after this time without use; at least "+hours(mcpserver.MinIdle))
+	f.DurationVar(&w.idle, "idle", mcpwire.DefaultIdleTimeout, "`DURATION` end sessions after this time without use; at least "+hours(mcpserver.MinIdleTimeout))
 }
 
 // check checks the choice, as far as that needs no network.
@@ -56,8 +56,8 @@ func (w *webChoice) check(f *flag.FlagSet) error {
 	if err != nil {
 		return misuse("--http needs an address and a port, such as 127.0.0.1:8765, not %q", w.address)
 	}
-	if w.idle < mcpserver.MinIdle {
-		return misuse("--idle must be %s or more, longer than a call may take, not %s", mcpserver.MinIdle, w.idle)
+	if w.idle < mcpserver.MinIdleTimeout {
+		return misuse("--idle must be %s or more, longer than a call may take, not %s", mcpserver.MinIdleTimeout, w.idle)
 	}
 	for _, h := range w.hosts {
 		if h == "" || strings.ContainsAny(h, ":/ ") {
@@ -91,10 +91,10 @@ func (w *webChoice) serve(ctx context.Context, options *mcpserver.Options, stder
 	}
 	fmt.Fprintf(stderr, "repl: serving http://%s%s\nrepl: the token is in %s\n", w.called(listener.Addr()), mcpwire.Path, path)
 	return mcpserver.RunHTTP(ctx, options, &mcpwire.HTTPOptions{
-		Listener: listener,
-		Token:    secret,
-		Hosts:    w.hosts,
-		Idle:     w.idle,
+		Listener:    listener,
+		Token:       secret,
+		Hosts:       w.hosts,
+		IdleTimeout: w.idle,
 	})
 }
 

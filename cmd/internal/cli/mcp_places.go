@@ -161,11 +161,11 @@ func hasNoJob(place string) (bool, error) {
 	return known.Job == "", err
 }
 
-// Places implements mcpserver.Host.
-func (h *placesHost) Places() []string { return h.names }
+// Remotes implements mcpserver.Backend.
+func (h *placesHost) Remotes() []string { return h.names }
 
-// Open implements mcpserver.Host.
-func (h *placesHost) Open(ctx context.Context, name, lang, dir string, narrow func(*workers.Sandbox) *workers.Sandbox, report func(string)) (*mcpserver.Opened, error) {
+// Open implements mcpserver.Backend.
+func (h *placesHost) Open(ctx context.Context, name, lang, dir string, narrow func(*workers.Sandbox) *workers.Sandbox, report func(string)) (*mcpserver.SessionHandle, error) {
 	place, own, found := strings.Cut(name, "/")
 	if !found {
 		return h.usual.Open(ctx, name, lang, dir, narrow, report)
@@ -177,7 +177,7 @@ func (h *placesHost) Open(ctx context.Context, name, lang, dir string, narrow fu
 	return there.Open(ctx, own, lang, dir, narrow, report)
 }
 
-// Sessions implements mcpserver.Host.
+// Sessions implements mcpserver.Backend.
 func (h *placesHost) Sessions(ctx context.Context, place string) ([]session.Info, error) {
 	there, err := h.at(ctx, place, false)
 	if err != nil {

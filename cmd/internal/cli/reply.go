@@ -284,7 +284,7 @@ func (v *turnView) keepPicture(mime string, data []byte) {
 
 // pictureFile returns the file of the picture that came last, in a directory that exists.
 func (v *turnView) pictureFile(mime string) (string, error) {
-	dir := picturesOf(v.r.link.Place(), v.replied.Session)
+	dir := picturesOf(v.r.link.RemoteName(), v.replied.Session)
 	if dir == "" {
 		return "", errors.New("there is no directory of the user's for it")
 	}

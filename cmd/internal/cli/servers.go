@@ -36,7 +36,7 @@ func (l *sourceList) String() string { return strings.Join(*l, ",") }
 
 func (l *sourceList) Set(value string) error {
 	parts := strings.Split(value, ",")
-	if !slices.ContainsFunc(parts, func(one string) bool { return !slices.Contains(tools.Clients(), one) }) {
+	if !slices.ContainsFunc(parts, func(one string) bool { return !slices.Contains(tools.ClientNames(), one) }) {
 		*l = append(*l, parts...)
 	} else {
 		*l = append(*l, value)
@@ -68,9 +68,9 @@ func (c *serverChoice) check() error {
 	}
 	for i, source := range c.sources {
 		if source == "" {
-			return misuse("--servers needs a FILE, or one of %s", strings.Join(tools.Clients(), ", "))
+			return misuse("--servers needs a FILE, or one of %s", strings.Join(tools.ClientNames(), ", "))
 		}
-		if slices.Contains(tools.Clients(), source) {
+		if slices.Contains(tools.ClientNames(), source) {
 			continue
 		}
 		whole, err := filepath.Abs(source)
@@ -83,17 +83,17 @@ func (c *serverChoice) check() error {
 }
 
 // set returns the servers; see [tools.Options] for callerOf. Nothing is started. Each that is left out is a line for a person.
-func (c *serverChoice) set(notes io.Writer, logger *slog.Logger, callerOf func(string) string) (*tools.Set, error) {
+func (c *serverChoice) set(notes io.Writer, logger *slog.Logger, callerOf func(string) string) (*tools.ServerSet, error) {
 	o := tools.Options{CallerOf: callerOf, Allow: c.allow, Deny: c.deny, Version: programVersion(), Logger: logger}
 	if len(c.sources) == 0 {
-		return tools.New(o), nil
+		return tools.NewServerSet(o), nil
 	}
 	places, err := install.Here()
 	if err != nil {
 		return nil, err
 	}
 	for _, source := range c.sources {
-		list, left, err := tools.From(source, places)
+		list, left, err := tools.LoadServers(source, places)
 		if err != nil {
 			return nil, misuse("%v", err)
 		}
@@ -109,5 +109,5 @@ func (c *serverChoice) set(notes io.Writer, logger *slog.Logger, callerOf func(s
 		}
 		names = append(names, one.Group)
 	}
-	return tools.New(o), nil
+	return tools.NewServerSet(o), nil
 }

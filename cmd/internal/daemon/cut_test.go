@@ -441,7 +441,7 @@ func TestLink_AWaitOfLessThanAMillisecondEndsWhileThePlaceIsDown(t *testing.T) {
 	l := newLink(t, w)
 	c := newConnOver(t, l)
 	w.BreakDown(true)
-	r.waitUntil("the link is known to be down", func() bool { _, down := l.Down(); return down })
+	r.waitUntil("the link is known to be down", func() bool { _, down := l.DownSince(); return down })
 	ended := make(chan error, 1)
 	go func() {
 		_, err := c.Session("main").Wait(t.Context(), 0, &session.WaitOptions{Timeout: time.Microsecond})

@@ -7,19 +7,19 @@ import (
 )
 
 const (
-	// alikeChars bounds a reply whose lines are alike, such as the rows of a table or the steps of a
+	// maxAlikeChars bounds a reply whose lines are alike, such as the rows of a table or the steps of a
 	// loop, in characters. Its beginning and its end say nearly all that the rest would.
-	alikeChars = 4_000
+	maxAlikeChars = 4_000
 
-	// alikeBytes bounds how much of a reply is looked at, and alikeLines is the least that can be called
+	// maxAlikeBytes bounds how much of a reply is looked at, and minAlikeLines is the least that can be called
 	// alike.
-	alikeBytes = 64 << 10
-	alikeLines = 50
+	maxAlikeBytes = 64 << 10
+	minAlikeLines = 50
 )
 
-// areAlike reports whether nine tenths of the lines of text in a reply are alike, as far as they are
+// areLinesAlike reports whether nine tenths of the lines of text in a reply are alike, as far as they are
 // looked at.
-func areAlike(events []timeline.Event) bool {
+func areLinesAlike(events []timeline.Event) bool {
 	lines, alike, seen := 0, 0, 0
 	var before []byte
 	for _, e := range events {
@@ -28,22 +28,22 @@ func areAlike(events []timeline.Event) bool {
 			continue
 		}
 		for line := range bytes.Lines(b.Data) {
-			shape := shapeOf(line)
+			shape := lineShape(line)
 			if lines++; bytes.Equal(shape, before) {
 				alike++
 			}
 			before = shape
-			if seen += len(line); seen > alikeBytes {
-				return lines >= alikeLines && alike*10 >= lines*9
+			if seen += len(line); seen > maxAlikeBytes {
+				return lines >= minAlikeLines && alike*10 >= lines*9
 			}
 		}
 	}
-	return lines >= alikeLines && alike*10 >= lines*9
+	return lines >= minAlikeLines && alike*10 >= lines*9
 }
 
-// shapeOf returns a line without what differs between the rows of a table: how long its words,
+// lineShape returns a line without what differs between the rows of a table: how long its words,
 // numbers and spaces are, and their signs.
-func shapeOf(line []byte) []byte {
+func lineShape(line []byte) []byte {
 	shape := make([]byte, 0, 32)
 	for _, c := range line {
 		switch {

@@ -9,8 +9,8 @@ import (
 // Lines that are alike cost a model little, and what is left out is said.
 func TestAlikeLines(t *testing.T) {
 	t.Parallel()
-	c := greetPython(t)
-	c.repl("import random; random.seed(1)")
+	c := newPythonClient(t)
+	c.runRepl("import random; random.seed(1)")
 	for _, test := range []struct {
 		name, input string
 		most, least int    // characters
@@ -22,7 +22,7 @@ func TestAlikeLines(t *testing.T) {
 		{"few lines that are alike", "for i in range(100): print(f'value {i} is {random.random():.6f}')", 4000, 1500, "value 50 is"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := c.repl(test.input)
+			got := c.runRepl(test.input)
 			if n := len(got); n > test.most || n < test.least {
 				t.Errorf("the reply has %d characters, want %d to %d", n, test.least, test.most)
 			}

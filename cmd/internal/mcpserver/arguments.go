@@ -53,18 +53,18 @@ type (
 	}
 )
 
-// ofHosts are arguments that hosts add to every tool, and usually do not pass on.
+// clientArguments are arguments that hosts add to every tool, and usually do not pass on.
 // wait_for_previous is from the Gemini CLI. It needs no handling: calls of one client begin
 // in the order in which they come.
-var ofHosts = []string{"wait_for_previous"}
+var clientArguments = []string{"wait_for_previous"}
 
-// waitNames are the names of the time to wait, which are one idea: each tool that has one of them
+// timeoutNames are the names of the time to wait, which are one idea: each tool that has one of them
 // takes the other, too.
-var waitNames = [...]string{"timeout_ms", "wait_ms"}
+var timeoutNames = [...]string{"timeout_ms", "wait_ms"}
 
-// decode reads the arguments of a tool. Its errors tell a model how to correct them. Unknown
+// decodeArguments reads the arguments of a tool. Its errors tell a model how to correct them. Unknown
 // arguments are only noted: hosts and models add some, and the call can run without them.
-func decode[T any](r *request, arguments json.RawMessage) (args T, err error) {
+func decodeArguments[T any](r *toolRequest, arguments json.RawMessage) (args T, err error) {
 	if len(arguments) == 0 {
 		return args, nil
 	}
@@ -81,12 +81,12 @@ func decode[T any](r *request, arguments json.RawMessage) (args T, err error) {
 		return args, fmt.Errorf("the arguments have %s and cannot be passed on: send the whole character in UTF-8, or have the code make it", spoiled)
 	}
 	err = json.Unmarshal(arguments, &args)
-	r.unknown = unknownNames[T](arguments)
-	if err != nil || len(r.unknown) > 0 {
-		if meant, ok := meantBy[T](arguments); ok {
+	r.unknownNames = unknownArguments[T](arguments)
+	if err != nil || len(r.unknownNames) > 0 {
+		if meant, ok := coerceArguments[T](arguments); ok {
 			args = *new(T)
 			err = json.Unmarshal(meant, &args)
-			r.unknown = unknownNames[T](meant)
+			r.unknownNames = unknownArguments[T](meant)
 		}
 	}
 	var wrong *json.UnmarshalTypeError
@@ -94,17 +94,17 @@ func decode[T any](r *request, arguments json.RawMessage) (args T, err error) {
 	case err == nil:
 		return args, nil
 	case errors.As(err, &wrong) && wrong.Field != "":
-		return args, fmt.Errorf("%s must be %s, not %s", wrong.Field, kindName(wrong.Type), article(wrong.Value))
+		return args, fmt.Errorf("%s must be %s, not %s", wrong.Field, kindName(wrong.Type), withArticle(wrong.Value))
 	case errors.As(err, &wrong):
-		return args, fmt.Errorf("the arguments must be an object, not %s", article(wrong.Value))
+		return args, fmt.Errorf("the arguments must be an object, not %s", withArticle(wrong.Value))
 	default:
 		return args, fmt.Errorf("the arguments cannot be read: %w", err)
 	}
 }
 
-// meantBy returns arguments as they can only be meant: the time to wait under the tool's own name,
+// coerceArguments returns arguments as they can only be meant: the time to wait under the tool's own name,
 // and values of the types that the tool has. ok is false if nothing changes.
-func meantBy[T any](arguments json.RawMessage) (meant json.RawMessage, ok bool) {
+func coerceArguments[T any](arguments json.RawMessage) (meant json.RawMessage, ok bool) {
 	var given map[string]json.RawMessage
 	if json.Unmarshal(arguments, &given) != nil {
 		return nil, false
@@ -121,14 +121,14 @@ func meantBy[T any](arguments json.RawMessage) (meant json.RawMessage, ok bool) 
 	for i := range t.NumField() {
 		own := t.Field(i).Tag.Get("json")
 		name, found := nameOf(own)
-		if at := slices.Index(waitNames[:], own); !found && at >= 0 {
-			if name, found = nameOf(waitNames[1-at]); found {
+		if at := slices.Index(timeoutNames[:], own); !found && at >= 0 {
+			if name, found = nameOf(timeoutNames[1-at]); found {
 				given[own] = given[name]
 				delete(given, name)
 				name, ok = own, true
 			}
 		}
-		if value, changed := converted(given[name], t.Field(i).Type); found && changed {
+		if value, changed := coerceValue(given[name], t.Field(i).Type); found && changed {
 			given[name], ok = value, true
 		}
 	}
@@ -139,9 +139,9 @@ func meantBy[T any](arguments json.RawMessage) (meant json.RawMessage, ok bool) 
 	return meant, err == nil
 }
 
-// converted returns a value of a type that stands for one of another: programs that read values from
+// coerceValue returns a value of a type that stands for one of another: programs that read values from
 // a command line send 42 for the text "42", and models send "5000" for a number.
-func converted(value json.RawMessage, to reflect.Type) (json.RawMessage, bool) {
+func coerceValue(value json.RawMessage, to reflect.Type) (json.RawMessage, bool) {
 	if to.Kind() == reflect.Pointer {
 		to = to.Elem()
 	}
@@ -164,11 +164,11 @@ func converted(value json.RawMessage, to reflect.Type) (json.RawMessage, bool) {
 	return json.RawMessage(text), json.Valid([]byte(text)) && strings.ContainsAny(text[:1], "-0123456789tf")
 }
 
-// unknownNames returns the arguments that the tool does not have, except those of hosts.
-func unknownNames[T any](arguments json.RawMessage) (names []string) {
+// unknownArguments returns the arguments that the tool does not have, except those of hosts.
+func unknownArguments[T any](arguments json.RawMessage) (names []string) {
 	var given map[string]json.RawMessage
 	_ = json.Unmarshal(arguments, &given) // decode has reported an error already
-	known := append(namesOf[T](), ofHosts...)
+	known := append(argumentNames[T](), clientArguments...)
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if !slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, name) }) {
 			names = append(names, name)
@@ -177,32 +177,32 @@ func unknownNames[T any](arguments json.RawMessage) (names []string) {
 	return names
 }
 
-// needsKnown returns the error of a call that lacks something which it seems to give under
+// unknownArgumentError returns the error of a call that lacks something which it seems to give under
 // another name.
-func needsKnown[T any](r *request) error {
-	if len(r.unknown) == 0 {
+func unknownArgumentError[T any](r *toolRequest) error {
+	if len(r.unknownNames) == 0 {
 		return nil
 	}
-	return fmt.Errorf("unknown argument %q: this tool takes %s", r.unknown[0], list(namesOf[T](), "and", "no arguments"))
+	return fmt.Errorf("unknown argument %q: this tool takes %s", r.unknownNames[0], joinNames(argumentNames[T](), "and", "no arguments"))
 }
 
-// maxIgnored bounds the names of unknown arguments that were reported already.
-const maxIgnored = 64
+// maxIgnoredNames bounds the names of unknown arguments that were reported already.
+const maxIgnoredNames = 64
 
-// sayIgnored adds to a result, once for each name, which arguments were not used.
-func (s *server) sayIgnored(r *request, result *mcp.CallToolResult) {
+// reportIgnored adds to a result, once for each name, which arguments were not used.
+func (s *server) reportIgnored(r *toolRequest, result *mcp.CallToolResult) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, name := range r.unknown {
-		if result.IsError || len(s.ignored) == maxIgnored || s.ignored[name] {
+	for _, name := range r.unknownNames {
+		if result.IsError || len(s.reportedNames) == maxIgnoredNames || s.reportedNames[name] {
 			continue
 		}
-		if s.ignored == nil {
-			s.ignored = make(map[string]bool)
+		if s.reportedNames == nil {
+			s.reportedNames = make(map[string]bool)
 		}
-		s.ignored[name] = true
+		s.reportedNames[name] = true
 		c := content{blocks: result.Content}
-		c.line(fmt.Sprintf("[unknown argument %q was ignored]", name))
+		c.addLine(fmt.Sprintf("[unknown argument %q was ignored]", name))
 		result.Content = c.blocks
 	}
 }
@@ -220,8 +220,8 @@ func kindName(t reflect.Type) string {
 	}
 }
 
-// article puts encoding/json's name of a value into a sentence.
-func article(value string) string {
+// withArticle puts encoding/json's name of a value into a sentence.
+func withArticle(value string) string {
 	if strings.HasPrefix(value, "number ") { // the number follows
 		return value
 	}
@@ -235,8 +235,8 @@ func article(value string) string {
 	}
 }
 
-// namesOf returns the arguments of a tool.
-func namesOf[T any]() []string {
+// argumentNames returns the arguments of a tool.
+func argumentNames[T any]() []string {
 	t := reflect.TypeFor[T]()
 	names := make([]string, t.NumField())
 	for i := range names {
@@ -245,8 +245,8 @@ func namesOf[T any]() []string {
 	return names
 }
 
-// list joins names as a sentence does.
-func list(names []string, and, none string) string {
+// joinNames joins names as a sentence does.
+func joinNames(names []string, and, none string) string {
 	switch n := len(names); n {
 	case 0:
 		return none
@@ -257,8 +257,8 @@ func list(names []string, and, none string) string {
 	}
 }
 
-// waitTime returns an optional time to wait, within bounds.
-func waitTime(name string, ms *float64) (time.Duration, error) {
+// parseTimeout returns an optional time to wait, within bounds.
+func parseTimeout(name string, ms *float64) (time.Duration, error) {
 	if ms == nil {
 		return defaultTimeout, nil
 	}
@@ -268,17 +268,17 @@ func waitTime(name string, ms *float64) (time.Duration, error) {
 	return time.Duration(*ms * float64(time.Millisecond)), nil
 }
 
-// placeInLine reads "LINE:CHARACTER", both from 1.
-func placeInLine(s string) (line, character int, ok bool) {
+// parseLinePosition reads "LINE:CHARACTER", both from 1.
+func parseLinePosition(s string) (line, character int, ok bool) {
 	a, b, ok := strings.Cut(strings.TrimSpace(s), ":")
 	line, lineErr := strconv.Atoi(a)
 	character, characterErr := strconv.Atoi(b)
 	return line, character, ok && lineErr == nil && characterErr == nil && line > 0 && character > 0
 }
 
-// lineRange reads "FROM-TO", "FROM-", "LINE" or "-COUNT" for lines that are
+// parseLineRange reads "FROM-TO", "FROM-", "LINE" or "-COUNT" for lines that are
 // numbered 1 to total.
-func lineRange(s string, total int) (from, to int, err error) {
+func parseLineRange(s string, total int) (from, to int, err error) {
 	bad := fmt.Errorf(`lines must be like "120-180", "120-", "120" or "-50" for the last 50, not %q`, s)
 	a, b, isRange := strings.Cut(strings.TrimSpace(s), "-")
 	number := func(s string, otherwise int) int {

@@ -19,10 +19,10 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// personTime bounds how long a question stays with a person after the last call that has waited for
+// userAnswerTimeout bounds how long a question stays with a person after the last call that has waited for
 // the answer began to. A call waits for it on top of its own timeout, but no longer than its client
 // waits for the call.
-const personTime = 4 * time.Minute
+const userAnswerTimeout = 4 * time.Minute
 
 // answerKey names the one question of a result, and the field of its answer.
 const answerKey = "answer"
@@ -31,232 +31,232 @@ const answerKey = "answer"
 type questionKind uint8
 
 const (
-	noQuestion   questionKind = iota
-	formQuestion              // the client asks, and returns the answer
-	pageQuestion              // the client sends the user to a page of ours
+	questionNone questionKind = iota
+	questionForm              // the client asks, and returns the answer
+	questionPage              // the client sends the user to a page of ours
 )
 
 // questionKind returns how the client can ask its user for the answer to w. Secrets go to a
 // page, as the protocol demands, if the user can probably reach one.
-func (r *request) questionKind(w *session.InputRequest) questionKind {
+func (r *toolRequest) questionKind(w *session.InputRequest) questionKind {
 	can := r.sdk.ClientCapabilities()
-	if can == nil || can.Elicitation == nil || !r.TakesQuestions() {
-		return noQuestion
+	if can == nil || can.Elicitation == nil || !r.CanAskClient() {
+		return questionNone
 	}
 	page := can.Elicitation.URL != nil
 	form := can.Elicitation.Form != nil || !page // a client that names no mode predates modes, and has forms
 	if form && !(page && w.Secret && askpage.BrowserHere()) {
-		return formQuestion
+		return questionForm
 	}
-	return pageQuestion
+	return questionPage
 }
 
-// resolveWait handles a wait that the model must not answer. It returns true when the wait is
+// resolveInputRequest handles a wait that the model must not answer. It returns true when the wait is
 // over and the call can go on waiting for the turn. Otherwise there is a result, which is nil
 // when ctx ended.
-func (a *sessionCall) resolveWait(ctx context.Context, wait waiter, w *session.InputRequest, beat *heartbeat) (bool, *mcp.CallToolResult) {
+func (a *sessionCall) resolveInputRequest(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *heartbeat) (bool, *mcp.CallToolResult) {
 	if w.NeedsUser() {
-		return a.resolveOfPerson(ctx, wait, w, beat)
+		return a.resolveUserRequest(ctx, wait, w, beat)
 	}
-	if p := a.decision; p != nil && p.wait == w.ID {
+	if p := a.decision; p != nil && p.requestID == w.ID {
 		a.decision = nil
-		if !onPage(p.question, p.answer) {
+		if !isAnsweredOnPage(p.question, p.answer) {
 			return a.applyDecision(ctx, w, p.answer)
 		}
-		p.question.allowed = true
-		return a.askPerson(ctx, wait, w, beat, p.question)
+		p.question.pageAccepted = true
+		return a.askUser(ctx, wait, w, beat, p.question)
 	}
-	_, shown := a.view.knows()
+	_, shown := a.caller.cursorAndRequest()
 	asks := a.call.questionKind(w)
 	switch {
-	case a.stdin == StdinDeny && a.denied < maxDenied:
-		a.denied++
-		return a.answerWait(ctx, w, a.session, session.Input{EOF: true})
-	case a.stdin != StdinDeny && asks == noQuestion && shown == w.ID && a.session.ByHand != "" && time.Now().Before(a.deadline):
+	case a.stdin == StdinDeny && a.deniedReads < maxDeniedReads:
+		a.deniedReads++
+		return a.answerRequest(ctx, w, a.session, session.Input{EOF: true})
+	case a.stdin != StdinDeny && asks == questionNone && shown == w.ID && a.session.AttachCommand != "" && time.Now().Before(a.deadline):
 		// The caller knows that the user must answer elsewhere, and waits for that.
-		return a.awaitElsewhere(ctx, wait, w, beat)
-	case a.stdin == StdinDeny, asks == noQuestion, !time.Now().Before(a.deadline):
+		return a.awaitAnswerElsewhere(ctx, wait, w, beat)
+	case a.stdin == StdinDeny, asks == questionNone, !time.Now().Before(a.deadline):
 		return false, a.replyNow(ctx, wait)
 	}
-	return a.ask(ctx, wait, w, beat)
+	return a.askUserOnce(ctx, wait, w, beat)
 }
 
-// ask puts the question for w to a person, unless one is out already. Its results are those of
-// resolveWait.
-func (a *sessionCall) ask(ctx context.Context, wait waiter, w *session.InputRequest, beat *heartbeat) (bool, *mcp.CallToolResult) {
-	if out := a.view.questionOut(w.ID); out != nil {
-		return a.awaitPerson(ctx, wait, w, beat, func() *openQuestion { return out })
+// askUserOnce puts the question for w to a person, unless one is out already. Its results are those of
+// resolveInputRequest.
+func (a *sessionCall) askUserOnce(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *heartbeat) (bool, *mcp.CallToolResult) {
+	if out := a.caller.openQuestionFor(w.ID); out != nil {
+		return a.awaitUser(ctx, wait, w, beat, func() *openQuestion { return out })
 	}
 	if a.call.sdk.ProtocolVersion() >= mcpwire.StatelessVersion {
 		return a.returnQuestion(w)
 	}
-	q, err := a.elicitation(w)
+	q, err := a.newQuestion(w)
 	if err != nil {
-		return false, failure(err)
+		return false, errorResult(err)
 	}
-	return a.askPerson(ctx, wait, w, beat, q)
+	return a.askUser(ctx, wait, w, beat, q)
 }
 
-// askPerson asks a person, or waits for a person who answers on a page, and applies the
-// answer. Its results are those of resolveWait.
-func (a *sessionCall) askPerson(ctx context.Context, wait waiter, w *session.InputRequest, beat *heartbeat, q *personQuestion) (bool, *mcp.CallToolResult) {
-	defer q.drop()
-	return a.awaitPerson(ctx, wait, w, beat, func() *openQuestion { return a.putQuestion(ctx, w, q) })
+// askUser asks a person, or waits for a person who answers on a page, and applies the
+// answer. Its results are those of resolveInputRequest.
+func (a *sessionCall) askUser(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *heartbeat, q *userQuestion) (bool, *mcp.CallToolResult) {
+	defer q.dropUnasked()
+	return a.awaitUser(ctx, wait, w, beat, func() *openQuestion { return a.startQuestion(ctx, w, q) })
 }
 
-// awaitPerson waits until a question is answered, or its wait is over otherwise. When the call may
-// not last any longer, it replies, and the question stays. Its results are those of resolveWait.
-func (a *sessionCall) awaitPerson(ctx context.Context, wait waiter, w *session.InputRequest, beat *heartbeat, out func() *openQuestion) (bool, *mcp.CallToolResult) {
+// awaitUser waits until a question is answered, or its wait is over otherwise. When the call may
+// not last any longer, it replies, and the question stays. Its results are those of resolveInputRequest.
+func (a *sessionCall) awaitUser(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *heartbeat, out func() *openQuestion) (bool, *mcp.CallToolResult) {
 	select {
-	case a.view.personAsked <- struct{}{}:
+	case a.caller.userWaitToken <- struct{}{}:
 	default: // another call asks
 		return false, a.replyNow(ctx, wait)
 	}
 	asked := time.Now()
 	q := out()
-	became := a.untilAnswered(ctx, beat, q)
-	<-a.view.personAsked
-	a.deadline = earlier(a.deadline.Add(time.Since(asked)), a.limit)
-	a.notes = append(a.notes, became.notes...)
+	became := a.awaitAnswer(ctx, beat, q)
+	<-a.caller.userWaitToken
+	a.deadline = earlierTime(a.deadline.Add(time.Since(asked)), a.replyDeadline)
+	a.notices = append(a.notices, became.notices...)
 	switch {
 	case ctx.Err() != nil:
 		return false, nil
 	case became.result != nil:
 		return false, became.result
-	case errors.Is(became.err, errStillOut):
+	case errors.Is(became.err, errNotAnsweredYet):
 		return false, a.replyNow(ctx, wait)
-	case became.err != nil && !errors.Is(became.err, errWaitOver):
-		a.note("%s", became.err)
+	case became.err != nil && !errors.Is(became.err, errRequestOver):
+		a.addNotice("%s", became.err)
 		return false, a.replyNow(ctx, wait)
 	}
 	return true, nil
 }
 
 var (
-	errWaitOver  = errors.New("the wait is over")
-	errNoAnswer  = errors.New("the user did not answer in time")
-	errDismissed = errors.New("the question was dismissed")
-	errStillOut  = errors.New("the user has not answered yet")
-	errUnfit     = errors.New("the answer does not fit the question")
-	errNotShaped = errors.New("the client's answer holds no text")
+	errRequestOver    = errors.New("the wait is over")
+	errNoAnswer       = errors.New("the user did not answer in time")
+	errDismissed      = errors.New("the question was dismissed")
+	errNotAnsweredYet = errors.New("the user has not answered yet")
+	errAnswerMismatch = errors.New("the answer does not fit the question")
+	errAnswerNotText  = errors.New("the client's answer holds no text")
 )
 
-// A personQuestion is a question for a person.
-type personQuestion struct {
-	params  *mcp.ElicitParams
-	allowed bool   // the user has agreed to answer on a page
-	theirs  bool   // the page is that of a server of tools: to agree is the answer
-	remove  func() // closes the page, if there is one
-	out     bool   // an openQuestion removes it
+// A userQuestion is a question for a person.
+type userQuestion struct {
+	params       *mcp.ElicitParams
+	pageAccepted bool   // the user has agreed to answer on a page
+	isServerPage bool   // the page is that of a server of tools: to agree is the answer
+	removePage   func() // closes the page, if there is one
+	isAsked      bool   // an openQuestion removes it
 }
 
-// drop removes a question that nobody was asked.
-func (q *personQuestion) drop() {
-	if !q.out {
-		q.remove()
+// dropUnasked removes a question that nobody was asked.
+func (q *userQuestion) dropUnasked() {
+	if !q.isAsked {
+		q.removePage()
 	}
 }
 
 // An openQuestion is a question that a person has, until it is answered, the wait that it is for is
-// over, or nobody has waited for the answer for personTime. It may outlive the call that asked.
+// over, or nobody has waited for the answer for userAnswerTimeout. It may outlive the call that asked.
 type openQuestion struct {
-	wait   timeline.Seq
-	expiry *time.Timer   // nil if it does not end by itself
-	done   chan struct{} // closed when the question is over, and became is set
+	requestID timeline.Seq
+	expiry    *time.Timer   // nil if it does not end by itself
+	done      chan struct{} // closed when the question is over, and became is set
 
-	waiting bool    // guarded by view.mu; a call waits, and takes what became of it
-	became  outcome // set before done is closed
+	isAwaited bool            // guarded by view.mu; a call waits, and takes what became of it
+	outcome   questionOutcome // set before done is closed
 }
 
-// An outcome is what became of a question. A zero one means that the answer was applied.
-type outcome struct {
-	err    error
-	result *mcp.CallToolResult // of the call that waits; nil if that can go on
-	notes  []string
+// An questionOutcome is what became of a question. A zero one means that the answer was applied.
+type questionOutcome struct {
+	err     error
+	result  *mcp.CallToolResult // of the call that waits; nil if that can go on
+	notices []string
 }
 
-// putQuestion asks the user through the client. An answer on a page ends w.
-func (a *sessionCall) putQuestion(ctx context.Context, w *session.InputRequest, q *personQuestion) *openQuestion {
+// startQuestion asks the user through the client. An answer on a page ends w.
+func (a *sessionCall) startQuestion(ctx context.Context, w *session.InputRequest, q *userQuestion) *openQuestion {
 	ctx, end := context.WithCancel(context.WithoutCancel(ctx)) // with the stream of the call, to which the question belongs
 	forget := context.AfterFunc(a.sessions.ctx, end)
 	asking, withdraw := context.WithCancelCause(ctx)
-	o := &openQuestion{wait: w.ID, done: make(chan struct{})}
-	o.expiry = time.AfterFunc(personTime, func() { withdraw(errNoAnswer) })
-	q.out = true
-	a.view.setQuestion(o)
+	o := &openQuestion{requestID: w.ID, done: make(chan struct{})}
+	o.expiry = time.AfterFunc(userAnswerTimeout, func() { withdraw(errNoAnswer) })
+	q.isAsked = true
+	a.caller.setQuestion(o)
 	go func() {
-		a.untilOver(asking, w.ID)
-		withdraw(errWaitOver)
+		a.awaitRequestOver(asking, w.ID)
+		withdraw(errRequestOver)
 	}()
 	go func() {
 		defer end()
 		defer forget()
-		defer q.remove()
-		became := a.put(ctx, asking, w, q)
+		defer q.removePage()
+		became := a.runQuestion(ctx, asking, w, q)
 		o.expiry.Stop()
 		withdraw(nil)
-		a.view.questionOver(o, became)
+		a.caller.finishQuestion(o, became)
 	}()
 	return o
 }
 
-// put waits for the answer to a question, which is withdrawn when asking ends, and applies it.
-func (a *sessionCall) put(ctx, asking context.Context, w *session.InputRequest, q *personQuestion) outcome {
-	if !q.allowed {
+// runQuestion waits for the answer to a question, which is withdrawn when asking ends, and applies it.
+func (a *sessionCall) runQuestion(ctx, asking context.Context, w *session.InputRequest, q *userQuestion) questionOutcome {
+	if !q.pageAccepted {
 		answer, err := a.call.sdk.Session.Elicit(asking, q.params)
 		switch {
 		case asking.Err() != nil:
 		case err != nil:
 			if _, said := errors.AsType[*jsonrpc.Error](err); !said && w.Form == nil {
-				err = errUnfit // the SDK's own words show the answer, which may be a secret
+				err = errAnswerMismatch // the SDK's own words show the answer, which may be a secret
 			}
-			return outcome{err: fmt.Errorf("the client cannot ask the user: %w", err)}
-		case onPage(q, answer):
-		case answer.Action == "cancel" && !a.view.isAwaited():
+			return questionOutcome{err: fmt.Errorf("the client cannot ask the user: %w", err)}
+		case isAnsweredOnPage(q, answer):
+		case answer.Action == "cancel" && !a.caller.isUserAwaited():
 			// The client may have taken it away with the call. It is asked again.
-			return outcome{err: errDismissed}
+			return questionOutcome{err: errDismissed}
 		default:
-			by := &sessionCall{server: a.server, call: a.call, view: a.view, session: a.session}
+			by := &sessionCall{server: a.server, call: a.call, caller: a.caller, session: a.session}
 			_, result := by.applyDecision(ctx, w, answer)
-			return outcome{result: result, notes: by.notes}
+			return questionOutcome{result: result, notices: by.notices}
 		}
 	}
 	<-asking.Done()
-	return outcome{err: context.Cause(asking)}
+	return questionOutcome{err: context.Cause(asking)}
 }
 
-// untilAnswered waits until a question is over, or the call may not last any longer.
-func (a *sessionCall) untilAnswered(ctx context.Context, beat *heartbeat, o *openQuestion) outcome {
-	limit := a.limit
+// awaitAnswer waits until a question is over, or the call may not last any longer.
+func (a *sessionCall) awaitAnswer(ctx context.Context, beat *heartbeat, o *openQuestion) questionOutcome {
+	limit := a.replyDeadline
 	if o.expiry == nil {
-		limit = earlier(limit, a.deadline)
+		limit = earlierTime(limit, a.deadline)
 	} else {
-		o.expiry.Reset(personTime)
+		o.expiry.Reset(userAnswerTimeout)
 	}
-	a.view.await(o, true)
+	a.caller.setQuestionAwaited(o, true)
 	for {
-		timer := time.NewTimer(time.Until(beat.next(limit)))
+		timer := time.NewTimer(time.Until(beat.nextCheck(limit)))
 		select {
 		case <-o.done:
 		case <-ctx.Done():
 		case <-timer.C:
 			if time.Now().Before(limit) {
-				if elapsed, due := beat.due(); due {
-					a.call.Progress(elapsed.Seconds(), "the user is being asked")
+				if elapsed, due := beat.beatIfDue(); due {
+					a.call.ReportProgress(elapsed.Seconds(), "the user is being asked")
 				}
 				continue
 			}
 		}
 		timer.Stop()
-		if a.view.await(o, false); o.isOver() {
-			return o.became
+		if a.caller.setQuestionAwaited(o, false); o.isDone() {
+			return o.outcome
 		}
-		return outcome{err: errStillOut}
+		return questionOutcome{err: errNotAnsweredYet}
 	}
 }
 
-// isOver reports whether it is known what became of the question.
-func (o *openQuestion) isOver() bool {
+// isDone reports whether it is known what became of the question.
+func (o *openQuestion) isDone() bool {
 	select {
 	case <-o.done:
 		return true
@@ -265,27 +265,27 @@ func (o *openQuestion) isOver() bool {
 	}
 }
 
-// awaitElsewhere waits for a user who answers without a question of ours. Its results are those of
-// resolveWait.
-func (a *sessionCall) awaitElsewhere(ctx context.Context, wait waiter, w *session.InputRequest, beat *heartbeat) (bool, *mcp.CallToolResult) {
+// awaitAnswerElsewhere waits for a user who answers without a question of ours. Its results are those of
+// resolveInputRequest.
+func (a *sessionCall) awaitAnswerElsewhere(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *heartbeat) (bool, *mcp.CallToolResult) {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	o := &openQuestion{wait: w.ID, done: make(chan struct{}), became: outcome{err: errWaitOver}}
+	o := &openQuestion{requestID: w.ID, done: make(chan struct{}), outcome: questionOutcome{err: errRequestOver}}
 	go func() {
-		if a.untilOver(watching, w.ID); watching.Err() == nil {
+		if a.awaitRequestOver(watching, w.ID); watching.Err() == nil {
 			close(o.done)
 		}
 	}()
-	return a.awaitPerson(ctx, wait, w, beat, func() *openQuestion { return o })
+	return a.awaitUser(ctx, wait, w, beat, func() *openQuestion { return o })
 }
 
-// onPage reports whether the user has chosen to answer on a page.
-func onPage(q *personQuestion, r *mcp.ElicitResult) bool {
-	return q.params.Mode == "url" && !q.theirs && r.Action == "accept" && r.Content == nil
+// isAnsweredOnPage reports whether the user has chosen to answer on a page.
+func isAnsweredOnPage(q *userQuestion, r *mcp.ElicitResult) bool {
+	return q.params.Mode == "url" && !q.isServerPage && r.Action == "accept" && r.Content == nil
 }
 
-// untilOver returns when a wait is over, or ctx.
-func (a *sessionCall) untilOver(ctx context.Context, wait timeline.Seq) {
+// awaitRequestOver returns when a wait is over, or ctx.
+func (a *sessionCall) awaitRequestOver(ctx context.Context, wait timeline.Seq) {
 	for e := range a.session.Events(ctx, wait) { // the stream ends with an event without a body
 		switch b := e.Body.(type) {
 		case timeline.InputRequestEnded:
@@ -293,7 +293,7 @@ func (a *sessionCall) untilOver(ctx context.Context, wait timeline.Seq) {
 				return
 			}
 		case timeline.Gap: // the end of the wait may be in the gap
-			if now := a.session.info(ctx).InputRequest; now == nil || now.ID != wait {
+			if now := a.session.infoOrEnded(ctx).InputRequest; now == nil || now.ID != wait {
 				return
 			}
 		}
@@ -313,28 +313,28 @@ func (a *sessionCall) applyDecision(ctx context.Context, w *session.InputRequest
 	if answer.Action == "accept" {
 		text, ok := answerText(answer.Content[answerKey])
 		if !ok {
-			return false, a.unanswered(ctx)
+			return false, a.replyUnanswered(ctx)
 		}
-		return a.answerWait(ctx, w, a.user(), fromUser(text))
+		return a.answerRequest(ctx, w, a.asUser(), userInput(text))
 	}
 	if answer.Action == "decline" { // a user declined, or a client that does not ask
-		a.note("the question was declined")
+		a.addNotice("the question was declined")
 	} else {
-		a.note("the question was dismissed")
+		a.addNotice("the question was dismissed")
 	}
 	if _, err := a.session.Interrupt(ctx, w.Turn); err != nil {
 		if ctx.Err() != nil {
 			return false, nil
 		}
-		return false, failure(err)
+		return false, errorResult(err)
 	}
 	return true, nil
 }
 
-// unanswered replies that a client has accepted a question without an answer to it. The code still waits.
-func (a *sessionCall) unanswered(ctx context.Context) *mcp.CallToolResult {
-	a.note("%v", errNotShaped)
-	return a.replyNow(ctx, a.now)
+// replyUnanswered replies that a client has accepted a question without an answer to it. The code still waits.
+func (a *sessionCall) replyUnanswered(ctx context.Context) *mcp.CallToolResult {
+	a.addNotice("%v", errAnswerNotText)
+	return a.replyNow(ctx, a.currentReply)
 }
 
 // answerText returns the text of an answer. Forms of some clients make numbers of what looks like one.
@@ -351,8 +351,8 @@ func answerText(answer any) (text string, ok bool) {
 	return "", false
 }
 
-// takeAnswers makes texts of answers before the SDK looks whether they are.
-func takeAnswers(next mcp.MethodHandler) mcp.MethodHandler {
+// convertAnswers makes texts of answers before the SDK looks whether they are.
+func convertAnswers(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		result, err := next(ctx, method, req)
 		answer, answered := result.(*mcp.ElicitResult)
@@ -372,20 +372,20 @@ func takeAnswers(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// answerWait answers w, unless it is over.
-func (a *sessionCall) answerWait(ctx context.Context, w *session.InputRequest, as session.Session, in session.Input) (bool, *mcp.CallToolResult) {
+// answerRequest answers w, unless it is over.
+func (a *sessionCall) answerRequest(ctx context.Context, w *session.InputRequest, as session.Session, in session.Input) (bool, *mcp.CallToolResult) {
 	switch err := answerAs(ctx, as, w, in); {
 	case err == nil:
 		return true, nil
 	case errors.Is(err, session.ErrStale):
 		if !in.EOF {
-			a.note(tooLate)
+			a.addNotice(answerTooLate)
 		}
 		return true, nil
 	case ctx.Err() != nil:
 		return false, nil
 	default:
-		return false, failure(err)
+		return false, errorResult(err)
 	}
 }
 
@@ -395,11 +395,11 @@ func answerAs(ctx context.Context, s session.Session, w *session.InputRequest, i
 	return err
 }
 
-// user returns the session with the answering person as its author.
-func (a *sessionCall) user() session.Session { return a.session.As("user") }
+// asUser returns the session with the answering person as its author.
+func (a *sessionCall) asUser() session.Session { return a.session.As("user") }
 
-// fromUser returns a person's answer as input.
-func fromUser(text string) session.Input {
+// userInput returns a person's answer as input.
+func userInput(text string) session.Input {
 	return session.Input{Data: []byte(withNewline(text))}
 }
 
@@ -411,18 +411,18 @@ func withNewline(text string) string {
 	return text + "\n"
 }
 
-// elicitation returns the question for the answer to w. It names the asking program, because
+// newQuestion returns the question for the answer to w. It names the asking program, because
 // the prompt itself may say anything.
-func (a *sessionCall) elicitation(w *session.InputRequest) (*personQuestion, error) {
+func (a *sessionCall) newQuestion(w *session.InputRequest) (*userQuestion, error) {
 	switch {
 	case w.Permission != nil:
-		return a.permissionQuestion(w)
+		return a.newPermissionQuestion(w)
 	case w.Form != nil:
-		return a.formQuestion(w)
+		return a.newFormQuestion(w)
 	}
-	about := fmt.Sprintf("Code in the REPL session %q", a.view.name)
+	about := fmt.Sprintf("Code in the REPL session %q", a.caller.name)
 	if w.Terminal && w.Reader != "" {
-		about = fmt.Sprintf("%s, run by code in the REPL session %q,", w.Reader, a.view.name)
+		about = fmt.Sprintf("%s, run by code in the REPL session %q,", w.Reader, a.caller.name)
 	}
 	about, colon := about+" asks for input", ": "
 	if w.Secret {
@@ -433,10 +433,10 @@ func (a *sessionCall) elicitation(w *session.InputRequest) (*personQuestion, err
 	if prompt != "" {
 		message += colon + prompt
 	}
-	if a.call.questionKind(w) == pageQuestion {
-		user := a.user()
-		return a.page(message, &askpage.Page{About: about, Prompt: prompt, Secret: w.Secret, Answer: func(ctx context.Context, text string) error {
-			err := answerAs(ctx, user, w, fromUser(text))
+	if a.call.questionKind(w) == questionPage {
+		user := a.asUser()
+		return a.newPageQuestion(message, &askpage.Page{About: about, Prompt: prompt, Secret: w.Secret, Answer: func(ctx context.Context, text string) error {
+			err := answerAs(ctx, user, w, userInput(text))
 			if errors.Is(err, session.ErrStale) {
 				return askpage.ErrOver
 			}
@@ -447,30 +447,30 @@ func (a *sessionCall) elicitation(w *session.InputRequest) (*personQuestion, err
 	if title == "" {
 		title = "Input"
 	}
-	return &personQuestion{
+	return &userQuestion{
 		params: &mcp.ElicitParams{Mode: "form", Message: message, RequestedSchema: map[string]any{
 			"type":       "object",
 			"properties": map[string]any{answerKey: map[string]any{"type": "string", "title": title}},
 			"required":   []string{answerKey},
 		}},
-		remove: func() {},
+		removePage: func() {},
 	}, nil
 }
 
-// page returns a question that the user answers on a page of ours.
-func (a *sessionCall) page(message string, p *askpage.Page) (*personQuestion, error) {
+// newPageQuestion returns a question that the user answers on a page of ours.
+func (a *sessionCall) newPageQuestion(message string, p *askpage.Page) (*userQuestion, error) {
 	address, remove, err := a.pages.Add(p)
 	if err != nil {
 		return nil, fmt.Errorf("the page for the user's answer cannot be opened: %w", err)
 	}
-	return &personQuestion{params: &mcp.ElicitParams{Mode: "url", Message: message, URL: address, ElicitationID: rand.Text()}, remove: remove}, nil
+	return &userQuestion{params: &mcp.ElicitParams{Mode: "url", Message: message, URL: address, ElicitationID: rand.Text()}, removePage: remove}, nil
 }
 
-// maxPrompt bounds the end of a prompt that a question or a state line shows, in characters.
-const maxPrompt = 300
+// maxPromptChars bounds the end of a prompt that a question or a state line shows, in characters.
+const maxPromptChars = 300
 
 // oneLine returns the end of a prompt without control characters.
-func oneLine(prompt string) string { return lastRunes(withoutControls(prompt), maxPrompt) }
+func oneLine(prompt string) string { return lastRunes(withoutControls(prompt), maxPromptChars) }
 
 // withoutControls returns text as one line.
 func withoutControls(text string) string {

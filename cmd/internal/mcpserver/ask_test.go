@@ -32,43 +32,43 @@ type question struct {
 	} `json:"requestedSchema"`
 }
 
-// A person uses a client that can ask them, of either era.
-type person struct {
+// A testUser uses a client that can ask them, of either era.
+type testUser struct {
 	*client
-	modern bool
-	args   map[string]any  // of the last call
-	asked  map[string]bool // the ids of the questions so far, with a handshake
+	modern   bool
+	args     map[string]any  // of the last call
+	askedIDs map[string]bool // the ids of the questions so far, with a handshake
 }
 
-var formOnly = map[string]any{"elicitation": map[string]any{}}
+var formCapabilities = map[string]any{"elicitation": map[string]any{}}
 
-// persons runs a test with a client of each era that has an elicitation capability.
-func persons(t *testing.T, s setup, caps map[string]any, test func(t *testing.T, p *person)) {
+// runWithTestUser runs a test with a client of each era that has an elicitation capability.
+func runWithTestUser(t *testing.T, s setup, caps map[string]any, test func(t *testing.T, p *testUser)) {
 	for _, modern := range []bool{false, true} {
 		name := map[bool]string{false: "handshake", true: "modern"}[modern]
 		t.Run(name, func(t *testing.T) {
 			s := s
-			c := connect(t, &s)
+			c := newClient(t, &s)
 			c.caps = caps
 			if modern {
-				c.modern()
+				c.useStateless()
 			} else {
 				c.initialize("2025-11-25")
 			}
-			test(t, &person{client: c, modern: modern})
+			test(t, &testUser{client: c, modern: modern})
 		})
 	}
 }
 
-// run begins a call and returns its id.
-func (p *person) run(args map[string]any) string {
+// startRepl begins a call and returns its id.
+func (p *testUser) startRepl(args map[string]any) string {
 	p.t.Helper()
 	p.args = args
 	return p.startCall("repl", args)
 }
 
-// question waits for what the server asks because of a call.
-func (p *person) question(call string) (q question) {
+// waitQuestion waits for what the server asks because of a call.
+func (p *testUser) waitQuestion(call string) (q question) {
 	p.t.Helper()
 	if p.modern {
 		var r struct {
@@ -80,7 +80,7 @@ func (p *person) question(call string) (q question) {
 			} `json:"inputRequests"`
 			Content []any `json:"content"`
 		}
-		a := p.answerTo(call)
+		a := p.waitAnswer(call)
 		if err := json.Unmarshal(a.Result, &r); err != nil || r.ResultType != "input_required" || len(r.Content) > 0 {
 			p.t.Fatalf("got %s, want a question", a.Line)
 		}
@@ -91,13 +91,13 @@ func (p *person) question(call string) (q question) {
 		q.State = r.RequestState
 		return q
 	}
-	a := p.until("a question", func(a answer) bool {
-		return a.Method == "elicitation/create" && !p.asked[string(a.ID)]
+	a := p.waitMessage("a question", func(a answer) bool {
+		return a.Method == "elicitation/create" && !p.askedIDs[string(a.ID)]
 	})
-	if p.asked == nil {
-		p.asked = make(map[string]bool)
+	if p.askedIDs == nil {
+		p.askedIDs = make(map[string]bool)
 	}
-	p.asked[string(a.ID)] = true
+	p.askedIDs[string(a.ID)] = true
 	if err := json.Unmarshal(a.Params, &q); err != nil {
 		p.t.Fatal(err)
 	}
@@ -105,9 +105,9 @@ func (p *person) question(call string) (q question) {
 	return q
 }
 
-// answer has the client bring what the user decided, and returns the id of the
+// sendAnswer has the client bring what the user decided, and returns the id of the
 // call that goes on.
-func (p *person) answer(call string, q question, result map[string]any) string {
+func (p *testUser) sendAnswer(call string, q question, result map[string]any) string {
 	p.t.Helper()
 	if p.modern {
 		return p.send("tools/call", map[string]any{
@@ -122,14 +122,14 @@ func (p *person) answer(call string, q question, result map[string]any) string {
 	return call
 }
 
-func accept(text string) map[string]any {
+func acceptAnswer(text string) map[string]any {
 	return map[string]any{"action": "accept", "content": map[string]any{"answer": text}}
 }
 
-// nowhere fails if the server recorded or told a text.
-func (p *person) nowhere(text string) {
+// wantNowhere fails if the server recorded or told a text.
+func (p *testUser) wantNowhere(text string) {
 	p.t.Helper()
-	log := p.main().Log()
+	log := p.mainSession().Log()
 	log.Sync()
 	for _, name := range []string{"events", "output.txt"} { // text stands in them as it is
 		data, err := os.ReadFile(filepath.Join(filepath.Dir(log.OutputPath()), name))
@@ -140,7 +140,7 @@ func (p *person) nowhere(text string) {
 			p.t.Errorf("%s has it", name)
 		}
 	}
-	for _, a := range p.all() {
+	for _, a := range p.allMessages() {
 		if strings.Contains(a.Line, text) {
 			p.t.Errorf("it was sent: %s", a.Line)
 		}
@@ -149,17 +149,17 @@ func (p *person) nowhere(text string) {
 
 func TestSecret_IsAskedOfTheUserAndShownToNobody(t *testing.T) {
 	t.Parallel()
-	persons(t, setup{}, formOnly, func(t *testing.T, p *person) {
-		call := p.run(map[string]any{"input": "print before\nsecret pw: \nprint after"})
-		q := p.question(call)
+	runWithTestUser(t, setup{}, formCapabilities, func(t *testing.T, p *testUser) {
+		call := p.startRepl(map[string]any{"input": "print before\nsecret pw: \nprint after"})
+		q := p.waitQuestion(call)
 		wantPart(t, q.Message, `session "main"`, "not into the conversation", "pw:")
 		if q.Mode != "form" || q.Schema.Properties["answer"].Type != "string" || len(q.Schema.Required) != 1 {
 			t.Errorf("got %+v", q)
 		}
-		call = p.answer(call, q, accept("hunter2"))
-		wantText(t, p.resultOf(call).text(), "before\n[a secret typed by user]\n7 bytes\nafter")
-		p.nowhere("hunter2")
-		wantText(t, p.repl("print 2"), "2")
+		call = p.sendAnswer(call, q, acceptAnswer("hunter2"))
+		wantText(t, p.waitResult(call).text(), "before\n[a secret typed by user]\n7 bytes\nafter")
+		p.wantNowhere("hunter2")
+		wantText(t, p.runRepl("print 2"), "2")
 	})
 }
 
@@ -176,17 +176,17 @@ func TestSecret_AnswerOfAnotherType(t *testing.T) {
 		`["739184625"]`:    "",
 		`null`:             "",
 	} {
-		persons(t, setup{}, formOnly, func(t *testing.T, p *person) {
-			call := p.run(map[string]any{"input": "secret pw: "})
-			call = p.answer(call, p.question(call), map[string]any{"action": "accept", "content": map[string]any{"answer": json.RawMessage(answer)}})
-			got := p.resultOf(call).text()
+		runWithTestUser(t, setup{}, formCapabilities, func(t *testing.T, p *testUser) {
+			call := p.startRepl(map[string]any{"input": "secret pw: "})
+			call = p.sendAnswer(call, p.waitQuestion(call), map[string]any{"action": "accept", "content": map[string]any{"answer": json.RawMessage(answer)}})
+			got := p.waitResult(call).text()
 			switch {
 			case want == "" && !strings.Contains(got, "the answer does not fit the question") && !strings.Contains(got, "holds no text"):
 				t.Errorf("%s: got %q", answer, got)
 			case !strings.Contains(got, want):
 				t.Errorf("%s: got %q, want %s", answer, got, want)
 			}
-			p.nowhere("739184")
+			p.wantNowhere("739184")
 		})
 	}
 }
@@ -196,106 +196,106 @@ func TestSecret_AnswerOfAnotherType(t *testing.T) {
 func TestSecret_AcceptedWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []map[string]any{{"action": "accept"}, {"action": "accept", "content": map[string]any{}}} {
-		persons(t, setup{}, formOnly, func(t *testing.T, p *person) {
-			call := p.run(map[string]any{"input": "print before\nsecret pw: "})
-			call = p.answer(call, p.question(call), answer)
-			wantPart(t, p.resultOf(call).text(), "before", "[waiting for a secret")
+		runWithTestUser(t, setup{}, formCapabilities, func(t *testing.T, p *testUser) {
+			call := p.startRepl(map[string]any{"input": "print before\nsecret pw: "})
+			call = p.sendAnswer(call, p.waitQuestion(call), answer)
+			wantPart(t, p.waitResult(call).text(), "before", "[waiting for a secret")
 		})
 	}
 }
 
 func TestSecret_TwoInARow(t *testing.T) {
 	t.Parallel()
-	persons(t, setup{}, formOnly, func(t *testing.T, p *person) {
-		call := p.run(map[string]any{"input": "secret a? \nwait b? \nsecret c? \nprint end"})
-		call = p.answer(call, p.question(call), accept("the first"))
-		wantText(t, p.resultOf(call).text(), "[a secret typed by user]\n9 bytes\n[waiting for input: \"b? \"]") // the model's
-		call = p.run(map[string]any{"input": "two"})
-		call = p.answer(call, p.question(call), accept("the third"))
-		wantText(t, p.resultOf(call).text(), "two\n[a secret typed by user]\n9 bytes\nend")
-		call = p.run(map[string]any{"input": "secret d? \nsecret e? "})
-		call = p.answer(call, p.question(call), accept(""))
-		call = p.answer(call, p.question(call), accept("the last\n"))
-		wantText(t, p.resultOf(call).text(), "[a secret typed by user]\n0 bytes\n[a secret typed by user]\n8 bytes")
+	runWithTestUser(t, setup{}, formCapabilities, func(t *testing.T, p *testUser) {
+		call := p.startRepl(map[string]any{"input": "secret a? \nwait b? \nsecret c? \nprint end"})
+		call = p.sendAnswer(call, p.waitQuestion(call), acceptAnswer("the first"))
+		wantText(t, p.waitResult(call).text(), "[a secret typed by user]\n9 bytes\n[waiting for input: \"b? \"]") // the model's
+		call = p.startRepl(map[string]any{"input": "two"})
+		call = p.sendAnswer(call, p.waitQuestion(call), acceptAnswer("the third"))
+		wantText(t, p.waitResult(call).text(), "two\n[a secret typed by user]\n9 bytes\nend")
+		call = p.startRepl(map[string]any{"input": "secret d? \nsecret e? "})
+		call = p.sendAnswer(call, p.waitQuestion(call), acceptAnswer(""))
+		call = p.sendAnswer(call, p.waitQuestion(call), acceptAnswer("the last\n"))
+		wantText(t, p.waitResult(call).text(), "[a secret typed by user]\n0 bytes\n[a secret typed by user]\n8 bytes")
 	})
 }
 
 func TestSecret_RefusalInterrupts(t *testing.T) {
 	t.Parallel()
 	for action, word := range map[string]string{"decline": "declined", "cancel": "dismissed"} {
-		persons(t, setup{}, formOnly, func(t *testing.T, p *person) {
-			call := p.run(map[string]any{"input": "secret pw: \nprint went on"})
-			call = p.answer(call, p.question(call), map[string]any{"action": action})
-			got := p.resultOf(call).text()
+		runWithTestUser(t, setup{}, formCapabilities, func(t *testing.T, p *testUser) {
+			call := p.startRepl(map[string]any{"input": "secret pw: \nprint went on"})
+			call = p.sendAnswer(call, p.waitQuestion(call), map[string]any{"action": action})
+			got := p.waitResult(call).text()
 			wantPart(t, got, "Interrupted", "; the question was "+word)
 			if strings.Contains(got, "went on") {
 				t.Errorf("got %q", got)
 			}
-			wantText(t, p.repl("print 2"), "2")
+			wantText(t, p.runRepl("print 2"), "2")
 		})
 	}
 }
 
 func TestSecret_AnswerAfterTheTurnIsNotUsed(t *testing.T) {
 	t.Parallel()
-	persons(t, setup{}, formOnly, func(t *testing.T, p *person) {
-		call := p.run(map[string]any{"input": "secret pw: "})
-		q := p.question(call)
-		if _, err := p.main().Interrupt(t.Context(), 0); err != nil { // somebody else
+	runWithTestUser(t, setup{}, formCapabilities, func(t *testing.T, p *testUser) {
+		call := p.startRepl(map[string]any{"input": "secret pw: "})
+		q := p.waitQuestion(call)
+		if _, err := p.mainSession().Interrupt(t.Context(), 0); err != nil { // somebody else
 			t.Fatal(err)
 		}
 		if !p.modern { // the question is withdrawn, and the answer to it goes nowhere
-			p.until("a withdrawal", func(a answer) bool {
+			p.waitMessage("a withdrawal", func(a answer) bool {
 				return a.Method == "notifications/cancelled" && strings.Contains(string(a.Params), `"requestId":`+string(q.ID))
 			})
-			wantPart(t, p.resultOf(call).text(), "Interrupted")
+			wantPart(t, p.waitResult(call).text(), "Interrupted")
 		}
-		call = p.answer(call, q, accept("hunter2"))
+		call = p.sendAnswer(call, q, acceptAnswer("hunter2"))
 		if p.modern {
-			wantPart(t, p.resultOf(call).text(), "Interrupted", "came too late, and was not used")
-			again := p.answer(call, q, accept("hunter2")) // a question is answered once
-			if r := p.resultOf(again); !r.IsError || !strings.Contains(r.text(), "not open any more") {
+			wantPart(t, p.waitResult(call).text(), "Interrupted", "came too late, and was not used")
+			again := p.sendAnswer(call, q, acceptAnswer("hunter2")) // a question is answered once
+			if r := p.waitResult(again); !r.IsError || !strings.Contains(r.text(), "not open any more") {
 				t.Errorf("got %q", r.text())
 			}
 		}
-		p.nowhere("hunter2")
-		wantText(t, p.repl("print 2"), "2")
+		p.wantNowhere("hunter2")
+		wantText(t, p.runRepl("print 2"), "2")
 	})
 }
 
 func TestSecret_CancelWhileTheUserIsAsked(t *testing.T) {
 	t.Parallel()
-	persons(t, setup{}, formOnly, func(t *testing.T, p *person) {
-		call := p.run(map[string]any{"input": "secret pw: "})
-		q := p.question(call)
+	runWithTestUser(t, setup{}, formCapabilities, func(t *testing.T, p *testUser) {
+		call := p.startRepl(map[string]any{"input": "secret pw: "})
+		q := p.waitQuestion(call)
 		if p.modern { // the call has its answer: what can be cancelled is the next one
 			p.cancel(call)
-			call = p.answer(call, q, accept("hunter2"))
-			wantText(t, p.resultOf(call).text(), "[a secret typed by user]\n7 bytes")
+			call = p.sendAnswer(call, q, acceptAnswer("hunter2"))
+			wantText(t, p.waitResult(call).text(), "[a secret typed by user]\n7 bytes")
 			return
 		}
 		p.cancel(call)
-		p.untilState("idle")
-		p.answer(call, q, accept("hunter2"))
-		wantPart(t, p.repl("print 2"), "Interrupted", "2")
-		p.neverAnswered(call)
-		p.nowhere("hunter2")
+		p.waitState("idle")
+		p.sendAnswer(call, q, acceptAnswer("hunter2"))
+		wantPart(t, p.runRepl("print 2"), "Interrupted", "2")
+		p.wantNoAnswer(call)
+		p.wantNowhere("hunter2")
 	})
 }
 
 func TestSecret_OtherCallsLearnThatTheUserIsAsked(t *testing.T) {
 	t.Parallel()
-	c := connect(t, nil)
-	c.caps = formOnly
+	c := newClient(t, nil)
+	c.caps = formCapabilities
 	c.initialize("2025-06-18")
-	p := &person{client: c}
-	call := p.run(map[string]any{"input": "secret pw: "})
-	q := p.question(call)
+	p := &testUser{client: c}
+	call := p.startRepl(map[string]any{"input": "secret pw: "})
+	q := p.waitQuestion(call)
 	wantPart(t, p.call("repl_output", nil).text(), `[waiting for a secret: "pw: ": the user is being asked`)
-	wantPart(t, p.repl("hunter2"), "your input was NOT run")
-	call = p.answer(call, q, accept("hunter3"))
-	wantText(t, p.resultOf(call).text(), "[a secret typed by user]\n7 bytes")
-	for _, a := range p.all() {
+	wantPart(t, p.runRepl("hunter2"), "your input was NOT run")
+	call = p.sendAnswer(call, q, acceptAnswer("hunter3"))
+	wantText(t, p.waitResult(call).text(), "[a secret typed by user]\n7 bytes")
+	for _, a := range p.allMessages() {
 		if a.Method == "elicitation/create" && string(a.ID) != string(q.ID) {
 			t.Errorf("the user was asked again: %s", a.Line)
 		}
@@ -304,50 +304,50 @@ func TestSecret_OtherCallsLearnThatTheUserIsAsked(t *testing.T) {
 
 func TestSecret_ClientThatCannotAskIsToldHow(t *testing.T) {
 	t.Parallel()
-	eras(t, func(t *testing.T, c *client) {
+	runEachProtocolVersion(t, func(t *testing.T, c *client) {
 		want := `[waiting for a secret: "pw: "; only the user may type it, and this client cannot ask. ` +
 			`repl_interrupt, then use an environment variable or a file, or ask the user to run this in a terminal]`
-		wantText(t, c.repl("secret pw: "), want)
-		wantPart(t, c.repl("hunter2"), "your input was NOT run")
-		wantText(t, c.repl(""), want)
+		wantText(t, c.runRepl("secret pw: "), want)
+		wantPart(t, c.runRepl("hunter2"), "your input was NOT run")
+		wantText(t, c.runRepl(""), want)
 		wantText(t, c.call("repl_output", nil).text(), want)
 		wantPart(t, c.call("repl_interrupt", nil).text(), "Interrupted")
-		c.repl("secret pw: ")
+		c.runRepl("secret pw: ")
 		wantText(t, c.call("repl", map[string]any{"input": "", "eof": true}).text(), "0 bytes")
-		(&person{client: c}).nowhere("hunter2")
+		(&testUser{client: c}).wantNowhere("hunter2")
 	})
 }
 
 func TestSecret_ClientThatFailsToAskIsReported(t *testing.T) {
 	t.Parallel()
-	c := connect(t, nil)
-	c.caps = formOnly
+	c := newClient(t, nil)
+	c.caps = formCapabilities
 	c.initialize("2025-06-18")
-	p := &person{client: c}
-	call := p.run(map[string]any{"input": "secret pw: "})
-	q := p.question(call)
+	p := &testUser{client: c}
+	call := p.startRepl(map[string]any{"input": "secret pw: "})
+	q := p.waitQuestion(call)
 	p.sendLine(`{"jsonrpc":"2.0","id":` + string(q.ID) + `,"error":{"code":-32601,"message":"no dialogs here"}}`)
-	wantPart(t, p.resultOf(call).text(), "the client cannot ask the user", "no dialogs here", "repl_interrupt gives up")
+	wantPart(t, p.waitResult(call).text(), "the client cannot ask the user", "no dialogs here", "repl_interrupt gives up")
 }
 
 func TestSecret_ProgramAtTheTerminalIsAnsweredByTheUserToo(t *testing.T) {
 	t.Parallel()
-	needsReaders(t)
-	persons(t, setup{}, formOnly, func(t *testing.T, p *person) {
-		call := p.run(map[string]any{"input": `sh stty -echo; read x; stty echo; echo "${#x} characters"`})
-		q := p.question(call)
+	skipWithoutTerminalReaders(t)
+	runWithTestUser(t, setup{}, formCapabilities, func(t *testing.T, p *testUser) {
+		call := p.startRepl(map[string]any{"input": `sh stty -echo; read x; stty echo; echo "${#x} characters"`})
+		q := p.waitQuestion(call)
 		wantPart(t, q.Message, "sh, run by code")
-		call = p.answer(call, q, accept("hunter2"))
-		wantPart(t, p.resultOf(call).text(), "7 characters")
-		p.nowhere("hunter2")
+		call = p.sendAnswer(call, q, acceptAnswer("hunter2"))
+		wantPart(t, p.waitResult(call).text(), "7 characters")
+		p.wantNowhere("hunter2")
 	})
 }
 
 func TestSecret_StaysUnaskedWithoutTime(t *testing.T) {
 	t.Parallel()
-	persons(t, setup{}, formOnly, func(t *testing.T, p *person) {
+	runWithTestUser(t, setup{}, formCapabilities, func(t *testing.T, p *testUser) {
 		p.call("repl", map[string]any{"input": "secret pw: ", "timeout_ms": 0})
-		p.untilState("waiting")
+		p.waitState("waiting")
 		got := p.call("repl_output", map[string]any{"wait_ms": 0}).text()
 		wantPart(t, got, "repl_output has them asked")
 	})
@@ -358,15 +358,15 @@ func TestSlowPerson(t *testing.T) {
 	t.Parallel()
 	const asked = `[waiting for a secret: "pw: ": the user is being asked; repl_output waits, repl_interrupt gives up]`
 	// ask has code ask for a secret, and returns when the call is answered and the question is not.
-	ask := func(t *testing.T, behind string) (*person, question) {
+	ask := func(t *testing.T, behind string) (*testUser, question) {
 		t.Helper()
-		c := connect(t, &setup{callWait: 3 * time.Second})
-		c.caps = formOnly
+		c := newClient(t, &setup{callWait: 3 * time.Second})
+		c.caps = formCapabilities
 		c.initialize("2025-11-25")
-		p := &person{client: c}
-		call := p.run(map[string]any{"input": "secret pw: \n" + behind})
-		q := p.question(call)
-		wantText(t, p.resultOf(call).text(), asked)
+		p := &testUser{client: c}
+		call := p.startRepl(map[string]any{"input": "secret pw: \n" + behind})
+		q := p.waitQuestion(call)
+		wantText(t, p.waitResult(call).text(), asked)
 		return p, q
 	}
 
@@ -374,70 +374,70 @@ func TestSlowPerson(t *testing.T) {
 		t.Parallel()
 		p, q := ask(t, "print after")
 		calls := []string{p.startCall("repl_output", nil), p.startCall("repl_output", nil)} // one of them waits
-		other := p.until("the answer to the other", func(a answer) bool { return a.Method == "" && slices.Contains(calls, string(a.ID)) })
-		wantText(t, p.resultOf(string(other.ID)).text(), asked)
-		p.answer("", q, accept("hunter2"))
+		other := p.waitMessage("the answer to the other", func(a answer) bool { return a.Method == "" && slices.Contains(calls, string(a.ID)) })
+		wantText(t, p.waitResult(string(other.ID)).text(), asked)
+		p.sendAnswer("", q, acceptAnswer("hunter2"))
 		rest := calls[0]
 		if rest == string(other.ID) {
 			rest = calls[1]
 		}
-		wantText(t, p.resultOf(rest).text(), "[a secret typed by user]\n7 bytes\nafter")
-		for _, a := range p.all() {
+		wantText(t, p.waitResult(rest).text(), "[a secret typed by user]\n7 bytes\nafter")
+		for _, a := range p.allMessages() {
 			if a.Method == "notifications/cancelled" {
 				t.Errorf("the question was taken away: %s", a.Line)
 			}
 		}
-		p.nowhere("hunter2")
+		p.wantNowhere("hunter2")
 	})
 
 	t.Run("answers while no call waits", func(t *testing.T) {
 		t.Parallel()
 		p, q := ask(t, "print after")
-		p.answer("", q, accept("hunter2"))
-		p.untilState("idle")
+		p.sendAnswer("", q, acceptAnswer("hunter2"))
+		p.waitState("idle")
 		wantText(t, p.call("repl_output", nil).text(), "[a secret typed by user]\n7 bytes\nafter")
 	})
 
 	t.Run("declines while no call waits", func(t *testing.T) {
 		t.Parallel()
 		p, q := ask(t, "print went on")
-		p.answer("", q, map[string]any{"action": "decline"})
-		p.untilState("idle")
+		p.sendAnswer("", q, map[string]any{"action": "decline"})
+		p.waitState("idle")
 		wantPart(t, p.call("repl_output", nil).text(), "[the question was declined]\nInterrupted")
 	})
 
 	t.Run("is asked again when the question went with the call", func(t *testing.T) {
 		t.Parallel()
 		p, q := ask(t, "print after")
-		p.answer("", q, map[string]any{"action": "cancel"})
-		p.untilPart("repl_output", map[string]any{"wait_ms": 0}, "only the user may answer; repl_output has them asked")
+		p.sendAnswer("", q, map[string]any{"action": "cancel"})
+		p.waitPart("repl_output", map[string]any{"wait_ms": 0}, "only the user may answer; repl_output has them asked")
 		rest := p.startCall("repl_output", nil)
-		p.answer("", p.question(rest), accept("hunter2"))
-		wantText(t, p.resultOf(rest).text(), "[a secret typed by user]\n7 bytes\nafter")
+		p.sendAnswer("", p.waitQuestion(rest), acceptAnswer("hunter2"))
+		wantText(t, p.waitResult(rest).text(), "[a secret typed by user]\n7 bytes\nafter")
 	})
 
 	t.Run("is not asked any more when the code ends", func(t *testing.T) {
 		t.Parallel()
 		p, q := ask(t, "")
 		p.call("repl_interrupt", nil)
-		p.until("a withdrawal", func(a answer) bool {
+		p.waitMessage("a withdrawal", func(a answer) bool {
 			return a.Method == "notifications/cancelled" && strings.Contains(string(a.Params), `"requestId":`+string(q.ID))
 		})
-		wantText(t, p.repl("print 2"), "2")
+		wantText(t, p.runRepl("print 2"), "2")
 	})
 
 	t.Run("leaves the code what is left of the call", func(t *testing.T) {
 		t.Parallel()
-		c := connect(t, &setup{callWait: 3 * time.Second})
-		c.caps = formOnly
+		c := newClient(t, &setup{callWait: 3 * time.Second})
+		c.caps = formCapabilities
 		c.initialize("2025-11-25")
-		p := &person{client: c}
+		p := &testUser{client: c}
 		begun := time.Now()
-		call := p.run(map[string]any{"input": "secret pw: \nsleep"})
-		q := p.question(call)
+		call := p.startRepl(map[string]any{"input": "secret pw: \nsleep"})
+		q := p.waitQuestion(call)
 		<-time.After(time.Second) // the person takes this long
-		p.answer(call, q, accept("hunter2"))
-		wantPart(t, p.resultOf(call).text(), "7 bytes\n[running ")
+		p.sendAnswer(call, q, acceptAnswer("hunter2"))
+		wantPart(t, p.waitResult(call).text(), "7 bytes\n[running ")
 		if took := time.Since(begun); took > 3900*time.Millisecond {
 			t.Errorf("the call took %v", took)
 		}
@@ -445,35 +445,35 @@ func TestSlowPerson(t *testing.T) {
 	})
 
 	t.Run("keeps the page", func(t *testing.T) {
-		persons(t, setup{callWait: 3 * time.Second}, map[string]any{"elicitation": map[string]any{"url": map[string]any{}}}, func(t *testing.T, p *person) {
-			call := p.run(map[string]any{"input": "secret pw: \nprint after"})
-			q := p.question(call)
-			call = p.answer(call, q, map[string]any{"action": "accept"})
-			wantText(t, p.resultOf(call).text(), asked)
+		runWithTestUser(t, setup{callWait: 3 * time.Second}, map[string]any{"elicitation": map[string]any{"url": map[string]any{}}}, func(t *testing.T, p *testUser) {
+			call := p.startRepl(map[string]any{"input": "secret pw: \nprint after"})
+			q := p.waitQuestion(call)
+			call = p.sendAnswer(call, q, map[string]any{"action": "accept"})
+			wantText(t, p.waitResult(call).text(), asked)
 			rest := p.startCall("repl_output", nil)
-			wantPart(t, post(t, q.URL, url.Values{"answer": {"hunter2"}}), "handed over")
-			wantText(t, p.resultOf(rest).text(), "[a secret typed by user]\n7 bytes\nafter")
-			wantPart(t, get(t, q.URL), "This question is over")
+			wantPart(t, submitPage(t, q.URL, url.Values{"answer": {"hunter2"}}), "handed over")
+			wantText(t, p.waitResult(rest).text(), "[a secret typed by user]\n7 bytes\nafter")
+			wantPart(t, readPage(t, q.URL), "This question is over")
 		})
 	})
 }
 
 func TestStdin_AskHasTheUserAnswerEverything(t *testing.T) {
 	t.Parallel()
-	persons(t, setup{stdin: mcpserver.StdinAsk}, formOnly, func(t *testing.T, p *person) {
-		call := p.run(map[string]any{"input": "wait name? "})
-		q := p.question(call)
+	runWithTestUser(t, setup{stdin: mcpserver.StdinAsk}, formCapabilities, func(t *testing.T, p *testUser) {
+		call := p.startRepl(map[string]any{"input": "wait name? "})
+		q := p.waitQuestion(call)
 		wantText(t, q.Schema.Properties["answer"].Title, "name?")
-		call = p.answer(call, q, accept("Ann"))
-		wantText(t, p.resultOf(call).text(), "[typed by user: Ann]\nAnn")
+		call = p.sendAnswer(call, q, acceptAnswer("Ann"))
+		wantText(t, p.waitResult(call).text(), "[typed by user: Ann]\nAnn")
 	})
 }
 
 func TestStdin_ModelAnswersSecretsWhereTheUserSaysSo(t *testing.T) {
 	t.Parallel()
-	c := greet(t, &setup{stdin: mcpserver.StdinModel})
-	wantText(t, c.repl("secret pw: "), `[waiting for a secret: "pw: "]`)
-	wantText(t, c.repl("hunter2"), "7 bytes")
+	c := newInitializedClient(t, &setup{stdin: mcpserver.StdinModel})
+	wantText(t, c.runRepl("secret pw: "), `[waiting for a secret: "pw: "]`)
+	wantText(t, c.runRepl("hunter2"), "7 bytes")
 	all := c.call("repl_output", map[string]any{"after": 0}).text()
 	if strings.Contains(all, "hunter2") {
 		t.Errorf("the secret is recorded: %q", all)
@@ -482,41 +482,41 @@ func TestStdin_ModelAnswersSecretsWhereTheUserSaysSo(t *testing.T) {
 
 func TestStdin_DenyIsTheEndOfTheFile(t *testing.T) {
 	t.Parallel()
-	c := greet(t, &setup{stdin: mcpserver.StdinDeny})
-	wantText(t, c.repl("wait a? \nwait b? \nprint end"), "<eof>\n<eof>\nend\n[standard input is at its end: --stdin deny]")
-	wantText(t, c.repl("print 2"), "2")
-	wantPart(t, c.repl(strings.Repeat("wait a? \n", 101)), "it has read the end of file 100 times; repl_interrupt gives up")
-	wantPart(t, c.repl("an answer"), "your input was NOT run")
+	c := newInitializedClient(t, &setup{stdin: mcpserver.StdinDeny})
+	wantText(t, c.runRepl("wait a? \nwait b? \nprint end"), "<eof>\n<eof>\nend\n[standard input is at its end: --stdin deny]")
+	wantText(t, c.runRepl("print 2"), "2")
+	wantPart(t, c.runRepl(strings.Repeat("wait a? \n", 101)), "it has read the end of file 100 times; repl_interrupt gives up")
+	wantPart(t, c.runRepl("an answer"), "your input was NOT run")
 }
 
 func TestPage_TakesASecretPastTheClient(t *testing.T) {
 	t.Setenv("SSH_CONNECTION", "")
 	t.Setenv("DISPLAY", ":0") // where a browser can be expected
 	caps := map[string]any{"elicitation": map[string]any{"form": map[string]any{}, "url": map[string]any{}}}
-	persons(t, setup{}, caps, func(t *testing.T, p *person) {
-		call := p.run(map[string]any{"input": "secret pw: \nsleep 50ms\nprint after"})
-		q := p.question(call)
+	runWithTestUser(t, setup{}, caps, func(t *testing.T, p *testUser) {
+		call := p.startRepl(map[string]any{"input": "secret pw: \nsleep 50ms\nprint after"})
+		q := p.waitQuestion(call)
 		if q.Mode != "url" || len(q.Schema.Properties) > 0 {
 			t.Fatalf("got %+v, want a page", q)
 		}
-		wantPart(t, get(t, q.URL), "pw:", `type="password"`)
-		call = p.answer(call, q, map[string]any{"action": "accept"})
-		wantPart(t, post(t, q.URL, url.Values{"answer": {"hunter2"}}), "handed over")
-		wantText(t, p.resultOf(call).text(), "[a secret typed by user]\n7 bytes\nafter")
-		p.nowhere("hunter2")
-		wantPart(t, get(t, q.URL), "This question is over")
-		wantPart(t, post(t, q.URL, url.Values{"answer": {"x"}}), "This question is over")
+		wantPart(t, readPage(t, q.URL), "pw:", `type="password"`)
+		call = p.sendAnswer(call, q, map[string]any{"action": "accept"})
+		wantPart(t, submitPage(t, q.URL, url.Values{"answer": {"hunter2"}}), "handed over")
+		wantText(t, p.waitResult(call).text(), "[a secret typed by user]\n7 bytes\nafter")
+		p.wantNowhere("hunter2")
+		wantPart(t, readPage(t, q.URL), "This question is over")
+		wantPart(t, submitPage(t, q.URL, url.Values{"answer": {"x"}}), "This question is over")
 	})
 }
 
 func TestPage_RefusesWhatIsNotFromIt(t *testing.T) {
 	t.Parallel()
-	c := connect(t, nil)
+	c := newClient(t, nil)
 	c.caps = map[string]any{"elicitation": map[string]any{"url": map[string]any{}}}
 	c.initialize("2025-11-25")
-	p := &person{client: c}
-	call := p.run(map[string]any{"input": "secret pw: "})
-	q := p.question(call)
+	p := &testUser{client: c}
+	call := p.startRepl(map[string]any{"input": "secret pw: "})
+	q := p.waitQuestion(call)
 	for name, change := range map[string]func(*http.Request){
 		"another host":   func(r *http.Request) { r.Host = "evil.example" },
 		"another origin": func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") },
@@ -537,9 +537,9 @@ func TestPage_RefusesWhatIsNotFromIt(t *testing.T) {
 			t.Errorf("%s: got %s", name, response.Status)
 		}
 	}
-	wantPart(t, post(t, q.URL[:len(q.URL)-1]+"0", url.Values{"answer": {"x"}}), "This question is over")
-	p.answer(call, q, map[string]any{"action": "decline"})
-	wantPart(t, p.resultOf(call).text(), "Interrupted")
+	wantPart(t, submitPage(t, q.URL[:len(q.URL)-1]+"0", url.Values{"answer": {"x"}}), "This question is over")
+	p.sendAnswer(call, q, map[string]any{"action": "decline"})
+	wantPart(t, p.waitResult(call).text(), "Interrupted")
 	if response, err := http.Get(q.URL); err == nil {
 		_ = response.Body.Close()
 		if response.StatusCode != http.StatusGone {
@@ -548,19 +548,19 @@ func TestPage_RefusesWhatIsNotFromIt(t *testing.T) {
 	}
 }
 
-func get(t *testing.T, address string) string {
+func readPage(t *testing.T, address string) string {
 	t.Helper()
 	response, err := http.Get(address)
-	return body(t, response, err)
+	return readBody(t, response, err)
 }
 
-func post(t *testing.T, address string, form url.Values) string {
+func submitPage(t *testing.T, address string, form url.Values) string {
 	t.Helper()
 	response, err := http.PostForm(address, form)
-	return body(t, response, err)
+	return readBody(t, response, err)
 }
 
-func body(t *testing.T, response *http.Response, err error) string {
+func readBody(t *testing.T, response *http.Response, err error) string {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -585,7 +585,7 @@ func TestSecret_IsAskedByTheSDKsClient(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- mcpserver.Run(t.Context(), &mcpserver.Options{
-			Supervisor: sup, Specs: map[string]func(string) workers.Spec{"fake": fake(nil)}, In: inRead, Out: outWrite,
+			Supervisor: sup, Specs: map[string]func(string) workers.Spec{"fake": fakeSpec(nil)}, In: inRead, Out: outWrite,
 		})
 	}()
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)

@@ -95,25 +95,25 @@ func pythonSpec(b *testing.B) workers.Spec {
 func benchmarkStart(b *testing.B, request string) {
 	pythonSpec(b)
 	for b.Loop() {
-		p := startPeer(b, "python")
-		p.greet()
-		p.ask(request)
+		p := newStdioPeer(b, "python")
+		p.initialize()
+		p.sendLine(request)
 		b.StopTimer()
-		p.end()
+		p.closeAndWait()
 		b.StartTimer()
 	}
 }
 
-// A peer is a server in a process of its own.
-type peer struct {
+// A stdioPeer is a server in a process of its own.
+type stdioPeer struct {
 	b   *testing.B
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Reader
 }
 
-func startPeer(b *testing.B, role string) *peer {
-	cmd := exec.Command(self())
+func newStdioPeer(b *testing.B, role string) *stdioPeer {
+	cmd := exec.Command(testBinary())
 	cmd.Env = append(os.Environ(), serveRole+"="+role)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
@@ -127,10 +127,10 @@ func startPeer(b *testing.B, role string) *peer {
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
-	return &peer{b, cmd, in, bufio.NewReader(out)}
+	return &stdioPeer{b, cmd, in, bufio.NewReader(out)}
 }
 
-func (p *peer) ask(line string) {
+func (p *stdioPeer) sendLine(line string) {
 	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
 		p.b.Fatal(err)
 	}
@@ -139,14 +139,14 @@ func (p *peer) ask(line string) {
 	}
 }
 
-func (p *peer) greet() {
-	p.ask(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`)
+func (p *stdioPeer) initialize() {
+	p.sendLine(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`)
 	if _, err := io.WriteString(p.in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"); err != nil {
 		p.b.Fatal(err)
 	}
 }
 
-func (p *peer) end() {
+func (p *stdioPeer) closeAndWait() {
 	_ = p.in.Close()
 	if err := p.cmd.Wait(); err != nil {
 		p.b.Error(err)
@@ -154,11 +154,11 @@ func (p *peer) end() {
 }
 
 func benchmarkStdio(b *testing.B, role, params string) {
-	p := startPeer(b, role)
-	defer p.end()
-	p.greet()
+	p := newStdioPeer(b, role)
+	defer p.closeAndWait()
+	p.initialize()
 	call := func(n int) {
-		p.ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%s}`, n, params))
+		p.sendLine(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%s}`, n, params))
 	}
 	call(1) // the interpreter has started
 	n := 1

@@ -21,10 +21,10 @@ func TestBudget_IsBelowTheCutOfTheClient(t *testing.T) {
 		{"Cline", 7_100, 0},
 	} {
 		for _, modern := range []bool{false, true} {
-			c := connect(t, nil)
+			c := newClient(t, nil)
 			c.name = client.name
 			if modern {
-				c.modern()
+				c.useStateless()
 			} else {
 				c.initialize("2025-06-18")
 			}
@@ -64,7 +64,7 @@ func TestBudget_IsBelowTheCutOfTheClient(t *testing.T) {
 func TestManner_AClientThatShowsAllGetsTextOnly(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"Cline", "continue-client"} {
-		c := connect(t, nil)
+		c := newClient(t, nil)
 		c.name = name
 		c.initialize("2025-06-18")
 		r := c.call("repl", map[string]any{"input": "image\nprint 2"})
@@ -77,11 +77,11 @@ func TestManner_AClientThatShowsAllGetsTextOnly(t *testing.T) {
 
 func TestRepl_LongPromptKeepsItsEnd(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
-	got := c.repl("wait " + strings.Repeat("語", 2000) + " end? ")
+	c := newInitializedClient(t, nil)
+	got := c.runRepl("wait " + strings.Repeat("語", 2000) + " end? ")
 	wantPart(t, got, `[waiting for input: "…語`, ` end? "]`)
 	if len(got) > 1100 {
 		t.Errorf("got %d bytes", len(got))
 	}
-	wantText(t, c.repl("a"), "a")
+	wantText(t, c.runRepl("a"), "a")
 }

@@ -19,7 +19,7 @@ func TestReply_NamesTheCallsThatATurnWaitsFor(t *testing.T) {
 				{Name: "c", Running: 1, Since: ago(time.Second)}, {Name: "d", Running: 1, Since: ago(time.Second)},
 			},
 		} {
-			if got := callingText(list); got != want {
+			if got := openCallsText(list); got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
 		}

@@ -12,25 +12,25 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// eras runs a test with a client of each kind.
-func eras(t *testing.T, test func(t *testing.T, c *client)) {
+// runEachProtocolVersion runs a test with a client of each kind.
+func runEachProtocolVersion(t *testing.T, test func(t *testing.T, c *client)) {
 	t.Run("handshake", func(t *testing.T) {
 		t.Parallel()
-		test(t, greet(t, nil))
+		test(t, newInitializedClient(t, nil))
 	})
 	t.Run("modern", func(t *testing.T) {
 		t.Parallel()
-		c := connect(t, nil)
-		c.modern()
+		c := newClient(t, nil)
+		c.useStateless()
 		test(t, c)
 	})
 }
 
-// neverAnswered fails if anything was sent for a call. The server has answered
+// wantNoAnswer fails if anything was sent for a call. The server has answered
 // later calls by the time it is asked.
-func (c *client) neverAnswered(id string) {
+func (c *client) wantNoAnswer(id string) {
 	c.t.Helper()
-	for _, a := range c.all() {
+	for _, a := range c.allMessages() {
 		if string(a.ID) == id {
 			c.t.Errorf("the cancelled call %s was answered: %s", id, a.Line)
 		}
@@ -39,30 +39,30 @@ func (c *client) neverAnswered(id string) {
 
 func TestCancel_InterruptsTheTurnAndIsNeverAnswered(t *testing.T) {
 	t.Parallel()
-	eras(t, func(t *testing.T, c *client) {
+	runEachProtocolVersion(t, func(t *testing.T, c *client) {
 		id := c.startCall("repl", map[string]any{"input": "print begun\nsleep"})
-		c.untilState("running")
+		c.waitState("running")
 		c.cancel(id)
-		c.untilState("idle") // its code would sleep for ever
+		c.waitState("idle") // its code would sleep for ever
 		// The news of the cancelled call opens the next reply.
-		got := c.repl("print 2")
+		got := c.runRepl("print 2")
 		wantPart(t, got, "its code interrupted]\nbegun\nInterrupted", "2")
 		if !strings.HasPrefix(got, "[the call before was cancelled after ") {
 			t.Errorf("got %q", got)
 		}
-		wantText(t, c.repl("print 3"), "3")
-		c.neverAnswered(id)
+		wantText(t, c.runRepl("print 3"), "3")
+		c.wantNoAnswer(id)
 	})
 }
 
 func TestCancel_IsOverForTheCallThatFollowsIt(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	for range 20 {
 		id := c.startCall("repl", map[string]any{"input": "print begun\nsleep"})
-		c.untilState("running")
+		c.waitState("running")
 		c.cancel(id)
-		got := c.repl("print next") // it does not wait for the interrupt
+		got := c.runRepl("print next") // it does not wait for the interrupt
 		if strings.Contains(got, "NOT run") {
 			t.Fatalf("got %q", got)
 		}
@@ -70,8 +70,8 @@ func TestCancel_IsOverForTheCallThatFollowsIt(t *testing.T) {
 	}
 }
 
-// sendCancelBehind sends calls, and the cancel of an earlier one behind them, in one piece.
-func (c *client) sendCancelBehind(cancelled string, calls ...burst) (ids []string) {
+// sendCallsAndCancel sends calls, and the cancel of an earlier one behind them, in one piece.
+func (c *client) sendCallsAndCancel(cancelled string, calls ...toolCall) (ids []string) {
 	c.t.Helper()
 	var lines strings.Builder
 	for _, call := range calls {
@@ -95,60 +95,60 @@ func TestCancelledCall(t *testing.T) {
 
 	t.Run("lets inputs behind it run once it is interrupted", func(t *testing.T) {
 		t.Parallel()
-		c := greet(t, nil)
-		c.repl("print begun")
+		c := newInitializedClient(t, nil)
+		c.runRepl("print begun")
 		for range 20 {
 			id := c.startCall("repl", map[string]any{"input": "sleep"})
-			c.untilState("running")
-			ids := c.sendCancelBehind(id, code("print b"), code("print c"))
-			wantPart(t, c.resultOf(ids[0]).text(), "[the call before was cancelled after ", "its code interrupted", "\nb")
-			wantText(t, c.resultOf(ids[1]).text(), "c")
-			c.neverAnswered(id)
+			c.waitState("running")
+			ids := c.sendCallsAndCancel(id, replCall("print b"), replCall("print c"))
+			wantPart(t, c.waitResult(ids[0]).text(), "[the call before was cancelled after ", "its code interrupted", "\nb")
+			wantText(t, c.waitResult(ids[1]).text(), "c")
+			c.wantNoAnswer(id)
 		}
 	})
 
 	t.Run("lets them wait while its code still ends", func(t *testing.T) {
 		t.Parallel()
-		c := greet(t, nil)
-		c.repl("print begun")
+		c := newInitializedClient(t, nil)
+		c.runRepl("print begun")
 		id := c.startCall("repl", map[string]any{"input": "busy"})
-		c.untilPart("repl_output", map[string]any{"grep": "busy"}, "busy")
-		held := c.sendCancelBehind(id, code("print b"))[0]
+		c.waitPart("repl_output", map[string]any{"grep": "busy"}, "busy")
+		held := c.sendCallsAndCancel(id, replCall("print b"))[0]
 		wantPart(t, c.call("repl_output", map[string]any{"wait_ms": 0}).text(), "its code does not react yet")
-		if _, err := c.main().Interrupt(t.Context(), 0); err != nil {
+		if _, err := c.mainSession().Interrupt(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
-		wantPart(t, c.resultOf(held).text(), "Interrupted", "\nb")
+		wantPart(t, c.waitResult(held).text(), "Interrupted", "\nb")
 	})
 
 	t.Run("has those refused that would run into a question", func(t *testing.T) {
 		t.Parallel()
-		c := greetPython(t)
-		c.repl("import time")
+		c := newPythonClient(t)
+		c.runRepl("import time")
 		id := c.startCall("repl", map[string]any{"input": "try:\n    print('begun')\n    time.sleep(600)\nexcept KeyboardInterrupt:\n    print('got', input('name? '))"})
-		c.untilPart("repl_output", map[string]any{"grep": "begun"}, "begun")
-		held := c.sendCancelBehind(id, code("7"), code("8"))
+		c.waitPart("repl_output", map[string]any{"grep": "begun"}, "begun")
+		held := c.sendCallsAndCancel(id, replCall("7"), replCall("8"))
 		for _, id := range held {
-			wantPart(t, c.resultOf(id).text(), "your input was NOT run: ", `waiting for input: "name? "`)
+			wantPart(t, c.waitResult(id).text(), "your input was NOT run: ", `waiting for input: "name? "`)
 		}
-		wantPart(t, c.repl("Ada"), "got Ada")
+		wantPart(t, c.runRepl("Ada"), "got Ada")
 	})
 
 	t.Run("has no input typed where it may have been the answer", func(t *testing.T) {
 		t.Parallel()
-		c := greet(t, nil)
+		c := newInitializedClient(t, nil)
 		for range 100 {
-			if got := c.repl("wait a? "); !strings.Contains(got, `[waiting for input: "a? "]`) {
+			if got := c.runRepl("wait a? "); !strings.Contains(got, `[waiting for input: "a? "]`) {
 				t.Fatalf("got %q", got)
 			}
-			ids := c.sendCancelBehind("", code("x"), code("print b"))
-			got := c.resultOf(ids[1]).text()
+			ids := c.sendCallsAndCancel("", replCall("x"), replCall("print b"))
+			got := c.waitResult(ids[1]).text()
 			if strings.Contains(got, "print b") {
 				t.Fatalf("code was typed as an answer: %q", got)
 			}
 			if strings.Contains(got, "NOT run") {
 				wantPart(t, got, "your input was NOT run: an earlier call, which was not answered yet, was cancelled", `"a? "`)
-				wantPart(t, c.repl("y"), "y") // which it knows of now
+				wantPart(t, c.runRepl("y"), "y") // which it knows of now
 			}
 		}
 	})
@@ -156,10 +156,10 @@ func TestCancelledCall(t *testing.T) {
 
 func TestCancel_IsToldByThePollThatFollowsIt(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	for range 50 {
 		id := c.startCall("repl", map[string]any{"input": "print begun\nsleep"})
-		c.untilState("running")
+		c.waitState("running")
 		c.cancel(id)
 		if got := c.call("repl_output", nil).text(); !strings.HasPrefix(got, "[the call before was cancelled after ") {
 			t.Fatalf("got %q", got)
@@ -169,14 +169,14 @@ func TestCancel_IsToldByThePollThatFollowsIt(t *testing.T) {
 
 func TestCancel_OfAnAnswerInterruptsTheTurnThatItFed(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	for range 20 {
-		c.repl("wait a? \nsleep")
+		c.runRepl("wait a? \nsleep")
 		id := c.startCall("repl", map[string]any{"input": "x"})
-		c.untilState("running")
+		c.waitState("running")
 		c.cancel(id)
-		wantPart(t, c.repl("print next"), "Interrupted", "next") // code again
-		c.neverAnswered(id)
+		wantPart(t, c.runRepl("print next"), "Interrupted", "next") // code again
+		c.wantNoAnswer(id)
 	}
 }
 
@@ -191,74 +191,74 @@ func TestCancel_OfAPollDetaches(t *testing.T) {
 	} {
 		t.Run(poll.tool, func(t *testing.T) {
 			t.Parallel()
-			c := greet(t, nil)
-			wait, open := gate(t)
+			c := newInitializedClient(t, nil)
+			wait, open := newGate(t)
 			c.call("repl", map[string]any{"input": wait + "print done", "timeout_ms": 0})
-			c.untilState("running")
+			c.waitState("running")
 			id := c.startCall(poll.tool, poll.args)
-			c.untilState("running") // answered after the poll was taken in
+			c.waitState("running") // answered after the poll was taken in
 			c.cancel(id)
 			rest := c.startCall("repl_output", nil)
 			open()
-			wantPart(t, c.resultOf(rest).text(), "done")
-			c.neverAnswered(id)
+			wantPart(t, c.waitResult(rest).text(), "done")
+			c.wantNoAnswer(id)
 		})
 	}
 }
 
 func TestCancel_BeforeTheTurnStartsMeansThatItNeverRuns(t *testing.T) {
 	t.Parallel()
-	c := greet(t, &setup{specs: map[string]func(string) workers.Spec{"fake": fake(&fakeworker.Options{Start: "sleep"})}})
-	c.untilState("starting")
+	c := newInitializedClient(t, &setup{specs: map[string]func(string) workers.Spec{"fake": fakeSpec(&fakeworker.Options{Start: "sleep"})}})
+	c.waitState("starting")
 	// The worker is not ready: the session takes one input, and no other.
-	held := c.sendAll(code("print ran"))[0]
+	held := c.sendAll(replCall("print ran"))[0]
 	var refused string
 	for !strings.Contains(refused, "an earlier call is not answered yet") { // so it has begun
 		refused = c.call("repl", map[string]any{"input": "print ran", "timeout_ms": 0}).text()
 		wantPart(t, refused, "[your input was NOT run: an earlier call ", "; starting ")
 	}
 	c.cancel(held)
-	for event := range c.main().Events(t.Context(), 0) {
+	for event := range c.mainSession().Events(t.Context(), 0) {
 		if n, ok := event.Body.(timeline.Notice); ok && strings.Contains(n.Message, "interrupted before it ran") {
 			break
 		}
 	}
-	for c.main().State() != session.StateIdle { // end the start-up
-		if _, err := c.main().Interrupt(t.Context(), 0); err != nil {
+	for c.mainSession().State() != session.StateIdle { // end the start-up
+		if _, err := c.mainSession().Interrupt(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := c.repl("print 2"); strings.Contains(got, "ran\n") {
+	if got := c.runRepl("print 2"); strings.Contains(got, "ran\n") {
 		t.Errorf("got %q", got)
 	}
-	c.neverAnswered(held)
+	c.wantNoAnswer(held)
 }
 
 func TestCancel_RightBehindItsCallNeverHurts(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
-	c.repl("print 1")
+	c := newInitializedClient(t, nil)
+	c.runRepl("print 1")
 	for range 100 {
 		c.lastID++
 		id := fmt.Sprint(c.lastID)
 		c.sendLine(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"repl","arguments":{"input":"sleep"}}}` +
 			"\n" + `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
-		c.untilState("idle")
-		c.neverAnswered(id)
+		c.waitState("idle")
+		c.wantNoAnswer(id)
 	}
-	wantPart(t, c.repl("print 2"), "2")
-	wantText(t, c.repl("print 3"), "3")
+	wantPart(t, c.runRepl("print 2"), "2")
+	wantText(t, c.runRepl("print 3"), "3")
 }
 
 func TestCancel_LateOneSparesTheNextTurn(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	for range 20 {
 		done := c.startCall("repl", map[string]any{"input": "print 1"})
-		c.resultOf(done)
+		c.waitResult(done)
 		next := c.startCall("repl", map[string]any{"input": "sleep 5ms\nprint 2"})
 		c.cancel(done)
-		wantText(t, c.resultOf(next).text(), "2")
+		wantText(t, c.waitResult(next).text(), "2")
 	}
 }
 
@@ -266,7 +266,7 @@ func TestCancel_LateOneSparesTheNextTurn(t *testing.T) {
 // reported twice.
 func TestCancel_RacingTheAnswerLosesNothing(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	var told strings.Builder
 	const rounds = 200
 	raced := map[string]bool{}
@@ -278,9 +278,9 @@ func TestCancel_RacingTheAnswerLosesNothing(t *testing.T) {
 	}
 	// An answer may come after that of the poll behind it: the last poll is behind
 	// a turn of its own, and so behind all of them.
-	told.WriteString(c.repl("print last"))
+	told.WriteString(c.runRepl("print last"))
 	told.WriteString(c.call("repl_output", nil).text())
-	for _, a := range c.all() {
+	for _, a := range c.allMessages() {
 		if raced[string(a.ID)] {
 			told.WriteString(c.decode(a).text())
 		}
@@ -291,7 +291,7 @@ func TestCancel_RacingTheAnswerLosesNothing(t *testing.T) {
 		}
 	}
 	// Code that ran to its end, without an interrupt, was reported.
-	r, err := c.main().Wait(t.Context(), 0, &session.WaitOptions{Poll: true})
+	r, err := c.mainSession().Wait(t.Context(), 0, &session.WaitOptions{Poll: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,24 +311,24 @@ func TestCancel_RacingTheAnswerLosesNothing(t *testing.T) {
 
 func TestCancel_DoesNotTouchOtherCalls(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	a := c.startCall("repl", map[string]any{"input": "sleep"})
-	c.untilState("running")
-	wait, open := gate(t)
+	c.waitState("running")
+	wait, open := newGate(t)
 	b := c.startCall("repl", map[string]any{"input": wait + "print b", "session": "other"})
 	c.cancel(a)
-	c.untilState("idle")
+	c.waitState("idle")
 	open()
-	wantPart(t, c.resultOf(b).text(), "b\n")
-	c.neverAnswered(a)
+	wantPart(t, c.waitResult(b).text(), "b\n")
+	c.wantNoAnswer(a)
 }
 
 func TestCancel_OfTheHandshakeIsIgnored(t *testing.T) {
 	t.Parallel()
-	c := connect(t, nil)
+	c := newClient(t, nil)
 	c.sendLine(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}` +
 		"\n" + `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"i"}}`)
-	if a := c.answerTo(`"i"`); a.Error != nil {
+	if a := c.waitAnswer(`"i"`); a.Error != nil {
 		t.Errorf("got %s", a.Line)
 	}
 }

@@ -8,18 +8,18 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpwire"
 )
 
-// claims has four calls claim the turn of a view. The first has it, the others are held.
-func claims() (v *view, arrivals *mcpwire.Queue, held []*holding) {
-	v = newView("main", "fake", "", new(sync.Mutex))
+// newQueuedCalls has four calls claim the turn of a view. The first has it, the others are held.
+func newQueuedCalls() (v *callerSession, arrivals *mcpwire.Queue, held []*queuedCall) {
+	v = newCallerSession("main", "fake", "", new(sync.Mutex))
 	arrivals = new(mcpwire.Queue)
 	for range 4 {
-		held = append(held, v.claim(&mcpwire.Call{Arrival: arrivals.Join()}))
+		held = append(held, v.claimTurn(&mcpwire.Call{Arrival: arrivals.Join()}))
 	}
 	return v, arrivals, held
 }
 
-// refusals returns the decision about each input: "held", "runs" or the reason of a refusal.
-func refusals(held []*holding) (all [4]string) {
+// readDecisions returns the decision about each input: "held", "runs" or the reason of a refusal.
+func readDecisions(held []*queuedCall) (all [4]string) {
 	for i, h := range held {
 		select {
 		case <-h.decided:
@@ -34,47 +34,47 @@ func refusals(held []*holding) (all [4]string) {
 }
 
 func TestClaim_EachRunsWhenTheOneBeforeIsDone(t *testing.T) {
-	v, _, held := claims()
+	v, _, held := newQueuedCalls()
 	for i := range held {
 		want := [4]string{"held", "held", "held", "held"}
 		for j := range i + 1 {
 			want[j] = "runs"
 		}
-		if got := refusals(held); got != want {
+		if got := readDecisions(held); got != want {
 			t.Errorf("after %d: got %q, want %q", i, got, want)
 		}
-		v.release(held[i].owner, "")
+		v.releaseTurn(held[i].turnOwner, "")
 	}
 }
 
 func TestClaim_OneThatIsGivenUpForTimeTakesThoseBehindItAlong(t *testing.T) {
-	v, _, held := claims()
-	if !v.drop(held[2]) || v.drop(held[2]) {
+	v, _, held := newQueuedCalls()
+	if !v.dropQueued(held[2]) || v.dropQueued(held[2]) {
 		t.Error("it was not dropped once")
 	}
-	if got, want := refusals(held), [4]string{"runs", "held", "held", "the one before it was not run"}; got != want {
+	if got, want := readDecisions(held), [4]string{"runs", "held", "held", "the one before it was not run"}; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
 func TestClaim_OneThatIsCancelledLeavesTheOthers(t *testing.T) {
-	v, _, held := claims()
+	v, _, held := newQueuedCalls()
 	held[2].call.Cancel()
-	v.drop(held[2])
-	v.release(held[0].owner, "")
-	v.release(held[1].owner, "")
-	if got, want := refusals(held), [4]string{"runs", "runs", "held", "runs"}; got != want {
+	v.dropQueued(held[2])
+	v.releaseTurn(held[0].turnOwner, "")
+	v.releaseTurn(held[1].turnOwner, "")
+	if got, want := readDecisions(held), [4]string{"runs", "runs", "held", "runs"}; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
 func TestClaim_WhatComesAfterTheAnswerIsNotRefusedForIt(t *testing.T) {
-	v, arrivals, held := claims()
+	v, arrivals, held := newQueuedCalls()
 	held[0].call.Deliver(true)
-	after := v.claim(&mcpwire.Call{Arrival: arrivals.Join()})
-	v.release(held[0].owner, "failed")
+	after := v.claimTurn(&mcpwire.Call{Arrival: arrivals.Join()})
+	v.releaseTurn(held[0].turnOwner, "failed")
 	why := "an earlier call, which was not answered yet, failed"
-	if got, want := refusals(held), [4]string{"runs", why, why, why}; got != want {
+	if got, want := readDecisions(held), [4]string{"runs", why, why, why}; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	<-after.decided
@@ -86,27 +86,27 @@ func TestClaim_WhatComesAfterTheAnswerIsNotRefusedForIt(t *testing.T) {
 // News from far away may come when the call that waited for them has given up.
 func TestHandover_AnAnswerThatIsTakenAfterItsCallHasEndedOwnsNothing(t *testing.T) {
 	t.Parallel()
-	v, arrivals, _ := claims()
-	v.owner, v.shown = nil, 7
+	v, arrivals, _ := newQueuedCalls()
+	v.owner, v.shownRequestID = nil, 7
 	late, err := v.beginAnswer(&mcpwire.Call{Arrival: arrivals.Join()}, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
-	late.end()
-	late.taken()
-	if late.has() != nil || v.owner != nil {
+	late.finishAnswer()
+	late.markAccepted()
+	if late.acceptedOwner() != nil || v.owner != nil {
 		t.Error("a call that has ended owns the turn")
 	}
 	h, err := v.beginAnswer(&mcpwire.Call{Arrival: arrivals.Join()}, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.taken()
-	h.end()
-	if h.has() == nil || v.owner != h.has() || v.shown != 0 {
+	h.markAccepted()
+	h.finishAnswer()
+	if h.acceptedOwner() == nil || v.owner != h.acceptedOwner() || v.shownRequestID != 0 {
 		t.Error("the call that has answered does not own the turn")
 	}
-	if _, err := v.beginAnswer(&mcpwire.Call{Arrival: arrivals.Join()}, 7); !errors.Is(err, errAnswered) {
+	if _, err := v.beginAnswer(&mcpwire.Call{Arrival: arrivals.Join()}, 7); !errors.Is(err, errAlreadyAnswered) {
 		t.Errorf("a second answer to the wait: %v", err)
 	}
 }

@@ -5,7 +5,7 @@ import "testing"
 func TestClientOf_IsTheNumberBeforeTheName(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{"c1-main": "c1", "c12-a-b": "c12", "main": "", "c-main": "", "cat-main": "", "c1": "", "": ""} {
-		if got := ClientOf(name); got != want {
+		if got := ClientOfSession(name); got != want {
 			t.Errorf("%q: got %q, want %q", name, got, want)
 		}
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// sandboxState is a capability of Codex. A server that declares it gets, with each call, the
+// codexSandboxCapability is a capability of Codex. A server that declares it gets, with each call, the
 // sandbox that the user chose and the user's directory.
-const sandboxState = "codex/sandbox-state-meta"
+const codexSandboxCapability = "codex/sandbox-state-meta"
 
 // A codexState is what Codex says of a user's choice.
 type codexState struct {
@@ -54,7 +54,7 @@ type codexPolicy struct {
 // codexStateOf reads the state that came with a call; nil if none did. A state that is not
 // understood allows nothing.
 func codexStateOf(meta map[string]any) *codexState {
-	value, said := meta[sandboxState]
+	value, said := meta[codexSandboxCapability]
 	if !said {
 		return nil
 	}
@@ -65,16 +65,16 @@ func codexStateOf(meta map[string]any) *codexState {
 	return &s
 }
 
-// directory returns the user's directory; "" if it is none.
-func (s *codexState) directory() string {
+// workingDir returns the user's directory; "" if it is none.
+func (s *codexState) workingDir() string {
 	if s == nil {
 		return ""
 	}
-	return directoryAt(s.Cwd)
+	return directoryFromURI(s.Cwd)
 }
 
-// directoryAt returns the directory that a file URL names, or that an absolute path is; "" if it is none.
-func directoryAt(address string) string {
+// directoryFromURI returns the directory that a file URL names, or that an absolute path is; "" if it is none.
+func directoryFromURI(address string) string {
 	var paths []string
 	if u, err := url.Parse(address); err == nil && u.Scheme == "file" && (u.Host == "" || strings.EqualFold(u.Host, "localhost")) {
 		paths = append(paths, u.Path)
@@ -92,14 +92,14 @@ func directoryAt(address string) string {
 	return ""
 }
 
-// sandbox returns what Codex lets its own commands do, for a session that works in dir, and what
+// allowedSandbox returns what Codex lets its own commands do, for a session that works in dir, and what
 // of it no session of ours can hold, in words. nil means that Codex says nothing about it.
-func (s *codexState) sandbox(dir string) (theirs *workers.Sandbox, unheld []string) {
+func (s *codexState) allowedSandbox(dir string) (theirs *workers.Sandbox, unheld []string) {
 	switch {
 	case s == nil || s.Profile == nil && s.Policy == nil:
 		return nil, nil
 	case s.Profile == nil:
-		return s.Policy.sandbox(s.directory(), dir)
+		return s.Policy.allowedSandbox(s.workingDir(), dir)
 	}
 	var p codexProfile
 	if json.Unmarshal(*s.Profile, &p) != nil {
@@ -118,17 +118,17 @@ func (s *codexState) sandbox(dir string) (theirs *workers.Sandbox, unheld []stri
 	case p.Type != "managed" || p.Files.Type != "restricted":
 		return theirs, []string{"its sandbox is of a kind that is not known here, so this one is read-only"}
 	}
-	unheld = p.bound(theirs, s.directory())
+	unheld = p.addFileRules(theirs, s.workingDir())
 	theirs.Writable = realDirs(theirs.Writable, dir)
 	return theirs, unheld
 }
 
-// bound adds what the entries of a profile say of files to a sandbox, and returns what it cannot.
-func (p *codexProfile) bound(theirs *workers.Sandbox, cwd string) (unheld []string) {
+// addFileRules adds what the entries of a profile say of files to a sandbox, and returns what it cannot.
+func (p *codexProfile) addFileRules(theirs *workers.Sandbox, cwd string) (unheld []string) {
 	reads := false
 	var kept []string
 	for _, e := range p.Files.Entries {
-		path, ok := e.place(cwd)
+		path, ok := e.resolvePath(cwd)
 		denies := e.Access != "read" && e.Access != "write" // or says what only a later version knows
 		switch {
 		case ok && e.Access == "write":
@@ -156,9 +156,9 @@ func (p *codexProfile) bound(theirs *workers.Sandbox, cwd string) (unheld []stri
 	return unheld
 }
 
-// place returns the path of an entry. ok is false if it stands for none: sessions have a /tmp of
+// resolvePath returns the path of an entry. ok is false if it stands for none: sessions have a /tmp of
 // their own, and patterns are no paths.
-func (e codexEntry) place(cwd string) (path string, ok bool) {
+func (e codexEntry) resolvePath(cwd string) (path string, ok bool) {
 	switch {
 	case e.Path.Type == "path" && filepath.IsAbs(e.Path.Path):
 		return filepath.Clean(e.Path.Path), true
@@ -178,8 +178,8 @@ func (e codexEntry) place(cwd string) (path string, ok bool) {
 	return "", false
 }
 
-// sandbox returns what a policy of an older version allows.
-func (p *codexPolicy) sandbox(cwd, dir string) (theirs *workers.Sandbox, unheld []string) {
+// allowedSandbox returns what a policy of an older version allows.
+func (p *codexPolicy) allowedSandbox(cwd, dir string) (theirs *workers.Sandbox, unheld []string) {
 	theirs = &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone}
 	if p.Network {
 		theirs.Network = workers.NetworkFull
@@ -221,7 +221,7 @@ func isInOne(path string, dirs []string) bool {
 	})
 }
 
-// realDir returns a directory without links, or as it is.
+// newRealDir returns a directory without links, or as it is.
 func realDir(dir string) string {
 	if at, err := filepath.EvalSymlinks(dir); err == nil {
 		return at

@@ -13,8 +13,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// codexMeta returns the state that Codex sends for a user in dir; each DIR in it is that.
-func codexMeta(t *testing.T, dir, state string) map[string]any {
+// newCodexMeta returns the state that Codex sends for a user in dir; each DIR in it is that.
+func newCodexMeta(t *testing.T, dir, state string) map[string]any {
 	t.Helper()
 	var meta map[string]any
 	if err := json.Unmarshal([]byte(strings.ReplaceAll(`{"codex/sandbox-state-meta": `+state+`}`, "DIR", dir)), &meta); err != nil {
@@ -86,7 +86,7 @@ func TestCodex_ItsStateSaysWhatItsOwnCommandsMayDo(t *testing.T) {
 		"older read-only":    {`{"sandboxPolicy": {"type": "read-only"}}`, &reads, ""},
 		"older full":         {`{"sandboxPolicy": {"type": "danger-full-access"}}`, &workers.Sandbox{Level: workers.Full, Network: workers.NetworkFull}, ""},
 	} {
-		got, unheld := codexStateOf(codexMeta(t, dir, row.state)).sandbox("/elsewhere")
+		got, unheld := codexStateOf(newCodexMeta(t, dir, row.state)).allowedSandbox("/elsewhere")
 		if !reflect.DeepEqual(got, row.want) {
 			t.Errorf("%s: got %+v, want %+v", name, got, row.want)
 		}
@@ -94,7 +94,7 @@ func TestCodex_ItsStateSaysWhatItsOwnCommandsMayDo(t *testing.T) {
 			t.Errorf("%s: it says that this does not hold: %q, want %q", name, said, row.unheld)
 		}
 	}
-	if got, _ := codexStateOf(nil).sandbox(dir); got != nil {
+	if got, _ := codexStateOf(nil).allowedSandbox(dir); got != nil {
 		t.Errorf("a client that says nothing: got %+v", got)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// askFor returns a request of the caller's version, and its header.
-func (c *caller) askFor(method string) (body string, header map[string]string) {
+// newRequestBody returns a request of the caller's version, and its header.
+func (c *webClient) newRequestBody(method string) (body string, header map[string]string) {
 	params := `{}`
 	if c.session == "" {
 		params = `{"_meta":{"io.modelcontextprotocol/protocolVersion":"` + c.version + `","io.modelcontextprotocol/clientCapabilities":{}}}`
@@ -30,8 +30,8 @@ func TestAccept(t *testing.T) {
 	} {
 		t.Run(accept, func(t *testing.T) {
 			t.Parallel()
-			webEras(t, func(t *testing.T, c *caller) {
-				body, header := c.askFor("tools/list")
+			runEachHTTPVersion(t, func(t *testing.T, c *webClient) {
+				body, header := c.newRequestBody("tools/list")
 				header["Accept"] = accept
 				status, text, got := c.do("POST", body, header)
 				kind, _, _ := strings.Cut(got.Get("Content-Type"), ";")
@@ -47,15 +47,15 @@ func TestAccept(t *testing.T) {
 
 	t.Run("of a client without streams has the answer of a long call", func(t *testing.T) {
 		t.Parallel()
-		c := serveWeb(t, nil, 0).greet("2025-11-25")
-		wait, open := gate(t)
+		c := newWebServer(t, nil, 0).newSessionClient("2025-11-25")
+		wait, open := newGate(t)
 		body, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": "long", "method": "tools/call", "params": map[string]any{
 			"name": "repl", "arguments": map[string]any{"input": wait + "print done"}, "_meta": map[string]any{"progressToken": 1},
 		}})
-		a := c.open("POST", body, map[string]string{"Accept": "application/json"}, `"long"`)
-		c.untilState("running")
+		a := c.openStream("POST", body, map[string]string{"Accept": "application/json"}, `"long"`)
+		c.waitState("running")
 		open()
-		a.until("the answer", func() bool { return a.over })
+		a.waitFor("the answer", func() bool { return a.over })
 		if kind := a.header.Get("Content-Type"); kind != "application/json" {
 			t.Errorf("got the type %q", kind)
 		}
@@ -64,8 +64,8 @@ func TestAccept(t *testing.T) {
 
 func TestStreamHeader(t *testing.T) {
 	t.Parallel()
-	c := serveWeb(t, nil, 0).greet("2025-11-25")
-	body, _ := c.askFor("tools/list")
+	c := newWebServer(t, nil, 0).newSessionClient("2025-11-25")
+	body, _ := c.newRequestBody("tools/list")
 	if _, _, header := c.do("POST", body, nil); header.Get("X-Accel-Buffering") != "no" {
 		t.Errorf("got %v: nginx would keep events back", header)
 	}
@@ -73,9 +73,9 @@ func TestStreamHeader(t *testing.T) {
 
 func TestEmptyLastEventID(t *testing.T) {
 	t.Parallel()
-	c := serveWeb(t, nil, 0).greet("2025-11-25")
-	a := c.open("GET", nil, map[string]string{"Last-Event-ID": ""}, "")
-	a.until("a response", func() bool { return a.status != 0 })
+	c := newWebServer(t, nil, 0).newSessionClient("2025-11-25")
+	a := c.openStream("GET", nil, map[string]string{"Last-Event-ID": ""}, "")
+	a.waitFor("a response", func() bool { return a.status != 0 })
 	if a.status != http.StatusOK {
 		t.Errorf("got %d", a.status)
 	}
@@ -83,9 +83,9 @@ func TestEmptyLastEventID(t *testing.T) {
 
 func TestPath(t *testing.T) {
 	t.Parallel()
-	c := serveWeb(t, nil, 0).greet("2025-11-25")
+	c := newWebServer(t, nil, 0).newSessionClient("2025-11-25")
 	c.url += "/"
-	body, _ := c.askFor("tools/list")
+	body, _ := c.newRequestBody("tools/list")
 	if status, text, _ := c.do("POST", body, nil); status != http.StatusOK {
 		t.Errorf("got %d %s with a slash behind the path", status, text)
 	}
@@ -93,8 +93,8 @@ func TestPath(t *testing.T) {
 
 func TestByteOrderMark(t *testing.T) {
 	t.Parallel()
-	webEras(t, func(t *testing.T, c *caller) {
-		body, header := c.askFor("tools/list")
+	runEachHTTPVersion(t, func(t *testing.T, c *webClient) {
+		body, header := c.newRequestBody("tools/list")
 		if status, text, _ := c.do("POST", "\ufeff"+body, header); status != http.StatusOK {
 			t.Errorf("got %d %s", status, text)
 		}
@@ -103,8 +103,8 @@ func TestByteOrderMark(t *testing.T) {
 
 func TestUnknownMethod(t *testing.T) {
 	t.Parallel()
-	webEras(t, func(t *testing.T, c *caller) {
-		body, header := c.askFor("no/such")
+	runEachHTTPVersion(t, func(t *testing.T, c *webClient) {
+		body, header := c.newRequestBody("no/such")
 		status, text, _ := c.do("POST", body, header)
 		wanted := http.StatusOK // a client takes another status for the end of the connection
 		if c.session == "" {
@@ -122,7 +122,7 @@ func TestUnknownMethod(t *testing.T) {
 // A client may encode the name that the header repeats, and must where it is not plain ASCII.
 func TestEncodedName(t *testing.T) {
 	t.Parallel()
-	c := serveWeb(t, nil, 0).modern()
+	c := newWebServer(t, nil, 0).newStatelessClient()
 	for name, test := range map[string]struct{ tool, header, want string }{
 		"of a tool":               {"repl_sessions", "=?base64?cmVwbF9zZXNzaW9ucw==?=", "no session"},
 		"of a tool that is not":   {"répl", "=?base64?csOpcGw=?=", `unknown tool`},
@@ -133,7 +133,7 @@ func TestEncodedName(t *testing.T) {
 		"with another case of it": {"repl_sessions", "=?BASE64?cmVwbF9zZXNzaW9ucw==?=", "-32020"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			body, header := c.askFor("tools/call")
+			body, header := c.newRequestBody("tools/call")
 			encoded, _ := json.Marshal(test.tool)
 			body = strings.Replace(body, `"params":{`, `"params":{"name":`+string(encoded)+`,"arguments":{},`, 1)
 			header["Mcp-Name"] = test.header
@@ -147,8 +147,8 @@ func TestEncodedName(t *testing.T) {
 // A body that is not one message is refused before anybody reads a call in it.
 func TestMalformedBody(t *testing.T) {
 	t.Parallel()
-	webEras(t, func(t *testing.T, c *caller) {
-		call, header := c.askFor("tools/call")
+	runEachHTTPVersion(t, func(t *testing.T, c *webClient) {
+		call, header := c.newRequestBody("tools/call")
 		call = strings.Replace(call, `"params":{`, `"params":{"name":"repl","arguments":{"input":"print 1"},`, 1)
 		call = strings.Replace(call, `},}`, `}}`, 1)
 		header["Mcp-Name"] = "repl"
@@ -167,11 +167,11 @@ func TestMalformedBody(t *testing.T) {
 		}
 		both := strings.Replace(call, `"method":"tools/call"`, `"method":"ping","Method":"tools/call"`, 1)
 		_, _, _ = c.do("POST", both, header) // whichever counts
-		wantPart(t, c.repl("print 2"), "2")
+		wantPart(t, c.runRepl("print 2"), "2")
 	})
 	t.Run("in a batch", func(t *testing.T) {
 		t.Parallel()
-		c := serveWeb(t, nil, 0).greet("2025-03-26")
+		c := newWebServer(t, nil, 0).newSessionClient("2025-03-26")
 		_, text, _ := c.do("POST", `[{"jsonrpc":"2.0","id":1,"method":"ping"},1,{"jsonrpc":"2.0","id":3}]`, nil)
 		if strings.Count(text, "-32600") != 2 || !strings.Contains(text, `"id":null`) || !strings.Contains(text, `"id":3`) || !strings.Contains(text, `"id":1,"result"`) {
 			t.Errorf("got %s", text)
@@ -186,31 +186,31 @@ func TestInitialize(t *testing.T) {
 
 	t.Run("begins a session for a client with that of a server before", func(t *testing.T) {
 		t.Parallel()
-		c := serveWeb(t, nil, 0).caller("2025-06-18")
+		c := newWebServer(t, nil, 0).newWebClient("2025-06-18")
 		c.session = "of-a-server-before"
 		status, text, header := c.do("POST", hello, nil)
 		if c.session = header.Get("Mcp-Session-Id"); status != http.StatusOK || c.session == "" {
 			t.Fatalf("got %d %s", status, text)
 		}
-		wantText(t, c.repl("print 1"), "1")
+		wantText(t, c.runRepl("print 1"), "1")
 	})
 
 	t.Run("begins another session in a session", func(t *testing.T) {
 		t.Parallel()
-		c := serveWeb(t, nil, 0).greet("2025-06-18")
+		c := newWebServer(t, nil, 0).newSessionClient("2025-06-18")
 		first := c.session
 		_, text, header := c.do("POST", hello, nil)
 		if second := header.Get("Mcp-Session-Id"); second == "" || second == first || !strings.Contains(text, "serverInfo") {
 			t.Errorf("got the session %q, %s", second, text)
 		}
-		wantText(t, c.repl("print 1"), "1")
+		wantText(t, c.runRepl("print 1"), "1")
 	})
 
 	t.Run("agrees on a version, whatever its header says", func(t *testing.T) {
 		t.Parallel()
-		w := serveWeb(t, nil, 0)
+		w := newWebServer(t, nil, 0)
 		for _, version := range []string{"2026-07-28", "2099-01-01", "draft"} {
-			if status, text, _ := w.caller(version).do("POST", hello, nil); status != http.StatusOK || !strings.Contains(text, `"protocolVersion":"2025-06-18"`) {
+			if status, text, _ := w.newWebClient(version).do("POST", hello, nil); status != http.StatusOK || !strings.Contains(text, `"protocolVersion":"2025-06-18"`) {
 				t.Errorf("%s: got %d %s", version, status, text)
 			}
 		}
@@ -218,21 +218,21 @@ func TestInitialize(t *testing.T) {
 
 	t.Run("has the same answer again on standard input, for gateways", func(t *testing.T) {
 		t.Parallel()
-		c := connect(t, nil)
+		c := newClient(t, nil)
 		first := c.initialize("2025-06-18")
 		second := c.initialize("2025-11-25")
 		if second.Error != nil || string(second.Result) != string(first.Result) {
 			t.Errorf("got %s, want the result of %s", second.Line, first.Line)
 		}
-		wantText(t, c.repl("print 1"), "1")
+		wantText(t, c.runRepl("print 1"), "1")
 	})
 }
 
 func TestIDs(t *testing.T) {
 	t.Parallel()
-	webEras(t, func(t *testing.T, c *caller) {
+	runEachHTTPVersion(t, func(t *testing.T, c *webClient) {
 		for _, id := range []string{`7`, `"7"`, `0`, `""`, `-1`, `9007199254740993`, `1.5`, `1e3`} {
-			body, header := c.askFor("tools/list")
+			body, header := c.newRequestBody("tools/list")
 			if _, text, _ := c.do("POST", strings.Replace(body, `"id":7`, `"id":`+id, 1), header); !strings.Contains(text, `"id":`+id+`,"result"`) {
 				t.Errorf("%s: got %.200s", id, text)
 			}
@@ -241,12 +241,12 @@ func TestIDs(t *testing.T) {
 
 	t.Run("that are odd can be cancelled", func(t *testing.T) {
 		t.Parallel()
-		c := serveWeb(t, nil, 0).greet("2025-11-25")
-		a := c.open("POST", []byte(`{"jsonrpc":"2.0","id":2.5,"method":"tools/call","params":{"name":"repl","arguments":{"input":"print begun\nsleep"}}}`), nil, "2.5")
-		c.untilBegun()
+		c := newWebServer(t, nil, 0).newSessionClient("2025-11-25")
+		a := c.openStream("POST", []byte(`{"jsonrpc":"2.0","id":2.5,"method":"tools/call","params":{"name":"repl","arguments":{"input":"print begun\nsleep"}}}`), nil, "2.5")
+		c.waitFirstOutput()
 		c.notify("notifications/cancelled", map[string]any{"requestId": 2.5})
-		c.untilState("idle") // its code would sleep for ever
-		if all := a.all(); len(all) > 0 {
+		c.waitState("idle") // its code would sleep for ever
+		if all := a.waitEvents(); len(all) > 0 {
 			t.Errorf("got %s for a cancelled call", all[0].Line)
 		}
 	})
@@ -258,28 +258,28 @@ func TestStreamReader(t *testing.T) {
 
 	t.Run("takes the place of the one before", func(t *testing.T) {
 		t.Parallel()
-		c := serveWeb(t, nil, 0).greet("2025-11-25")
-		before := c.open("GET", nil, nil, "")
-		before.until("the stream", func() bool { return before.status != 0 })
-		now := c.open("GET", nil, nil, "")
-		now.until("the stream", func() bool { return now.status != 0 })
+		c := newWebServer(t, nil, 0).newSessionClient("2025-11-25")
+		before := c.openStream("GET", nil, nil, "")
+		before.waitFor("the stream", func() bool { return before.status != 0 })
+		now := c.openStream("GET", nil, nil, "")
+		now.waitFor("the stream", func() bool { return now.status != 0 })
 		if now.status != http.StatusOK {
 			t.Errorf("got %d, want the stream", now.status)
 		}
-		before.until("its end", func() bool { return before.over })
+		before.waitFor("its end", func() bool { return before.over })
 	})
 
 	t.Run("that comes back gets the answer of a call whose reader is still there", func(t *testing.T) {
 		t.Parallel()
-		c := serveWeb(t, nil, 0).greet("2025-11-25")
-		wait, open := gate(t)
+		c := newWebServer(t, nil, 0).newSessionClient("2025-11-25")
+		wait, open := newGate(t)
 		before := c.startCall("repl", map[string]any{"input": wait + "print done"}, nil)
-		before.until("an event", func() bool { return before.lastID != "" })
-		now := c.open("GET", nil, map[string]string{"Last-Event-ID": before.lastID}, before.id)
-		now.until("the stream", func() bool { return now.status != 0 })
+		before.waitFor("an event", func() bool { return before.lastID != "" })
+		now := c.openStream("GET", nil, map[string]string{"Last-Event-ID": before.lastID}, before.id)
+		now.waitFor("the stream", func() bool { return now.status != 0 })
 		open()
-		wantText(t, now.result().text(), "done")
-		if all := before.all(); len(all) > 0 {
+		wantText(t, now.waitResult().text(), "done")
+		if all := before.waitEvents(); len(all) > 0 {
 			t.Errorf("the first reader got %s", all[0].Line)
 		}
 	})
@@ -288,7 +288,7 @@ func TestStreamReader(t *testing.T) {
 // A client that takes one message can be asked nothing before it.
 func TestAccept_AClientThatTakesOneMessageIsNotAsked(t *testing.T) {
 	t.Parallel()
-	c := serveWeb(t, nil, 0).caller("2025-06-18")
+	c := newWebServer(t, nil, 0).newWebClient("2025-06-18")
 	header := map[string]string{"Accept": "application/json"}
 	_, _, got := c.do("POST", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{"elicitation":{},"roots":{}},"clientInfo":{"name":"test","version":"1"}}}`, header)
 	c.session = got.Get("Mcp-Session-Id")

@@ -15,115 +15,115 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// interrupt returns the tool repl_interrupt.
-func (s *server) interrupt(ctx context.Context, r *request, arguments json.RawMessage) *mcp.CallToolResult {
-	args, err := decode[sessionArgs](r, arguments)
+// handleInterrupt returns the tool repl_interrupt.
+func (s *server) handleInterrupt(ctx context.Context, r *toolRequest, arguments json.RawMessage) *mcp.CallToolResult {
+	args, err := decodeArguments[sessionArgs](r, arguments)
 	if err != nil {
-		return failure(err)
+		return errorResult(err)
 	}
-	a, result := s.askAbout(ctx, r, args.Session, time.Now().Add(defaultTimeout), false)
+	a, result := s.newSessionCall(ctx, r, args.Session, time.Now().Add(defaultTimeout), false)
 	if a == nil {
 		return result
 	}
-	a.view.cutOff(ctx, r.Call)
+	a.caller.rejectEarlierInputs(ctx, r.Call)
 	if err := a.interruptNow(ctx); err != nil {
-		return failure(err)
+		return errorResult(err)
 	}
-	a.view.expectCode()
-	return a.replyNow(ctx, a.now)
+	a.caller.expectCode()
+	return a.replyNow(ctx, a.currentReply)
 }
 
-// reset returns the tool repl_reset. It waits until the new interpreter is ready, or ends the
+// handleReset returns the tool repl_reset. It waits until the new interpreter is ready, or ends the
 // session for good.
-func (s *server) reset(ctx context.Context, r *request, arguments json.RawMessage) *mcp.CallToolResult {
-	args, err := decode[resetArgs](r, arguments)
+func (s *server) handleReset(ctx context.Context, r *toolRequest, arguments json.RawMessage) *mcp.CallToolResult {
+	args, err := decodeArguments[resetArgs](r, arguments)
 	if err != nil {
-		return failure(err)
+		return errorResult(err)
 	}
 	// A call that may mean another session must not destroy variables.
-	if err := needsKnown[resetArgs](r); err != nil {
-		return failure(err)
+	if err := unknownArgumentError[resetArgs](r); err != nil {
+		return errorResult(err)
 	}
-	a, result := s.askAbout(ctx, r, args.Session, time.Now().Add(defaultTimeout), false)
+	a, result := s.newSessionCall(ctx, r, args.Session, time.Now().Add(defaultTimeout), false)
 	if a == nil {
 		return result
 	}
 	if args.Close {
-		return a.end(ctx)
+		return a.closeSession(ctx)
 	}
-	a.view.cutOff(ctx, r.Call)
+	a.caller.rejectEarlierInputs(ctx, r.Call)
 	if err := a.session.Reset(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
-		return failure(err)
+		return errorResult(err)
 	}
-	a.view.expectCode()
+	a.caller.expectCode()
 	a.restarted = true
-	return a.poll(ctx)
+	return a.pollTurn(ctx)
 }
 
-// end closes the session, even while code runs.
-func (a *sessionCall) end(ctx context.Context) *mcp.CallToolResult {
+// closeSession closes the session, even while code runs.
+func (a *sessionCall) closeSession(ctx context.Context) *mcp.CallToolResult {
 	if err := a.session.Close(ctx); err != nil {
-		return a.sessionFailure(ctx, err)
+		return a.sessionErrorResult(ctx, err)
 	}
-	a.sessions.forget(a.view)
-	return plain(fmt.Sprintf("[session %q is closed, and its variables are lost]", a.view.name))
+	a.sessions.removeSession(a.caller)
+	return textResult(fmt.Sprintf("[session %q is closed, and its variables are lost]", a.caller.name))
 }
 
-// askAbout returns a call about an existing session, or the call's result. waits means that the
+// newSessionCall returns a call about an existing session, or the call's result. waits means that the
 // call also waits for preparation, and not only for the start of the session.
-func (s *server) askAbout(ctx context.Context, r *request, name string, deadline time.Time, waits bool) (*sessionCall, *mcp.CallToolResult) {
-	v, err := r.named(ctx, func() (*view, error) { return s.sessions.find(name, r.codex) })
+func (s *server) newSessionCall(ctx context.Context, r *toolRequest, name string, deadline time.Time, waits bool) (*sessionCall, *mcp.CallToolResult) {
+	v, err := r.joinSession(ctx, func() (*callerSession, error) { return s.sessions.find(name, r.codex) })
 	switch {
 	case ctx.Err() != nil:
 		return nil, nil
 	case err != nil:
-		return nil, failure(err)
+		return nil, errorResult(err)
 	}
 	until := deadline
 	if !waits && v.preparing.isUnderWay() {
 		until = time.Now() // preparation may take minutes, and there is nothing to act on
 	}
-	session, result := s.opened(ctx, r, v, until, "call repl_output to wait")
+	session, result := s.waitOpened(ctx, r, v, until, "call repl_output to wait")
 	if session == nil {
 		return nil, result
 	}
-	a := &sessionCall{server: s, call: r, view: v, session: session, asked: time.Now(), deadline: deadline, limit: time.Now().Add(r.patience())}
+	a := &sessionCall{server: s, call: r, caller: v, session: session, receivedAt: time.Now(), deadline: deadline, replyDeadline: time.Now().Add(r.maxCallTime())}
 	if !a.awaitEarlierCalls(ctx) && ctx.Err() != nil { // when time is up it goes on: the code that it must stop may be in its way
 		return nil, nil
 	}
 	return a, nil
 }
 
-// list returns the tool repl_sessions.
-func (s *server) list(ctx context.Context, r *request, arguments json.RawMessage) *mcp.CallToolResult {
-	args, err := decode[sessionArgs](r, arguments)
+// handleSessions returns the tool repl_sessions.
+func (s *server) handleSessions(ctx context.Context, r *toolRequest, arguments json.RawMessage) *mcp.CallToolResult {
+	args, err := decodeArguments[sessionArgs](r, arguments)
 	if err != nil {
-		return failure(err)
+		return errorResult(err)
 	}
 	if args.Session != "" {
-		return s.variables(ctx, r, args.Session)
+		return s.listVariables(ctx, r, args.Session)
 	}
-	r.letNextPass() // it is about no session
-	all, opening, unreached, err := s.sessions.describe(ctx)
+	r.leaveQueues() // it is about no session
+	all, opening, unreached, err := s.sessions.describeSessions(ctx)
 	if err != nil {
-		return failure(err)
+		return errorResult(err)
 	}
 	var b strings.Builder
-	listSessions(&b, all, opening)
+	writeSessionTable(&b, all, opening)
 	for _, why := range unreached {
 		fmt.Fprintf(&b, "[%s]\n", why)
 	}
-	if s.sessions.idle > 0 && len(all)+len(opening) > 0 {
-		fmt.Fprintf(&b, "[a session that no call names for %s is ended]", spell(s.sessions.idle))
+	if s.sessions.idleTimeout > 0 && len(all)+len(opening) > 0 {
+		fmt.Fprintf(&b, "[a session that no call names for %s is ended]", formatDuration(s.sessions.idleTimeout))
 	}
-	return plain(strings.TrimSuffix(b.String(), "\n"))
+	return textResult(strings.TrimSuffix(b.String(), "\n"))
 }
 
-// listSessions writes a line for each session.
-func listSessions(b *strings.Builder, all []session.Info, opening []*view) {
+// writeSessionTable writes a line for each session.
+func writeSessionTable(b *strings.Builder, all []session.Info, opening []*callerSession) {
 	if len(all)+len(opening) == 0 {
 		fmt.Fprintln(b, "no sessions: repl makes one")
 		return
@@ -131,7 +131,7 @@ func listSessions(b *strings.Builder, all []session.Info, opening []*view) {
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tLANGUAGE\tSTATE\tGENERATION\tAGE\tMEMORY\tPID\tSANDBOX")
 	for _, v := range opening {
-		fmt.Fprintf(table, "%s\t-\t%s\n", v.name, v.preparing.text())
+		fmt.Fprintf(table, "%s\t-\t%s\n", v.name, v.preparing.describeProgress())
 	}
 	for _, i := range all {
 		language := strings.TrimSpace(i.Language + " " + i.RuntimeVersion)
@@ -149,22 +149,22 @@ func listSessions(b *strings.Builder, all []session.Info, opening []*view) {
 	_ = table.Flush() // to memory
 }
 
-// variables lists the variables of a session.
-func (s *server) variables(ctx context.Context, r *request, name string) *mcp.CallToolResult {
-	a, result := s.askAbout(ctx, r, name, time.Now().Add(defaultTimeout), false)
+// listVariables lists the variables of a session.
+func (s *server) listVariables(ctx context.Context, r *toolRequest, name string) *mcp.CallToolResult {
+	a, result := s.newSessionCall(ctx, r, name, time.Now().Add(defaultTimeout), false)
 	if a == nil {
 		return result
 	}
 	v, err := a.session.Variables(ctx)
 	switch {
 	case errors.Is(err, session.ErrBusy), errors.Is(err, session.ErrWaiting):
-		return plain(fmt.Sprintf("[session %q is busy: its variables are listed when its code has ended]", a.view.name))
+		return textResult(fmt.Sprintf("[session %q is busy: its variables are listed when its code has ended]", a.caller.name))
 	case errors.Is(err, session.ErrUnsupported):
-		return plain("[this runtime does not list its variables]")
+		return textResult("[this runtime does not list its variables]")
 	case err != nil:
-		return a.sessionFailure(ctx, err)
+		return a.sessionErrorResult(ctx, err)
 	case len(v.List) == 0:
-		return plain("[no variables]")
+		return textResult("[no variables]")
 	}
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -172,28 +172,28 @@ func (s *server) variables(ctx context.Context, r *request, name string) *mcp.Ca
 	for _, one := range v.List {
 		shape, size := "-", "-"
 		if one.Shape != "" {
-			shape = cell(one.Shape)
+			shape = tableCell(one.Shape)
 		}
 		if one.Bytes > 0 {
 			size = timeline.FormatBytes(int64(min(one.Bytes, math.MaxInt64)))
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", cell(one.Name), cell(one.Type), shape, size)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", tableCell(one.Name), tableCell(one.Type), shape, size)
 	}
 	_ = table.Flush() // to memory
 	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
-	shown, most := len(lines), a.call.budget()
-	for size := len(b.String()); size > most.chars-stateChars && shown > 1; shown-- {
+	shown, most := len(lines), a.call.replyBudget()
+	for size := len(b.String()); size > most.chars-reservedStateChars && shown > 1; shown-- {
 		size -= len(lines[shown-1]) + 1
 	}
 	text := strings.Join(lines[:shown], "\n")
 	if more := v.More + len(lines) - shown; more > 0 {
 		text += fmt.Sprintf("\n[%d more]", more)
 	}
-	return plain(text)
+	return textResult(text)
 }
 
-// cell returns a text for a table: on one line, and not too long.
-func cell(s string) string {
+// tableCell returns a text for a table: on one line, and not too long.
+func tableCell(s string) string {
 	const most = 60 // characters
 	shown := []rune(strings.Join(strings.Fields(timeline.TerminalText(s)), " "))
 	if len(shown) > most {

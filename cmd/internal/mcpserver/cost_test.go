@@ -12,7 +12,7 @@ import (
 func TestTools_CostNoMoreThanTheyDid(t *testing.T) {
 	t.Parallel()
 	const most = 2850
-	c := greet(t, &setup{specs: map[string]func(string) workers.Spec{"python": fake(nil), "r": fake(nil)}})
+	c := newInitializedClient(t, &setup{specs: map[string]func(string) workers.Spec{"python": fakeSpec(nil), "r": fakeSpec(nil)}})
 	var listed struct {
 		Tools []struct {
 			Name        string          `json:"name"`

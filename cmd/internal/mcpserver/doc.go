@@ -15,7 +15,7 @@
 // bracketed line about the state follows; facts for programs are in the result's _meta under
 // turnstone/.
 //
-// A call outlives its timeout only while a person is asked, by personTime, and never the time that
+// A call outlives its timeout only while a person is asked, by userAnswerTimeout, and never the time that
 // its client waits; a turn and a question may. Calls about a session begin in the order in which they came. An input that comes
 // before an earlier call is answered is held until then, and so is the only thing that
 // waits behind a turn: once the caller knows that code runs, a second input is refused
@@ -36,7 +36,7 @@
 //	open  a call      the worker's process exists, 60 s   the start of one session, and
 //	                  after its preparation               that
 //	ask   a call      the answer, the end of the wait,    one question to the client
-//	                  personTime without a call
+//	                  userAnswerTimeout without a call
 //	over  a call      the wait or the question is over    nothing
 //
 // Run and RunHTTP wait for open. Calls and connections are mcpwire's.

@@ -19,38 +19,38 @@ const (
 
 	// A drawing is made a picture by another program, within these bounds: SVG is a language
 	// in which a few bytes can ask for endless work.
-	drawingTime    = 5 * time.Second
-	drawingsTime   = 10 * time.Second // of all in one reply
-	maxDrawing     = 4 << 20          // bytes of SVG
-	maxDrawingKB   = "262144"         // of address space
-	maxDrawingData = 16 << 20         // bytes of the picture
+	drawingTimeout     = 5 * time.Second
+	allDrawingsTimeout = 10 * time.Second // of all in one reply
+	maxDrawingBytes    = 4 << 20          // bytes of SVG
+	maxRenderMemoryKB  = "262144"         // of address space
+	maxRenderedBytes   = 16 << 20         // bytes of the picture
 
-	converter = "rsvg-convert"
+	svgConverter = "rsvg-convert"
 )
 
-// pictured returns the events with a bitmap beside each drawing that has none, where the system
+// rasterizeDrawings returns the events with a bitmap beside each drawing that has none, where the system
 // has the program rsvg-convert. Without it, and beyond the bounds, the drawing stays a line of
 // text. It keeps to maxImages drawings, the newest.
-func pictured(ctx context.Context, events []timeline.Event) []timeline.Event {
+func rasterizeDrawings(ctx context.Context, events []timeline.Event) []timeline.Event {
 	program, ulimit := "", ""
 	var out []timeline.Event
-	ctx, cancel := context.WithTimeout(ctx, drawingsTime)
+	ctx, cancel := context.WithTimeout(ctx, allDrawingsTimeout)
 	defer cancel()
 	done := 0
 	for i := len(events) - 1; i >= 0 && done < maxImages; i-- {
 		d, ok := events[i].Body.(timeline.Display)
 		svg := d.Data[mimeSVG]
-		if !ok || len(svg) == 0 || len(svg) > maxDrawing || hasPicture(d) || events[i].IsUnseen() {
+		if !ok || len(svg) == 0 || len(svg) > maxDrawingBytes || hasImage(d) || events[i].IsUnseen() {
 			continue
 		}
 		if out == nil {
-			if program, ulimit = systempath.Find(converter), systempath.Find("sh"); program == "" || ulimit == "" {
+			if program, ulimit = systempath.Find(svgConverter), systempath.Find("sh"); program == "" || ulimit == "" {
 				return events
 			}
 			out = append(out, events...)
 		}
 		done++
-		if png, err := rasterize(ctx, ulimit, program, svg); err == nil {
+		if png, err := rasterizeSVG(ctx, ulimit, program, svg); err == nil {
 			d.Data = maps.Clone(d.Data)
 			d.Data["image/png"] = png
 			out[i].Body = d
@@ -62,13 +62,13 @@ func pictured(ctx context.Context, events []timeline.Event) []timeline.Event {
 	return out
 }
 
-// rasterize makes a PNG of a drawing. The program reads it from a pipe, so that nothing in it can
+// rasterizeSVG makes a PNG of a drawing. The program reads it from a pipe, so that nothing in it can
 // name a file: librsvg resolves names against the drawing's own place, which a pipe has not. It
 // knows no network.
-func rasterize(ctx context.Context, shell, program string, svg []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, drawingTime)
+func rasterizeSVG(ctx context.Context, shell, program string, svg []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, drawingTimeout)
 	defer cancel()
-	c := exec.CommandContext(ctx, shell, "-c", `ulimit -v "$1" && exec "$2" --format=png`, "sh", maxDrawingKB, program)
+	c := exec.CommandContext(ctx, shell, "-c", `ulimit -v "$1" && exec "$2" --format=png`, "sh", maxRenderMemoryKB, program)
 	c.Env = []string{"PATH=" + strings.Join(systempath.Directories, ":"), "LC_ALL=C.UTF-8"}
 	c.Dir = os.TempDir()
 	c.Stdin = bytes.NewReader(svg)
@@ -81,14 +81,14 @@ func rasterize(ctx context.Context, shell, program string, svg []byte) ([]byte, 
 	return png.b, nil
 }
 
-// A boundedBuffer refuses what is beyond maxDrawingData.
+// A boundedBuffer refuses what is beyond maxRenderedBytes.
 type boundedBuffer struct{ b []byte }
 
-var errDrawing = errors.New("the picture is too large")
+var errImageTooLarge = errors.New("the picture is too large")
 
 func (b *boundedBuffer) Write(p []byte) (int, error) {
-	if len(b.b)+len(p) > maxDrawingData {
-		return 0, errDrawing
+	if len(b.b)+len(p) > maxRenderedBytes {
+		return 0, errImageTooLarge
 	}
 	b.b = append(b.b, p...)
 	return len(p), nil

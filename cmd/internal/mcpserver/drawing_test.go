@@ -17,14 +17,14 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-func drawing(svg string) timeline.Event {
+func newDrawingEvent(svg string) timeline.Event {
 	return timeline.Event{Body: timeline.Display{Data: map[string][]byte{mimeSVG: []byte(svg)}}}
 }
 
 const svgHead = `<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="20" height="10">`
 
 func TestPictured_ADrawingIsAPictureWhereTheProgramIs(t *testing.T) {
-	if systempath.Find(converter) == "" {
+	if systempath.Find(svgConverter) == "" {
 		t.Skip("rsvg-convert is not installed: install it with apt-get install librsvg2-bin")
 	}
 	// A file that no drawing may show.
@@ -37,17 +37,17 @@ func TestPictured_ADrawingIsAPictureWhereTheProgramIs(t *testing.T) {
 		entities += "<!ENTITY " + string(c) + ` "` + strings.Repeat("&"+string(c-1)+";", 10) + `">`
 	}
 	given := []timeline.Event{
-		drawing(svgHead + `<rect width="20" height="10" fill="#00f"/></svg>`),
-		drawing(svgHead + `<image href="file://` + red + `" xlink:href="file://` + red + `" width="20" height="10"/></svg>`),
-		drawing(entities + `]>` + svgHead + `<text>&k;</text></svg>`),
-		drawing(`<svg xmlns="http://www.w3.org/2000/svg" width="100000" height="100000"/>`),
-		drawing(`<svg xmlns="http://www.w3.org/2000/svg" width="1e9" height="1e9"/>`),
-		drawing(strings.Repeat("<g>", 100_000)),
-		drawing(`no drawing`),
+		newDrawingEvent(svgHead + `<rect width="20" height="10" fill="#00f"/></svg>`),
+		newDrawingEvent(svgHead + `<image href="file://` + red + `" xlink:href="file://` + red + `" width="20" height="10"/></svg>`),
+		newDrawingEvent(entities + `]>` + svgHead + `<text>&k;</text></svg>`),
+		newDrawingEvent(`<svg xmlns="http://www.w3.org/2000/svg" width="100000" height="100000"/>`),
+		newDrawingEvent(`<svg xmlns="http://www.w3.org/2000/svg" width="1e9" height="1e9"/>`),
+		newDrawingEvent(strings.Repeat("<g>", 100_000)),
+		newDrawingEvent(`no drawing`),
 		{Silent: true, Body: timeline.Display{Data: map[string][]byte{mimeSVG: []byte(svgHead + "</svg>")}}},
 		{Body: timeline.Notice{Message: "n"}},
 	}
-	got := pictured(t.Context(), given)
+	got := rasterizeDrawings(t.Context(), given)
 	at := func(i int) (color.Color, bool) {
 		t.Helper()
 		_, data, ok := got[i].Body.(timeline.Display).ImageData()
@@ -77,8 +77,8 @@ func TestPictured_ADrawingIsAPictureWhereTheProgramIs(t *testing.T) {
 	}
 }
 
-// nested draws 10^10 times something.
-func nested(element, use string) string {
+// newNestedSVG draws 10^10 times something.
+func newNestedSVG(element, use string) string {
 	svg := svgHead + "<" + element + ` id="a"><path d="M0 0h1"/></` + element + ">"
 	for c := 'b'; c < 'l'; c++ {
 		svg += "<" + element + ` id="` + string(c) + `">` + strings.Repeat(fmt.Sprintf(use, string(c-1)), 10) + "</" + element + ">"
@@ -88,17 +88,17 @@ func nested(element, use string) string {
 
 // Of many drawings that take for ever, all together take as long as one reply may.
 func TestPictured_DrawingsThatTakeForEverAreLines(t *testing.T) {
-	if systempath.Find(converter) == "" {
+	if systempath.Find(svgConverter) == "" {
 		t.Skip("rsvg-convert is not installed: install it with apt-get install librsvg2-bin")
 	}
 	var given []timeline.Event
 	for range 15 {
-		given = append(given, drawing(nested("g", `<use xlink:href="#%s"/>`)), drawing(nested("marker", `<path d="M0 0h1h1h1" marker-mid="url(#%s)"/>`)))
+		given = append(given, newDrawingEvent(newNestedSVG("g", `<use xlink:href="#%s"/>`)), newDrawingEvent(newNestedSVG("marker", `<path d="M0 0h1h1h1" marker-mid="url(#%s)"/>`)))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	begun := time.Now()
-	got := timeline.Render(pictured(ctx, given), nil).Text()
+	got := timeline.Render(rasterizeDrawings(ctx, given), nil).Text()
 	if took := time.Since(begun); took > time.Minute {
 		t.Errorf("it took %v", took)
 	}
@@ -110,13 +110,13 @@ func TestPictured_DrawingsThatTakeForEverAreLines(t *testing.T) {
 // A directory on PATH may be one that the code writes which made the drawing.
 func TestPictured_RunsNoProgramOfPATH(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{converter, "sh"} {
+	for _, name := range []string{svgConverter, "sh"} {
 		if err := programs.Write(filepath.Join(dir, name), []byte("#!/bin/sh\n>"+dir+"/ran\n")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	t.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH"))
-	pictured(t.Context(), []timeline.Event{drawing(svgHead + "</svg>")})
+	rasterizeDrawings(t.Context(), []timeline.Event{newDrawingEvent(svgHead + "</svg>")})
 	if _, err := os.Stat(dir + "/ran"); err == nil {
 		t.Error("it ran")
 	}
@@ -125,7 +125,7 @@ func TestPictured_RunsNoProgramOfPATH(t *testing.T) {
 func TestPictured_WithoutTheProgramADrawingIsALine(t *testing.T) {
 	defer func(all []string) { systempath.Directories = all }(systempath.Directories)
 	systempath.Directories = []string{t.TempDir()}
-	got := timeline.Render(pictured(t.Context(), []timeline.Event{drawing(svgHead + "</svg>")}), nil).Text()
+	got := timeline.Render(rasterizeDrawings(t.Context(), []timeline.Event{newDrawingEvent(svgHead + "</svg>")}), nil).Text()
 	if !strings.HasPrefix(got, "[image/svg+xml, ") {
 		t.Errorf("got %q", got)
 	}

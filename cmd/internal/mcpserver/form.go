@@ -13,19 +13,19 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// formQuestion returns the question for the user in which a server of tools asks. The client gets
+// newFormQuestion returns the question for the user in which a server of tools asks. The client gets
 // its form, or its address, as the server gave it. A client that has no forms gets a page of ours.
-func (a *sessionCall) formQuestion(w *session.InputRequest) (*personQuestion, error) {
-	message := fmt.Sprintf("In the REPL session %q, %s", a.view.name, w.Form.Question())
+func (a *sessionCall) newFormQuestion(w *session.InputRequest) (*userQuestion, error) {
+	message := fmt.Sprintf("In the REPL session %q, %s", a.caller.name, w.Form.Question())
 	if w.Form.URL != "" && a.call.sdk.ClientCapabilities().Elicitation.URL != nil {
-		return &personQuestion{
-			params: &mcp.ElicitParams{Mode: "url", Message: message, URL: w.Form.URL, ElicitationID: rand.Text()},
-			theirs: true, remove: func() {},
+		return &userQuestion{
+			params:       &mcp.ElicitParams{Mode: "url", Message: message, URL: w.Form.URL, ElicitationID: rand.Text()},
+			isServerPage: true, removePage: func() {},
 		}, nil
 	}
-	if a.call.questionKind(w) == pageQuestion {
-		user := a.user()
-		return a.page(message, &askpage.Page{About: fmt.Sprintf("A question in the REPL session %q", a.view.name), Prompt: w.Form.Question(), Form: w.Form, Answer: func(ctx context.Context, text string) error {
+	if a.call.questionKind(w) == questionPage {
+		user := a.asUser()
+		return a.newPageQuestion(message, &askpage.Page{About: fmt.Sprintf("A question in the REPL session %q", a.caller.name), Prompt: w.Form.Question(), Form: w.Form, Answer: func(ctx context.Context, text string) error {
 			err := answerAs(ctx, user, w, session.Input{Data: []byte(text)})
 			if errors.Is(err, session.ErrStale) {
 				return askpage.ErrOver
@@ -37,11 +37,11 @@ func (a *sessionCall) formQuestion(w *session.InputRequest) (*personQuestion, er
 	if len(schema) == 0 {
 		schema = json.RawMessage(`{"type":"object","properties":{}}`)
 	}
-	return &personQuestion{params: &mcp.ElicitParams{Mode: "form", Message: message, RequestedSchema: schema}, remove: func() {}}, nil
+	return &userQuestion{params: &mcp.ElicitParams{Mode: "form", Message: message, RequestedSchema: schema}, removePage: func() {}}, nil
 }
 
 // applyForm hands over what a person did with a form.
 func (a *sessionCall) applyForm(ctx context.Context, w *session.InputRequest, answer *mcp.ElicitResult) (bool, *mcp.CallToolResult) {
 	filled := session.FormAnswer{Action: session.FormAction(answer.Action), Content: answer.Content}
-	return a.answerWait(ctx, w, a.user(), filled.Input())
+	return a.answerRequest(ctx, w, a.asUser(), filled.Input())
 }

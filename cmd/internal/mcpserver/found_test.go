@@ -11,17 +11,17 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// words returns those of a text, as a search by words has them.
-func words(text string) []string {
+// splitWords returns those of a text, as a search by words has them.
+func splitWords(text string) []string {
 	return strings.FieldsFunc(strings.ToLower(text), func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) })
 }
 
-// bm25 ranks texts for a query. Those that share no word with it are left out.
-func bm25(query string, texts map[string]string) (names []string) {
+// rankByBM25 ranks texts for a query. Those that share no word with it are left out.
+func rankByBM25(query string, texts map[string]string) (names []string) {
 	const k, b = 1.2, 0.75
 	total, in := 0, map[string]int{}
 	for _, text := range texts {
-		all := words(text)
+		all := splitWords(text)
 		total += len(all)
 		slices.Sort(all)
 		for _, w := range slices.Compact(all) {
@@ -30,8 +30,8 @@ func bm25(query string, texts map[string]string) (names []string) {
 	}
 	scores := map[string]float64{}
 	for name, text := range texts {
-		all := words(text)
-		for _, w := range words(query) {
+		all := splitWords(text)
+		for _, w := range splitWords(query) {
 			n := 0
 			for _, other := range all {
 				if other == w {
@@ -59,7 +59,7 @@ func bm25(query string, texts map[string]string) (names []string) {
 // found, all are: without repl_output, repl is of little use.
 func TestFound_OneSearchFindsEveryTool(t *testing.T) {
 	t.Parallel()
-	c := greet(t, &setup{specs: map[string]func(string) workers.Spec{"python": fake(nil), "r": fake(nil)}})
+	c := newInitializedClient(t, &setup{specs: map[string]func(string) workers.Spec{"python": fakeSpec(nil), "r": fakeSpec(nil)}})
 	texts := map[string]string{ // of other servers
 		"browser_open":   "Open a page in the browser and return its text",
 		"create_issue":   "Create an issue in a repository",
@@ -82,7 +82,7 @@ func TestFound_OneSearchFindsEveryTool(t *testing.T) {
 		"python", "run python code", "R statistics", "interpreter", "jupyter notebook", "data analysis plot",
 		"debugger breakpoint", "run code", "repl", "execute code",
 	} {
-		found := bm25(query, texts)
+		found := rankByBM25(query, texts)
 		found = found[:min(len(found), 8)] // as many as Codex asks for
 		for name := range tools {
 			if !slices.Contains(found, name) {
@@ -96,7 +96,7 @@ func TestFound_OneSearchFindsEveryTool(t *testing.T) {
 // some sixty tokens at most, at four and a half bytes each.
 func TestFound_InstructionsSayWhenToUseTheTools(t *testing.T) {
 	t.Parallel()
-	c := connect(t, &setup{specs: map[string]func(string) workers.Spec{"python": fake(nil), "r": fake(nil)}})
+	c := newClient(t, &setup{specs: map[string]func(string) workers.Spec{"python": fakeSpec(nil), "r": fakeSpec(nil)}})
 	var r struct{ Instructions string }
 	if err := json.Unmarshal(c.initialize("2025-06-18").Result, &r); err != nil {
 		t.Fatal(err)

@@ -4,11 +4,11 @@ import "testing"
 
 func TestReply_IsNoJSONForGemini(t *testing.T) {
 	t.Parallel()
-	c := connect(t, nil)
+	c := newClient(t, nil)
 	c.name = "gemini-cli-mcp-client-repl"
 	c.initialize("2025-06-18")
-	wantText(t, c.repl("print 2"), "2\n[end]")
-	wantText(t, c.repl("print [1,2]"), "[1,2]\n[end]")
-	wantText(t, c.repl("print two"), "two")
-	wantText(t, c.repl("print two\nprint 2"), "two\n2")
+	wantText(t, c.runRepl("print 2"), "2\n[end]")
+	wantText(t, c.runRepl("print [1,2]"), "[1,2]\n[end]")
+	wantText(t, c.runRepl("print two"), "two")
+	wantText(t, c.runRepl("print two\nprint 2"), "two\n2")
 }

@@ -13,8 +13,8 @@ func TestHeartbeat_BeatsAfterASecondAndThenEveryFive(t *testing.T) {
 		start := time.Now()
 		var beats []time.Duration
 		for deadline := start.Add(12 * time.Second); time.Now().Before(deadline); {
-			time.Sleep(time.Until(b.next(deadline)))
-			if elapsed, due := b.due(); due {
+			time.Sleep(time.Until(b.nextCheck(deadline)))
+			if elapsed, due := b.beatIfDue(); due {
 				beats = append(beats, elapsed)
 			}
 		}
@@ -32,9 +32,9 @@ func TestHeartbeat_BeatsAfterASecondAndThenEveryFive(t *testing.T) {
 
 func TestHeartbeat_NoneRightBeforeTheDeadline(t *testing.T) {
 	b := newHeartbeat(true)
-	for _, d := range []time.Duration{500 * time.Millisecond, time.Second, time.Second + quiet} {
+	for _, d := range []time.Duration{500 * time.Millisecond, time.Second, time.Second + minAnswerDelay} {
 		deadline := b.start.Add(d)
-		if got := b.next(deadline); !got.Equal(deadline) {
+		if got := b.nextCheck(deadline); !got.Equal(deadline) {
 			t.Errorf("deadline after %s: got a beat after %s", d, got.Sub(b.start))
 		}
 	}
@@ -44,11 +44,11 @@ func TestHeartbeat_OffNeverBeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newHeartbeat(false)
 		deadline := time.Now().Add(time.Minute)
-		if got := b.next(deadline); !got.Equal(deadline) {
+		if got := b.nextCheck(deadline); !got.Equal(deadline) {
 			t.Errorf("got %s", got)
 		}
 		time.Sleep(30 * time.Second)
-		if _, due := b.due(); due {
+		if _, due := b.beatIfDue(); due {
 			t.Error("it beats")
 		}
 	})
@@ -59,7 +59,7 @@ func TestHeartbeat_AnswerIsHeldBehindABeatOnly(t *testing.T) {
 		b := newHeartbeat(true)
 		held := func() time.Duration {
 			start := time.Now()
-			if !b.hold(t.Context()) {
+			if !b.waitQuiet(t.Context()) {
 				t.Error("hold gave up")
 			}
 			return time.Since(start)
@@ -68,7 +68,7 @@ func TestHeartbeat_AnswerIsHeldBehindABeatOnly(t *testing.T) {
 			t.Errorf("without a beat: held for %s", got)
 		}
 		time.Sleep(time.Second)
-		b.due()
+		b.beatIfDue()
 		time.Sleep(40 * time.Millisecond)
 		if got := held(); got != 60*time.Millisecond {
 			t.Errorf("40 ms after a beat: held for %s, want 60ms", got)
@@ -77,10 +77,10 @@ func TestHeartbeat_AnswerIsHeldBehindABeatOnly(t *testing.T) {
 			t.Errorf("100 ms after a beat: held for %s", got)
 		}
 		time.Sleep(5 * time.Second)
-		b.due()
+		b.beatIfDue()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if b.hold(ctx) {
+		if b.waitQuiet(ctx) {
 			t.Error("hold ignores that the call was given up")
 		}
 	})

@@ -12,160 +12,162 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// maxHeld bounds the inputs that are held for one session: a further one is refused.
-const maxHeld = 16
+// maxQueued bounds the inputs that are held for one session: a further one is refused.
+const maxQueued = 16
 
-// An owner is the call that owns a session's turn. Its ownership begins before its input is
+// An turnOwner is the call that owns a session's turn. Its ownership begins before its input is
 // submitted, and ends when it is certain whether the client gets the answer.
-type owner struct {
-	call  *mcpwire.Call
-	begun chan struct{} // closed when the input is submitted, or was refused
-	over  chan struct{} // see end
-	ends  sync.Once     // closes over
-	slow  bool          // guarded by view.mu; an input was held for it and refused
-	spare uint64        // guarded by view.mu; the owner's fate does not affect calls from this number on; 0: see release
+type turnOwner struct {
+	call          *mcpwire.Call
+	submitted     chan struct{} // closed when the input is submitted, or was refused
+	ended         chan struct{} // see end
+	endOnce       sync.Once     // closes over
+	refusesQueued bool          // guarded by view.mu; an input was held for it and refused
+	sparedFrom    uint64        // guarded by view.mu; the owner's fate does not affect calls from this number on; 0: see release
 }
 
-func newOwner(c *mcpwire.Call) *owner {
-	return &owner{call: c, begun: make(chan struct{}), over: make(chan struct{})}
+func newTurnOwner(c *mcpwire.Call) *turnOwner {
+	return &turnOwner{call: c, submitted: make(chan struct{}), ended: make(chan struct{})}
 }
 
-// end closes over: the call owns the turn no more, or it was cancelled, and the next reply can
+// endOwnership closes over: the call owns the turn no more, or it was cancelled, and the next reply can
 // tell what the interrupt did.
-func (o *owner) end() { o.ends.Do(func() { close(o.over) }) }
+func (o *turnOwner) endOwnership() { o.endOnce.Do(func() { close(o.ended) }) }
 
-// A holding is an input that waits until the call before it is answered.
-type holding struct {
-	*owner
+// A queuedCall is an input that waits until the call before it is answered.
+type queuedCall struct {
+	*turnOwner
 	decided chan struct{}
 	refusal string // set with the decision; "" means that the input may be submitted
 }
 
-// claim makes a call the owner, or holds it. An input that a client sends before it has the
+// claimTurn makes a call the owner, or holds it. An input that a client sends before it has the
 // answer to an earlier call was meant to follow that call: it runs when the earlier one has
 // succeeded, and is refused otherwise.
-func (v *view) claim(c *mcpwire.Call) *holding {
-	h := &holding{
-		owner:   newOwner(c),
-		decided: make(chan struct{}),
+func (v *callerSession) claimTurn(c *mcpwire.Call) *queuedCall {
+	h := &queuedCall{
+		turnOwner: newTurnOwner(c),
+		decided:   make(chan struct{}),
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch {
-	case c.Number() <= v.spoiled:
-		h.decide(v.spoiledBy)
+	case c.Number() <= v.rejectedUpTo:
+		h.setDecision(v.rejectReason)
 	case v.owner == nil:
-		v.owner = h.owner
-		h.decide("")
-	case v.owner.slow:
-		h.decide(notAnswered)
-	case len(v.held) == maxHeld:
-		h.decide(fmt.Sprintf("%d others are held already", maxHeld))
+		v.owner = h.turnOwner
+		h.setDecision("")
+	case v.owner.refusesQueued:
+		h.setDecision(reasonNotAnswered)
+	case len(v.queued) == maxQueued:
+		h.setDecision(fmt.Sprintf("%d others are held already", maxQueued))
 	default:
-		v.held = append(v.held, h)
+		v.queued = append(v.queued, h)
 	}
 	return h
 }
 
-func (h *holding) decide(refusal string) {
+func (h *queuedCall) setDecision(refusal string) {
 	h.refusal = refusal
 	close(h.decided)
 }
 
-// takeOver makes a call the owner of a turn that it has answered, or goes on with.
-func (v *view) takeOver(c *mcpwire.Call) *owner {
-	o := newOwner(c)
-	close(o.begun)
+// takeOverTurn makes a call the owner of a turn that it has answered, or goes on with.
+func (v *callerSession) takeOverTurn(c *mcpwire.Call) *turnOwner {
+	o := newTurnOwner(c)
+	close(o.submitted)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.owner = o
 	return o
 }
 
-// A fate is what became of a call.
-type fate string
+// A callOutcome is what became of a call.
+type callOutcome string
 
 const (
-	fateDone        fate = "" // the inputs behind the call may run
-	fateFailed      fate = "failed"
-	fateCancelled   fate = "was cancelled"
-	fateNotRun      fate = "was not run"
-	fateWaits       fate = "waits for input"
-	fateAsksUser    fate = "waits for the user"
-	fateError       fate = "ended in an error"
-	fateInterrupted fate = "was interrupted"
-	fateEnded       fate = "ended the session"
-	fateRuns        fate = "still runs"
+	outcomeDone          callOutcome = "" // the inputs behind the call may run
+	outcomeFailed        callOutcome = "failed"
+	outcomeCancelled     callOutcome = "was cancelled"
+	outcomeNotRun        callOutcome = "was not run"
+	outcomeWaitsForInput callOutcome = "waits for input"
+	outcomeWaitsForUser  callOutcome = "waits for the user"
+	outcomeError         callOutcome = "ended in an error"
+	outcomeInterrupted   callOutcome = "was interrupted"
+	outcomeSessionEnded  callOutcome = "ended the session"
+	outcomeStillRuns     callOutcome = "still runs"
 )
 
-// refusal is the reason for refusing an input that came before the answer to the call.
-func (f fate) refusal() string { return "an earlier call, which was not answered yet, " + string(f) }
+// refusalReason is the reason for refusing an input that came before the answer to the call.
+func (f callOutcome) refusalReason() string {
+	return "an earlier call, which was not answered yet, " + string(f)
+}
 
-// release ends a call's ownership of the turn. Every fate refuses the inputs that came before the
+// releaseTurn ends a call's ownership of the turn. Every fate refuses the inputs that came before the
 // call's answer, but for two: behind a call that is done they run as they were meant to, and a
 // client that cancels a call cancels every other that it does not want.
-func (v *view) release(o *owner, became fate) {
+func (v *callerSession) releaseTurn(o *turnOwner, became callOutcome) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	defer o.end()
+	defer o.endOwnership()
 	if v.owner != o {
 		return
 	}
 	v.owner = nil
-	if became != fateDone && became != fateCancelled {
-		last := o.call.Outlived()
-		if o.spare > 0 {
-			last = min(last, o.spare-1)
+	if became != outcomeDone && became != outcomeCancelled {
+		last := o.call.NewestOverlapping()
+		if o.sparedFrom > 0 {
+			last = min(last, o.sparedFrom-1)
 		}
-		v.spoilLocked(last, became.refusal())
+		v.rejectQueuedLocked(last, became.refusalReason())
 	}
-	v.nextLocked()
+	v.startNextLocked()
 }
 
-// spoilLocked refuses the inputs of calls up to a number.
-func (v *view) spoilLocked(last uint64, why string) {
-	if last > v.spoiled {
-		v.spoiled, v.spoiledBy = last, why
+// rejectQueuedLocked refuses the inputs of calls up to a number.
+func (v *callerSession) rejectQueuedLocked(last uint64, why string) {
+	if last > v.rejectedUpTo {
+		v.rejectedUpTo, v.rejectReason = last, why
 	}
-	var left []*holding
-	for _, h := range v.held {
+	var left []*queuedCall
+	for _, h := range v.queued {
 		if h.call.Number() <= last {
-			h.decide(why)
+			h.setDecision(why)
 		} else {
 			left = append(left, h)
 		}
 	}
-	v.held = left
+	v.queued = left
 }
 
-// nextLocked lets the first held input be submitted, if no call owns the turn.
-func (v *view) nextLocked() {
-	if v.owner == nil && len(v.held) > 0 {
-		h := v.held[0]
-		v.held = v.held[1:]
-		v.owner = h.owner
-		h.decide("")
+// startNextLocked lets the first held input be submitted, if no call owns the turn.
+func (v *callerSession) startNextLocked() {
+	if v.owner == nil && len(v.queued) > 0 {
+		h := v.queued[0]
+		v.queued = v.queued[1:]
+		v.owner = h.turnOwner
+		h.setDecision("")
 	}
 }
 
-// drop removes a held call, if it is still held. If it was not cancelled, later inputs are
+// dropQueued removes a held call, if it is still held. If it was not cancelled, later inputs are
 // refused too, and their client is told what runs.
-func (v *view) drop(h *holding) (dropped bool) {
+func (v *callerSession) dropQueued(h *queuedCall) (dropped bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for i, other := range v.held {
+	for i, other := range v.queued {
 		if other != h {
 			continue
 		}
-		v.held = append(v.held[:i:i], v.held[i+1:]...)
+		v.queued = append(v.queued[:i:i], v.queued[i+1:]...)
 		if !h.call.IsCancelled() {
 			if v.owner != nil {
-				v.owner.slow = true
+				v.owner.refusesQueued = true
 			}
-			behind := v.held[i:]
-			v.held = v.held[:i]
+			behind := v.queued[i:]
+			v.queued = v.queued[:i]
 			for _, other := range behind {
-				other.decide("the one before it was not run")
+				other.setDecision("the one before it was not run")
 			}
 		}
 		return true
@@ -173,33 +175,33 @@ func (v *view) drop(h *holding) (dropped bool) {
 	return false
 }
 
-// cutOff is called by a call that is about to end the running turn. It waits until an
+// rejectEarlierInputs is called by a call that is about to end the running turn. It waits until an
 // input that is being submitted has been, and refuses those that are held: they came
 // before the call. Inputs behind the call are not affected.
-func (v *view) cutOff(ctx context.Context, c *mcpwire.Call) {
+func (v *callerSession) rejectEarlierInputs(ctx context.Context, c *mcpwire.Call) {
 	v.mu.Lock()
 	o, number := v.owner, c.Number()
-	if o != nil && number > 0 && (o.spare == 0 || number < o.spare) {
-		o.spare = number
+	if o != nil && number > 0 && (o.sparedFrom == 0 || number < o.sparedFrom) {
+		o.sparedFrom = number
 	}
 	if number > 0 {
-		v.spoilLocked(number-1, "a later call stopped what ran before it")
-		if v.spoiled >= number {
-			v.spoiled = number - 1
+		v.rejectQueuedLocked(number-1, "a later call stopped what ran before it")
+		if v.rejectedUpTo >= number {
+			v.rejectedUpTo = number - 1
 		}
 	}
 	v.mu.Unlock()
 	if o != nil {
 		select {
-		case <-o.begun:
+		case <-o.submitted:
 		case <-ctx.Done():
 		}
 	}
 }
 
-// afterCancelled waits, for a bounded time, until the turn of a cancelled call is interrupted,
+// awaitCancelled waits, for a bounded time, until the turn of a cancelled call is interrupted,
 // so that the next reply can say so. It returns false when ctx ends.
-func (v *view) afterCancelled(ctx context.Context, mine *owner) bool {
+func (v *callerSession) awaitCancelled(ctx context.Context, mine *turnOwner) bool {
 	v.mu.Lock()
 	o := v.owner
 	v.mu.Unlock()
@@ -207,7 +209,7 @@ func (v *view) afterCancelled(ctx context.Context, mine *owner) bool {
 		return true
 	}
 	select {
-	case <-o.over:
+	case <-o.ended:
 		return true
 	case <-ctx.Done():
 		return false
@@ -217,47 +219,47 @@ func (v *view) afterCancelled(ctx context.Context, mine *owner) bool {
 // awaitEarlierCalls waits until the calls about the same session that came before have begun. When
 // it returns false, ctx has ended or the deadline passed.
 func (a *sessionCall) awaitEarlierCalls(ctx context.Context) bool {
-	return a.awaitOther(ctx, a.call.lane.First(), a.deadline)
+	return a.awaitWithProgress(ctx, a.call.sessionTicket.Ready(), a.deadline)
 }
 
-// notAnswered is the reason for refusing an input that was held for too long.
-const notAnswered = "an earlier call is not answered yet"
+// reasonNotAnswered is the reason for refusing an input that was held for too long.
+const reasonNotAnswered = "an earlier call is not answered yet"
 
 // takeTurn makes the call the owner of the session's next turn. When it returns false,
 // there is a result, which is nil when ctx ended.
 func (a *sessionCall) takeTurn(ctx context.Context) (bool, *mcp.CallToolResult) {
-	h := a.view.claim(a.call.Call)
+	h := a.caller.claimTurn(a.call.Call)
 	select {
 	case <-h.decided:
 	default:
-		a.call.lane.Leave()
+		a.call.sessionTicket.Leave()
 		until := a.deadline
-		if holds := a.call.manner().holds; holds > 0 {
-			until = earlier(until, time.Now().Add(holds))
+		if holds := a.call.clientProfile().queueTimeout; holds > 0 {
+			until = earlierTime(until, time.Now().Add(holds))
 		}
-		if !a.awaitOther(ctx, h.decided, until) && a.view.drop(h) {
+		if !a.awaitWithProgress(ctx, h.decided, until) && a.caller.dropQueued(h) {
 			if ctx.Err() != nil {
 				return false, nil
 			}
-			return false, a.replyRefused(ctx, notAnswered)
+			return false, a.replyRefused(ctx, reasonNotAnswered)
 		}
 		<-h.decided
 	}
 	if h.refusal != "" {
 		return false, a.replyRefused(ctx, h.refusal)
 	}
-	a.owner = h.owner
+	a.owner = h.turnOwner
 	return true, nil
 }
 
 // replyRefused tells the caller that its input was not run, and why.
 func (a *sessionCall) replyRefused(ctx context.Context, why string) *mcp.CallToolResult {
-	a.refuse(why)
-	return a.replyNow(ctx, a.now)
+	a.refuseInput(why)
+	return a.replyNow(ctx, a.currentReply)
 }
 
-// awaitOther waits until ready or the deadline, with progress for the client.
-func (a *sessionCall) awaitOther(ctx context.Context, ready <-chan struct{}, deadline time.Time) bool {
+// awaitWithProgress waits until ready or the deadline, with progress for the client.
+func (a *sessionCall) awaitWithProgress(ctx context.Context, ready <-chan struct{}, deadline time.Time) bool {
 	select {
 	case <-ready: // no timer when it is
 		return true
@@ -265,7 +267,7 @@ func (a *sessionCall) awaitOther(ctx context.Context, ready <-chan struct{}, dea
 	}
 	beat := a.call.beat
 	for {
-		timer := time.NewTimer(time.Until(beat.next(deadline)))
+		timer := time.NewTimer(time.Until(beat.nextCheck(deadline)))
 		select {
 		case <-ready:
 			timer.Stop()
@@ -278,13 +280,13 @@ func (a *sessionCall) awaitOther(ctx context.Context, ready <-chan struct{}, dea
 		if !time.Now().Before(deadline) {
 			return false
 		}
-		if elapsed, due := beat.due(); due {
-			a.call.Progress(elapsed.Seconds(), "an earlier call comes first")
+		if elapsed, due := beat.beatIfDue(); due {
+			a.call.ReportProgress(elapsed.Seconds(), "an earlier call comes first")
 		}
 	}
 }
 
-func earlier(a, b time.Time) time.Time {
+func earlierTime(a, b time.Time) time.Time {
 	if a.Before(b) {
 		return a
 	}
@@ -293,37 +295,37 @@ func earlier(a, b time.Time) time.Time {
 
 // releaseTurn ends the call's ownership of a turn, unless a reply does that when it is delivered.
 func (a *sessionCall) releaseTurn() {
-	if a.owner == nil || a.told {
+	if a.owner == nil || a.releasesOnDelivery {
 		return
 	}
-	if a.fate == fateDone {
-		a.fate = fateFailed
+	if a.outcome == outcomeDone {
+		a.outcome = outcomeFailed
 	}
-	a.view.release(a.owner, a.fateNow())
+	a.caller.releaseTurn(a.owner, a.outcomeNow())
 }
 
-// fateNow returns the call's fate so far.
-func (a *sessionCall) fateNow() fate {
+// outcomeNow returns the call's fate so far.
+func (a *sessionCall) outcomeNow() callOutcome {
 	if a.call.IsCancelled() {
-		return fateCancelled
+		return outcomeCancelled
 	}
-	return a.fate
+	return a.outcome
 }
 
-// fateOf returns the fate of a call that gets this reply.
-func fateOf(r session.Reply) fate {
+// outcomeOf returns the fate of a call that gets this reply.
+func outcomeOf(r session.Reply) callOutcome {
 	switch {
 	case r.InputRequest != nil:
-		return fateWaits
+		return outcomeWaitsForInput
 	case r.Outcome == timeline.OutcomeOK:
-		return fateDone
+		return outcomeDone
 	case r.Outcome == timeline.OutcomeError:
-		return fateError
+		return outcomeError
 	case r.Outcome == timeline.OutcomeInterrupted:
-		return fateInterrupted
+		return outcomeInterrupted
 	case r.Outcome != "", r.State == session.StateEnded:
-		return fateEnded
+		return outcomeSessionEnded
 	default:
-		return fateRuns
+		return outcomeStillRuns
 	}
 }

@@ -16,17 +16,17 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A burst is one call of several that a client makes before it has any answer.
-type burst struct {
+// A toolCall is one call of several that a client makes before it has any answer.
+type toolCall struct {
 	tool string
 	args map[string]any
 }
 
-func code(input string) burst { return burst{"repl", map[string]any{"input": input}} }
+func replCall(input string) toolCall { return toolCall{"repl", map[string]any{"input": input}} }
 
 // sendAll sends calls in one piece, as a client does that lets a model make several in
 // one turn.
-func (c *client) sendAll(calls ...burst) (ids []string) {
+func (c *client) sendAll(calls ...toolCall) (ids []string) {
 	c.t.Helper()
 	var lines strings.Builder
 	for _, call := range calls {
@@ -49,15 +49,15 @@ func (c *client) sendAll(calls ...burst) (ids []string) {
 
 func TestHeld_CallsOfOneTurnRunInTheOrderInWhichTheyCame(t *testing.T) {
 	t.Parallel()
-	eras(t, func(t *testing.T, c *client) {
+	runEachProtocolVersion(t, func(t *testing.T, c *client) {
 		for i := range 20 {
 			ids := c.sendAll(
-				code(fmt.Sprintf("sleep 1ms\nprint a%d", i)),
-				code(fmt.Sprintf("print b%d", i)),
-				code(fmt.Sprintf("print c%d", i)),
-				code(fmt.Sprintf("print d%d", i)))
+				replCall(fmt.Sprintf("sleep 1ms\nprint a%d", i)),
+				replCall(fmt.Sprintf("print b%d", i)),
+				replCall(fmt.Sprintf("print c%d", i)),
+				replCall(fmt.Sprintf("print d%d", i)))
 			for n, id := range ids {
-				wantText(t, c.resultOf(id).text(), fmt.Sprintf("%c%d", 'a'+n, i))
+				wantText(t, c.waitResult(id).text(), fmt.Sprintf("%c%d", 'a'+n, i))
 			}
 		}
 	})
@@ -65,15 +65,15 @@ func TestHeld_CallsOfOneTurnRunInTheOrderInWhichTheyCame(t *testing.T) {
 
 func TestHeld_OverHTTPNoneOfOneTurnIsRefused(t *testing.T) {
 	t.Parallel()
-	webEras(t, func(t *testing.T, c *caller) {
-		c.repl("print begun")
+	runEachHTTPVersion(t, func(t *testing.T, c *webClient) {
+		c.runRepl("print begun")
 		for i := range 5 {
-			var calls []*asked
+			var calls []*webRequest
 			for n := range 3 {
 				calls = append(calls, c.startCall("repl", map[string]any{"input": fmt.Sprintf("sleep 1ms\nprint %d.%d", i, n)}, nil))
 			}
 			for n, call := range calls {
-				wantText(t, call.result().text(), fmt.Sprintf("%d.%d", i, n))
+				wantText(t, call.waitResult().text(), fmt.Sprintf("%d.%d", i, n))
 			}
 		}
 	})
@@ -81,8 +81,8 @@ func TestHeld_OverHTTPNoneOfOneTurnIsRefused(t *testing.T) {
 
 func TestHeld_ABatchIsTakenInItsOrder(t *testing.T) {
 	t.Parallel()
-	c := serveWeb(t, nil, 0).greet("2025-03-26")
-	c.repl("print begun")
+	c := newWebServer(t, nil, 0).newSessionClient("2025-03-26")
+	c.runRepl("print begun")
 	call := func(id int, input string) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"repl","arguments":{"input":%q}}}`, id, input)
 	}
@@ -107,58 +107,58 @@ func TestHeld_AreRefusedWhenTheEarlierOneIsNotDone(t *testing.T) {
 		{"wait a? ", "waits for input", nil},
 		{"exit 3", "ended the session", nil},
 		{"", "was interrupted", func(c *client) {
-			c.untilState("running")
-			if _, err := c.main().Interrupt(c.t.Context(), 0); err != nil {
+			c.waitState("running")
+			if _, err := c.mainSession().Interrupt(c.t.Context(), 0); err != nil {
 				c.t.Error(err)
 			}
 		}},
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			t.Parallel()
-			c := greet(t, nil)
-			c.repl("print begun")
-			wait, open := gate(t)
-			ids := c.sendAll(code(wait+test.first), code("print b"), code("print c"), burst{"repl_sessions", nil})
-			c.resultOf(ids[3]) // all have come
+			c := newInitializedClient(t, nil)
+			c.runRepl("print begun")
+			wait, open := newGate(t)
+			ids := c.sendAll(replCall(wait+test.first), replCall("print b"), replCall("print c"), toolCall{"repl_sessions", nil})
+			c.waitResult(ids[3]) // all have come
 			if test.end != nil {
 				test.end(c)
 			} else {
 				open()
 			}
-			c.resultOf(ids[0])
+			c.waitResult(ids[0])
 			for _, id := range ids[1:3] {
-				wantPart(t, c.resultOf(id).text(), "your input was NOT run: an earlier call, which was not answered yet, "+test.why)
+				wantPart(t, c.waitResult(id).text(), "your input was NOT run: an earlier call, which was not answered yet, "+test.why)
 			}
-			wantPart(t, c.repl("print d"), "d") // the answer to the wait, in that case
+			wantPart(t, c.runRepl("print d"), "d") // the answer to the wait, in that case
 		})
 	}
 }
 
-// A slowHost has a session in which a look at all of its output takes as long as a test wants.
-type slowHost struct {
-	*farHost
-	sup   *supervisor.Supervisor
-	looks chan struct{} // gets one when a look begins
-	shown chan struct{} // ends a look
+// A slowBackend has a session in which a look at all of its output takes as long as a test wants.
+type slowBackend struct {
+	*listOnlyBackend
+	sup          *supervisor.Supervisor
+	pollStarted  chan struct{} // gets one when a look begins
+	pollReleased chan struct{} // ends a look
 }
 
-func (h *slowHost) Open(ctx context.Context, name, _, _ string, _ func(*workers.Sandbox) *workers.Sandbox, _ func(string)) (*mcpserver.Opened, error) {
-	s, err := h.sup.Open(ctx, name, fakeworker.Spec(self(), nil))
+func (h *slowBackend) Open(ctx context.Context, name, _, _ string, _ func(*workers.Sandbox) *workers.Sandbox, _ func(string)) (*mcpserver.SessionHandle, error) {
+	s, err := h.sup.Open(ctx, name, fakeworker.Spec(testBinary(), nil))
 	if err != nil {
 		return nil, err
 	}
-	return &mcpserver.Opened{Session: slowSession{s, h}, OutputPath: s.Log().OutputPath, Leave: s.Close, Made: true}, nil
+	return &mcpserver.SessionHandle{Session: slowSession{s, h}, OutputPath: s.Log().OutputPath, Leave: s.Close, IsNew: true}, nil
 }
 
 type slowSession struct {
 	session.Session
-	host *slowHost
+	backend *slowBackend
 }
 
 func (s slowSession) Wait(ctx context.Context, turn uint64, o *session.WaitOptions) (session.Reply, error) {
 	if o.Poll && o.After == 0 {
-		s.host.looks <- struct{}{}
-		<-s.host.shown
+		s.backend.pollStarted <- struct{}{}
+		<-s.backend.pollReleased
 	}
 	return s.Session.Wait(ctx, turn, o)
 }
@@ -171,91 +171,91 @@ func TestHeld_NoneAnswersAWaitThatItsClientDidNotKnowOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = sup.Close() })
-	host := &slowHost{&farHost{places: []string{""}}, sup, make(chan struct{}, 1), make(chan struct{})}
-	c := greet(t, &setup{host: host})
-	c.repl("print begun")
-	wait, open := gate(t)
-	ids := c.sendAll(code(wait+"wait a? "), burst{"repl_output", map[string]any{"after": 0}}, code("print b"), burst{"repl", map[string]any{"input": "", "eof": true}})
-	<-host.looks
+	host := &slowBackend{&listOnlyBackend{remotes: []string{""}}, sup, make(chan struct{}, 1), make(chan struct{})}
+	c := newInitializedClient(t, &setup{backend: host})
+	c.runRepl("print begun")
+	wait, open := newGate(t)
+	ids := c.sendAll(replCall(wait+"wait a? "), toolCall{"repl_output", map[string]any{"after": 0}}, replCall("print b"), toolCall{"repl", map[string]any{"input": "", "eof": true}})
+	<-host.pollStarted
 	c.call("repl_sessions", nil) // all have come
 	open()
-	wantPart(t, c.resultOf(ids[0]).text(), `[waiting for input: "a? "]`)
-	host.shown <- struct{}{}
+	wantPart(t, c.waitResult(ids[0]).text(), `[waiting for input: "a? "]`)
+	host.pollReleased <- struct{}{}
 	for _, id := range ids[2:] {
-		wantPart(t, c.resultOf(id).text(), "your input was NOT run: an earlier call, which was not answered yet, waits for input", `"a? "`)
+		wantPart(t, c.waitResult(id).text(), "your input was NOT run: an earlier call, which was not answered yet, waits for input", `"a? "`)
 	}
 	// Now it knows, and nothing changes when another call tells of the wait again.
-	ids = c.sendAll(burst{"repl_output", nil}, burst{"repl_output", map[string]any{"after": 0}}, code("print d"))
-	wantPart(t, c.resultOf(ids[0]).text(), `[waiting for input: "a? "]`)
-	<-host.looks
-	host.shown <- struct{}{}
-	wantText(t, c.resultOf(ids[2]).text(), "print d")
+	ids = c.sendAll(toolCall{"repl_output", nil}, toolCall{"repl_output", map[string]any{"after": 0}}, replCall("print d"))
+	wantPart(t, c.waitResult(ids[0]).text(), `[waiting for input: "a? "]`)
+	<-host.pollStarted
+	host.pollReleased <- struct{}{}
+	wantText(t, c.waitResult(ids[2]).text(), "print d")
 }
 
 func TestHeld_AreRefusedWhenTheEarlierOneIsAnsweredAndGoesOn(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
-	c.repl("print begun")
-	ids := c.sendAll(burst{"repl", map[string]any{"input": "sleep", "timeout_ms": 500}}, code("print b"))
-	wantPart(t, c.resultOf(ids[0]).text(), "[running ")
-	wantPart(t, c.resultOf(ids[1]).text(), "your input was NOT run: an earlier call, which was not answered yet, still runs", "repl_interrupt to stop")
+	c := newInitializedClient(t, nil)
+	c.runRepl("print begun")
+	ids := c.sendAll(toolCall{"repl", map[string]any{"input": "sleep", "timeout_ms": 500}}, replCall("print b"))
+	wantPart(t, c.waitResult(ids[0]).text(), "[running ")
+	wantPart(t, c.waitResult(ids[1]).text(), "your input was NOT run: an earlier call, which was not answered yet, still runs", "repl_interrupt to stop")
 	c.call("repl_interrupt", nil)
-	wantText(t, c.repl("print d"), "d")
+	wantText(t, c.runRepl("print d"), "d")
 }
 
 func TestHeld_NoLongerThanTheirOwnTimeout(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
-	c.repl("print begun")
-	ids := c.sendAll(code("sleep"), burst{"repl", map[string]any{"input": "print b", "timeout_ms": 1}})
-	wantPart(t, c.resultOf(ids[1]).text(), "your input was NOT run: an earlier call ") // it is not answered yet, or has not begun
+	c := newInitializedClient(t, nil)
+	c.runRepl("print begun")
+	ids := c.sendAll(replCall("sleep"), toolCall{"repl", map[string]any{"input": "print b", "timeout_ms": 1}})
+	wantPart(t, c.waitResult(ids[1]).text(), "your input was NOT run: an earlier call ") // it is not answered yet, or has not begun
 	c.call("repl_interrupt", nil)
-	wantPart(t, c.resultOf(ids[0]).text(), "interrupted after ")
+	wantPart(t, c.waitResult(ids[0]).text(), "interrupted after ")
 }
 
 func TestHeld_ACancelDropsOneAndNoOther(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
-	c.repl("print begun")
-	ids := c.sendAll(code("sleep"), code("print b"), burst{"repl_sessions", nil})
-	c.resultOf(ids[2]) // both have come
-	c.untilState("running")
+	c := newInitializedClient(t, nil)
+	c.runRepl("print begun")
+	ids := c.sendAll(replCall("sleep"), replCall("print b"), toolCall{"repl_sessions", nil})
+	c.waitResult(ids[2]) // both have come
+	c.waitState("running")
 	c.cancel(ids[1])
 	c.cancel(ids[0])
-	got := c.repl("print c")
+	got := c.runRepl("print c")
 	wantPart(t, got, "[the call before was cancelled after ", "Interrupted", "c")
-	wantText(t, c.repl("print d"), "d")
+	wantText(t, c.runRepl("print d"), "d")
 	if strings.Contains(got, "\nb\n") {
 		t.Errorf("got %q: the dropped input ran", got)
 	}
-	c.neverAnswered(ids[1])
+	c.wantNoAnswer(ids[1])
 }
 
 func TestHeld_AreBounded(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
-	c.repl("print begun")
-	calls := []burst{code("sleep")}
+	c := newInitializedClient(t, nil)
+	c.runRepl("print begun")
+	calls := []toolCall{replCall("sleep")}
 	for range 17 {
-		calls = append(calls, code("print held"))
+		calls = append(calls, replCall("print held"))
 	}
 	ids := c.sendAll(calls...)
-	wantPart(t, c.resultOf(ids[17]).text(), "your input was NOT run: 16 others are held already")
+	wantPart(t, c.waitResult(ids[17]).text(), "your input was NOT run: 16 others are held already")
 	c.call("repl_interrupt", nil)
 	for _, id := range ids[1:17] {
-		wantPart(t, c.resultOf(id).text(), "your input was NOT run")
+		wantPart(t, c.waitResult(id).text(), "your input was NOT run")
 	}
 }
 
 // The order on the pipe is the order in which calls count.
 func TestHeld_AnInterruptRightBehindItsCallMeetsIt(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
-	c.repl("print begun")
+	c := newInitializedClient(t, nil)
+	c.runRepl("print begun")
 	for range 100 {
-		ids := c.sendAll(code("sleep"), burst{"repl_interrupt", nil})
-		wantPart(t, c.resultOf(ids[0]).text(), "interrupted after ")
-		if got := c.resultOf(ids[1]).text(); strings.Contains(got, "nothing was running") {
+		ids := c.sendAll(replCall("sleep"), toolCall{"repl_interrupt", nil})
+		wantPart(t, c.waitResult(ids[0]).text(), "interrupted after ")
+		if got := c.waitResult(ids[1]).text(); strings.Contains(got, "nothing was running") {
 			t.Fatalf("got %q", got)
 		}
 	}
@@ -263,16 +263,16 @@ func TestHeld_AnInterruptRightBehindItsCallMeetsIt(t *testing.T) {
 
 func TestHeld_WhatComesBehindAnInterruptRuns(t *testing.T) {
 	t.Parallel()
-	for _, stop := range []burst{{"repl_interrupt", nil}, {"repl_reset", nil}, code("\x03print c")} {
+	for _, stop := range []toolCall{{"repl_interrupt", nil}, {"repl_reset", nil}, replCall("\x03print c")} {
 		t.Run(fmt.Sprint(stop), func(t *testing.T) {
 			t.Parallel()
-			c := greet(t, nil)
-			c.repl("print begun")
+			c := newInitializedClient(t, nil)
+			c.runRepl("print begun")
 			for range 10 {
-				ids := c.sendAll(code("sleep"), code("print b"), stop, code("print d"))
-				wantPart(t, c.resultOf(ids[1]).text(), "your input was NOT run")
-				wantPart(t, c.resultOf(ids[3]).text(), "d")
-				if got := c.resultOf(ids[2]).text(); strings.Contains(got, "nothing was running") {
+				ids := c.sendAll(replCall("sleep"), replCall("print b"), stop, replCall("print d"))
+				wantPart(t, c.waitResult(ids[1]).text(), "your input was NOT run")
+				wantPart(t, c.waitResult(ids[3]).text(), "d")
+				if got := c.waitResult(ids[2]).text(); strings.Contains(got, "nothing was running") {
 					t.Fatalf("got %q", got)
 				}
 			}
@@ -284,14 +284,14 @@ func TestHeld_WhatComesBehindAnInterruptRuns(t *testing.T) {
 // once.
 func TestHeld_NoMoreWhenOneWasHeldInVain(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
-	c.repl("print begun")
-	ids := c.sendAll(code("print so far\nsleep"))
-	c.untilState("running")
-	told := c.sendAll(burst{"repl", map[string]any{"input": "print b", "timeout_ms": 50}})
-	wantPart(t, c.resultOf(told[0]).text(), "your input was NOT run: an earlier call is not answered yet; running ")
-	wantPart(t, c.repl("print c"), "your input was NOT run: an earlier call is not answered yet; running ")
+	c := newInitializedClient(t, nil)
+	c.runRepl("print begun")
+	ids := c.sendAll(replCall("print so far\nsleep"))
+	c.waitState("running")
+	told := c.sendAll(toolCall{"repl", map[string]any{"input": "print b", "timeout_ms": 50}})
+	wantPart(t, c.waitResult(told[0]).text(), "your input was NOT run: an earlier call is not answered yet; running ")
+	wantPart(t, c.runRepl("print c"), "your input was NOT run: an earlier call is not answered yet; running ")
 	c.call("repl_interrupt", nil)
-	c.resultOf(ids[0])
-	wantText(t, c.repl("print d"), "d")
+	c.waitResult(ids[0])
+	wantText(t, c.runRepl("print d"), "d")
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A Host has sessions that outlive the server, and that others may use, too.
-type Host interface {
+// A Backend has sessions that outlive the server, and that others may use, too.
+type Backend interface {
 	// Places names the places of the sessions. The first is the usual one; it may be "". A session
 	// at another has the name of the place and a slash before its own, as in "gpu/main".
-	Places() []string
+	Remotes() []string
 
 	// Open returns the session of that name. It makes a missing one in this directory,
 	// or returns session.ErrClosed if lang is "". MainSession stands for the client's
@@ -22,14 +22,14 @@ type Host interface {
 	// the client's own; a session that is there already must not be wider. Open waits for
 	// preparation, reports its progress, and bounds everything else. Failed preparation is a
 	// *PrepareError.
-	Open(ctx context.Context, name, lang, dir string, narrow func(*workers.Sandbox) *workers.Sandbox, report func(line string)) (*Opened, error)
+	Open(ctx context.Context, name, lang, dir string, narrow func(*workers.Sandbox) *workers.Sandbox, report func(line string)) (*SessionHandle, error)
 
 	// Sessions describes all sessions at a place, by the names that Open takes.
 	Sessions(ctx context.Context, place string) ([]session.Info, error)
 }
 
-// An Opened is a session for this client: one of the server's own, or one of a Host.
-type Opened struct {
+// An SessionHandle is a session for this client: one of the server's own, or one of a Host.
+type SessionHandle struct {
 	session.Session // with the client as its author
 
 	// OutputPath is the rendered transcript; "" when there is none.
@@ -38,65 +38,65 @@ type Opened struct {
 	// Away says that the session's files are on another machine than the client's. Then
 	// OutputPath is not told, and pictures are kept in Pictures, a directory of this machine
 	// that is made when it is needed; "" keeps none.
-	Away     bool
-	Pictures string
+	IsRemote bool
+	ImageDir string
 
-	// FilesByHand is the command that brings a file of the session; "" unless Away.
-	FilesByHand string
+	// FetchCommand is the command that brings a file of the session; "" unless Away.
+	FetchCommand string
 
 	// Told is how an event of the session is told here; nil unless Away.
-	Told func(timeline.Event) timeline.Event
+	RewriteEvent func(timeline.Event) timeline.Event
 
 	// Leave ends this client's use of the session. It closes a session of the server's own.
 	Leave func(context.Context) error
 
-	// ByHand is the command with which a person can take part in the session and answer
+	// AttachCommand is the command with which a person can take part in the session and answer
 	// questions that the model must not; "" when there is none.
-	ByHand string
+	AttachCommand string
 
-	// AllowByHand returns the command with which a person gives the session a right; nil when
-	// ByHand is "".
-	AllowByHand func(session.Grant) string
+	// AllowCommand returns the command with which a person gives the session a right; nil when
+	// AttachCommand is "".
+	AllowCommand func(session.Grant) string
 
 	// Sandbox is that with which it was opened.
 	Sandbox *workers.Sandbox
 
-	Now   session.Info // its state at the time of opening
-	Made  bool         // this Open made it
-	Lacks []string     // preparations that an existing session lacks
-	Seen  timeline.Seq // how far the client had read when it left the session; 0 for a new client
+	InitialInfo     session.Info // its state at the time of opening
+	IsNew           bool         // this Open made it
+	MissingPackages []string     // preparations that an existing session lacks
+	LastSeen        timeline.Seq // how far the client had read when it left the session; 0 for a new client
 
 	// Link is the way to a session of a Host; nil if it cannot break.
-	Link Link
+	Link BackendLink
 
 	// Mark stores that the client knows everything up to seq, for its next visit. Answers
 	// do not wait long for it. It may be nil.
-	Mark func(seq timeline.Seq)
+	SaveCursor func(seq timeline.Seq)
 }
 
-// A Link is a way to sessions that may break and be there again.
-type Link interface {
-	Place() string                          // where it leads
-	Down() (since time.Time, down bool)     // whether it is broken now
-	Downtime(since time.Time) time.Duration // for how long it was since a moment
+// A BackendLink is a way to sessions that may break and be there again.
+type BackendLink interface {
+	RemoteName() string                      // where it leads
+	DownSince() (since time.Time, down bool) // whether it is broken now
+	Downtime(since time.Time) time.Duration  // for how long it was since a moment
 }
 
-// own returns a session of this server's own: it ends with the server.
-func own(s *supervisor.Session, author string) *Opened {
-	return &Opened{Session: s.As(author), OutputPath: s.Log().OutputPath, Leave: s.Close, Made: true}
+// newLocalHandle returns a session of this server's own: it ends with the server.
+func newLocalHandle(s *supervisor.Session, author string) *SessionHandle {
+	return &SessionHandle{Session: s.As(author), OutputPath: s.Log().OutputPath, Leave: s.Close, IsNew: true}
 }
 
 // outputName is how replies name the rendered transcript: a file that the client can read, or
 // the tool that reads it.
-func (o *Opened) outputName() string {
-	if o.Away {
+func (o *SessionHandle) outputName() string {
+	if o.IsRemote {
 		return "repl_output"
 	}
 	return o.OutputPath()
 }
 
-// info describes the session. One that cannot be reached counts as ended.
-func (o *Opened) info(ctx context.Context) session.Info {
+// infoOrEnded describes the session. One that cannot be reached counts as ended.
+func (o *SessionHandle) infoOrEnded(ctx context.Context) session.Info {
 	i, err := o.Info(ctx)
 	if err != nil {
 		return session.Info{Name: o.Name(), State: session.StateEnded}

@@ -19,12 +19,12 @@ import (
 
 func TestHTTP_CallsWorkInEveryEra(t *testing.T) {
 	t.Parallel()
-	webEras(t, func(t *testing.T, c *caller) {
-		wantPart(t, c.repl("print 1"), "1")
-		wantText(t, c.repl("print 2"), "2")
-		c.repl("wait name? ")
-		wantPart(t, c.repl("Ada"), "Ada")
-		unknown := c.send("tools/call", map[string]any{"name": "nothing"}).answer()
+	runEachHTTPVersion(t, func(t *testing.T, c *webClient) {
+		wantPart(t, c.runRepl("print 1"), "1")
+		wantText(t, c.runRepl("print 2"), "2")
+		c.runRepl("wait name? ")
+		wantPart(t, c.runRepl("Ada"), "Ada")
+		unknown := c.send("tools/call", map[string]any{"name": "nothing"}).waitAnswer()
 		if unknown.Error == nil || unknown.Error.Code != -32602 {
 			t.Errorf("got %s, want an error -32602", unknown.Line)
 		}
@@ -33,7 +33,7 @@ func TestHTTP_CallsWorkInEveryEra(t *testing.T) {
 
 func TestHTTP_OnlyTheOwnerIsLetIn(t *testing.T) {
 	t.Parallel()
-	c := serveWeb(t, nil, 0).modern()
+	c := newWebServer(t, nil, 0).newStatelessClient()
 	ok := func() int { return http.StatusOK }()
 	body := `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
 	own := strings.TrimSuffix(c.url, "/mcp")
@@ -77,8 +77,8 @@ func TestHTTP_OnlyTheOwnerIsLetIn(t *testing.T) {
 
 func TestHTTP_RefusesWhatItCannotServe(t *testing.T) {
 	t.Parallel()
-	w := serveWeb(t, nil, 0)
-	for _, c := range []*caller{w.greet("2025-11-25"), w.modern()} {
+	w := newWebServer(t, nil, 0)
+	for _, c := range []*webClient{w.newSessionClient("2025-11-25"), w.newStatelessClient()} {
 		large := `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"x":"` + strings.Repeat("x", 4<<20) + `"}}`
 		if status, text, _ := c.do("POST", large, nil); status != http.StatusRequestEntityTooLarge || !strings.Contains(text, "4 MiB") {
 			t.Errorf("%s: a large message: got %d %s", c.version, status, text)
@@ -87,7 +87,7 @@ func TestHTTP_RefusesWhatItCannotServe(t *testing.T) {
 			t.Errorf("%s: half a message: got %d", c.version, status)
 		}
 	}
-	lost := w.caller("2025-11-25")
+	lost := w.newWebClient("2025-11-25")
 	lost.session = "unknown"
 	for _, method := range []string{"POST", "GET", "DELETE"} { // Claude Code looks for this body, too
 		status, text, _ := lost.do(method, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, nil)
@@ -95,7 +95,7 @@ func TestHTTP_RefusesWhatItCannotServe(t *testing.T) {
 			t.Errorf("%s of a lost session: got %d %s", method, status, text)
 		}
 	}
-	elsewhere := w.modern()
+	elsewhere := w.newStatelessClient()
 	elsewhere.url = strings.TrimSuffix(w.url, "/mcp") + "/.well-known/oauth-protected-resource"
 	if status, _, _ := elsewhere.do("GET", "", map[string]string{"Authorization": ""}); status != http.StatusNotFound {
 		t.Errorf("another path: got %d, want 404, which tells a client that there is no OAuth", status)
@@ -104,17 +104,17 @@ func TestHTTP_RefusesWhatItCannotServe(t *testing.T) {
 
 func TestHTTP_CancelInterruptsAndNothingIsWrittenAfterIt(t *testing.T) {
 	t.Parallel()
-	webEras(t, func(t *testing.T, c *caller) {
-		c.repl("print 1") // a slow start would cause progress
+	runEachHTTPVersion(t, func(t *testing.T, c *webClient) {
+		c.runRepl("print 1") // a slow start would cause progress
 		begun := time.Now()
 		a := c.startCall("repl", map[string]any{"input": "print begun\nsleep"}, map[string]any{"progressToken": 1})
-		c.untilBegun()
+		c.waitFirstOutput()
 		c.cancel(a)
-		c.untilState("idle") // its code would sleep for ever
+		c.waitState("idle") // its code would sleep for ever
 		over := time.Since(begun).Seconds()
-		wantPart(t, c.repl("print 2"), "begun\nInterrupted", "2")
-		wantText(t, c.repl("print 3"), "3")
-		for _, m := range a.all() {
+		wantPart(t, c.runRepl("print 2"), "begun\nInterrupted", "2")
+		wantText(t, c.runRepl("print 3"), "3")
+		for _, m := range a.waitEvents() {
 			var p progress // one of before the cancel may be read later, but says when it was sent
 			if m.Method != "notifications/progress" || json.Unmarshal(m.Params, &p) != nil || p.Progress > over {
 				t.Errorf("got %s after the cancel, want nothing", m.Line)
@@ -125,17 +125,17 @@ func TestHTTP_CancelInterruptsAndNothingIsWrittenAfterIt(t *testing.T) {
 
 func TestHTTP_CancelIsOverForTheCallThatFollowsIt(t *testing.T) {
 	t.Parallel()
-	c := serveWeb(t, nil, 0).greet("2025-11-25")
+	c := newWebServer(t, nil, 0).newSessionClient("2025-11-25")
 	for range 20 {
 		a := c.startCall("repl", map[string]any{"input": "print begun\nsleep"}, nil)
-		c.untilBegun()
+		c.waitFirstOutput()
 		c.cancel(a)
-		got := c.repl("print next") // no wait for the interrupt
+		got := c.runRepl("print next") // no wait for the interrupt
 		if strings.Contains(got, "NOT run") {
 			t.Fatalf("got %q", got)
 		}
 		wantPart(t, got, "begun\nInterrupted", "next")
-		if all := a.all(); len(all) > 0 {
+		if all := a.waitEvents(); len(all) > 0 {
 			t.Errorf("got %s after the cancel, want nothing", all[0].Line)
 		}
 	}
@@ -146,25 +146,25 @@ func TestStream(t *testing.T) {
 
 	t.Run("says that it lives while nothing happens", func(t *testing.T) {
 		t.Parallel()
-		webEras(t, func(t *testing.T, c *caller) {
-			wait, open := gate(t)
-			streams := map[string]*asked{"call": c.startCall("repl", map[string]any{"input": wait + "print done"}, nil)}
+		runEachHTTPVersion(t, func(t *testing.T, c *webClient) {
+			wait, open := newGate(t)
+			streams := map[string]*webRequest{"call": c.startCall("repl", map[string]any{"input": wait + "print done"}, nil)}
 			if c.session != "" {
-				streams["GET"] = c.open("GET", nil, nil, "")
+				streams["GET"] = c.openStream("GET", nil, nil, "")
 			}
 			for name, stream := range streams {
-				stream.until("a comment on the stream of the "+name, func() bool { return stream.alive > 0 })
+				stream.waitFor("a comment on the stream of the "+name, func() bool { return stream.keepAlives > 0 })
 			}
 			open()
-			wantPart(t, streams["call"].result().text(), "done")
+			wantPart(t, streams["call"].waitResult().text(), "done")
 		})
 	})
 
 	t.Run("begins with an event without a name", func(t *testing.T) {
 		t.Parallel()
-		c := serveWeb(t, nil, 0).greet("2025-11-25")
+		c := newWebServer(t, nil, 0).newSessionClient("2025-11-25")
 		a := c.startCall("repl", map[string]any{"input": "print 1"}, nil)
-		a.result()
+		a.waitResult()
 		if !slices.Equal(a.names, []string{"message"}) || a.lastID == "" {
 			t.Errorf("the events are named %q, and the last has the id %q", a.names, a.lastID)
 		}
@@ -173,17 +173,17 @@ func TestStream(t *testing.T) {
 
 func TestVersionHeader(t *testing.T) {
 	t.Parallel()
-	w := serveWeb(t, nil, 0)
+	w := newWebServer(t, nil, 0)
 	for _, version := range []string{"not-a-version", "1.0", "2026-7-28", "draft", "2099-01-01"} {
 		for _, method := range []string{"POST", "GET"} {
-			status, text, _ := w.caller(version).do(method, `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`, nil)
+			status, text, _ := w.newWebClient(version).do(method, `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`, nil)
 			if status != http.StatusBadRequest || !strings.Contains(text, "MCP-Protocol-Version") || !strings.Contains(text, version) {
 				t.Errorf("%s %s: got %d %s, want 400 and the header's name", method, version, status, text)
 			}
 		}
 		// A request that names the version itself gets the protocol's own answer.
 		body := `{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"` + version + `","io.modelcontextprotocol/clientCapabilities":{}}}}`
-		status, text, _ := w.caller(version).do("POST", body, map[string]string{"Mcp-Method": "tools/list"})
+		status, text, _ := w.newWebClient(version).do("POST", body, map[string]string{"Mcp-Method": "tools/list"})
 		if status != http.StatusBadRequest || !strings.Contains(text, "supported") || !strings.Contains(text, "2025-11-25") {
 			t.Errorf("%s: got %d %s, want 400 and the versions that are supported", version, status, text)
 		}
@@ -192,7 +192,7 @@ func TestVersionHeader(t *testing.T) {
 	// A gateway may drop or change the header of a request that names its version itself.
 	body := `{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
 	for _, version := range []string{"", "2025-11-25", "2099-01-01"} {
-		status, text, _ := w.modern().do("POST", body, map[string]string{"Mcp-Method": "tools/list", "MCP-Protocol-Version": version})
+		status, text, _ := w.newStatelessClient().do("POST", body, map[string]string{"Mcp-Method": "tools/list", "MCP-Protocol-Version": version})
 		if status != http.StatusBadRequest || !strings.Contains(text, `"code":-32020`) {
 			t.Errorf("%q: got %d %s, want 400 and the error about headers", version, status, text)
 		}
@@ -202,14 +202,14 @@ func TestVersionHeader(t *testing.T) {
 // The cancel is a request of its own, and may arrive behind the next call.
 func TestHTTP_CancelBehindTheNextCall(t *testing.T) {
 	t.Parallel()
-	c := serveWeb(t, nil, 0).greet("2025-11-25")
-	c.repl("print begun")
+	c := newWebServer(t, nil, 0).newSessionClient("2025-11-25")
+	c.runRepl("print begun")
 	for range 20 {
 		a := c.startCall("repl", map[string]any{"input": "print begun\nsleep"}, nil)
-		c.untilBegun()
+		c.waitFirstOutput()
 		next := c.startCall("repl", map[string]any{"input": "print next"}, nil)
 		c.cancel(a)
-		if got := next.result().text(); strings.Contains(got, "NOT run") || !strings.HasSuffix(got, "next") {
+		if got := next.waitResult().text(); strings.Contains(got, "NOT run") || !strings.HasSuffix(got, "next") {
 			t.Fatalf("got %q", got)
 		}
 	}
@@ -219,17 +219,17 @@ func TestHTTP_CancelBehindTheNextCall(t *testing.T) {
 // answer, or with the next reply.
 func TestHTTP_RacingCancelsLoseAndRepeatNothing(t *testing.T) {
 	t.Parallel()
-	c := serveWeb(t, nil, 0).greet("2025-06-18")
-	c.repl("print 0")
+	c := newWebServer(t, nil, 0).newSessionClient("2025-06-18")
+	c.runRepl("print 0")
 	for i := range 100 {
 		mark := fmt.Sprintf("<%d>", i)
 		a := c.startCall("repl", map[string]any{"input": "print " + mark}, nil)
 		c.cancel(a)
 		var seen string
-		for _, m := range a.all() {
+		for _, m := range a.waitEvents() {
 			seen += m.Line
 		}
-		seen += c.repl("print next")
+		seen += c.runRepl("print next")
 		escaped := fmt.Sprintf(`\u003c%d\u003e`, i)
 		count := strings.Count(seen, mark) + strings.Count(seen, escaped)
 		if never := strings.Contains(seen, "before it ran"); count > 1 || count == 0 && !never && strings.Contains(seen, "Interrupted") {
@@ -240,25 +240,25 @@ func TestHTTP_RacingCancelsLoseAndRepeatNothing(t *testing.T) {
 
 func TestHTTP_AnUnknownCancelLeavesNoTrace(t *testing.T) {
 	t.Parallel()
-	c := serveWeb(t, nil, 0).greet("2025-11-25")
+	c := newWebServer(t, nil, 0).newSessionClient("2025-11-25")
 	for _, id := range []any{99, "1", nil, map[string]any{}} {
 		body, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": id}})
 		c.do("POST", string(body), nil)
 	}
-	wantText(t, c.repl("print 1"), "1")
+	wantText(t, c.runRepl("print 1"), "1")
 }
 
 func TestHTTP_ALostConnectionKeepsTheTurnAndItsOutput(t *testing.T) {
 	t.Parallel()
-	c := serveWeb(t, nil, 0).greet("2025-11-25")
+	c := newWebServer(t, nil, 0).newSessionClient("2025-11-25")
 	// The server needs a while to see that nobody is there: before, it writes an answer.
 	a := c.startCall("repl", map[string]any{"input": "print begun\nsleep 3s\nprint done"}, nil)
-	c.untilBegun()
+	c.waitFirstOutput()
 	a.hangUp()
-	a.all()
-	c.untilState("idle")
-	wantPart(t, c.repl("print next"), "begun\ndone", "next")
-	wantText(t, c.repl("print last"), "last")
+	a.waitEvents()
+	c.waitState("idle")
+	wantPart(t, c.runRepl("print next"), "begun\ndone", "next")
+	wantText(t, c.runRepl("print last"), "last")
 }
 
 func TestHTTP_AClientThatComesBackGetsTheRest(t *testing.T) {
@@ -266,57 +266,57 @@ func TestHTTP_AClientThatComesBackGetsTheRest(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		t.Run(fmt.Sprintf("late=%v", late), func(t *testing.T) {
 			t.Parallel()
-			c := serveWeb(t, nil, 0).greet("2025-11-25")
-			wait, open := gate(t)
+			c := newWebServer(t, nil, 0).newSessionClient("2025-11-25")
+			wait, open := newGate(t)
 			a := c.startCall("repl", map[string]any{"input": "print begun\n" + wait + "print done"}, nil)
-			a.until("an event to come back to", func() bool { return a.lastID != "" })
-			c.untilBegun()
+			a.waitFor("an event to come back to", func() bool { return a.lastID != "" })
+			c.waitFirstOutput()
 			a.hangUp()
-			a.all()
+			a.waitEvents()
 			if late {
 				open()
 				// not by calls: what a client can come back to is bounded
-				eventually(t, "the end of the turn", func() bool { return c.sup.Sessions()[0].State() == session.StateIdle })
+				waitUntil(t, "the end of the turn", func() bool { return c.sup.Sessions()[0].State() == session.StateIdle })
 			}
 			if !late { // most likely while the client comes back, which waits for an event
 				time.AfterFunc(100*time.Millisecond, open)
 			}
-			wantText(t, c.comeBack(a).result().text(), "begun\ndone")
-			wantText(t, c.repl("print next"), "next") // and nothing again
+			wantText(t, c.reconnect(a).waitResult().text(), "begun\ndone")
+			wantText(t, c.runRepl("print next"), "next") // and nothing again
 		})
 	}
 }
 
 func TestHTTP_ACancelledCallIsNotReplayed(t *testing.T) {
 	t.Parallel()
-	c := serveWeb(t, nil, 0).greet("2025-11-25")
+	c := newWebServer(t, nil, 0).newSessionClient("2025-11-25")
 	a := c.startCall("repl", map[string]any{"input": "print begun\nsleep"}, nil)
-	a.until("an event to come back to", func() bool { return a.lastID != "" })
-	c.untilBegun()
+	a.waitFor("an event to come back to", func() bool { return a.lastID != "" })
+	c.waitFirstOutput()
 	c.cancel(a)
-	c.untilState("idle")
-	a.all()
-	if all := c.comeBack(a).all(); len(all) > 0 {
+	c.waitState("idle")
+	a.waitEvents()
+	if all := c.reconnect(a).waitEvents(); len(all) > 0 {
 		t.Errorf("got %s, want nothing", all[0].Line)
 	}
 }
 
 func TestHTTP_TheOldestVersionHasSeveralMessagesInARequest(t *testing.T) {
 	t.Parallel()
-	c := serveWeb(t, nil, 0).greet("2025-03-26")
+	c := newWebServer(t, nil, 0).newSessionClient("2025-03-26")
 	call := func(id, input string) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"repl","arguments":{"input":%q,"session":"s%s"}}}`, id, input, id)
 	}
-	c.repl("print 1")
-	a := c.open("POST", []byte("["+call("1000", "print one")+`,{"jsonrpc":"2.0","method":"notifications/initialized"},`+
+	c.runRepl("print 1")
+	a := c.openStream("POST", []byte("["+call("1000", "print one")+`,{"jsonrpc":"2.0","method":"notifications/initialized"},`+
 		call("1001", "print begun\nsleep")+`,{"jsonrpc":"2.0","id":1002,"method":"no/such"}]`), nil, "1000")
-	a.until("the answers to all but the one that runs", func() bool { return len(a.events) == 2 })
-	eventually(t, "the start of the other call", func() bool {
+	a.waitFor("the answers to all but the one that runs", func() bool { return len(a.events) == 2 })
+	waitUntil(t, "the start of the other call", func() bool {
 		return strings.Contains(c.call("repl_output", map[string]any{"session": "s1001", "grep": "^begun$"}).text(), ": begun")
 	})
 	c.notify("notifications/cancelled", map[string]any{"requestId": 1001})
-	wantPart(t, a.result().text(), "one")
-	for _, m := range a.all() {
+	wantPart(t, a.waitResult().text(), "one")
+	for _, m := range a.waitEvents() {
 		switch string(m.ID) {
 		case "1000":
 		case "1002":
@@ -330,7 +330,7 @@ func TestHTTP_TheOldestVersionHasSeveralMessagesInARequest(t *testing.T) {
 	if status, text, _ := c.do("POST", `[{"jsonrpc":"2.0","method":"notifications/initialized"}]`, nil); status != http.StatusAccepted {
 		t.Errorf("notifications only: got %d %s, want 202", status, text)
 	}
-	later := c.greet("2025-06-18")
+	later := c.newSessionClient("2025-06-18")
 	if status, _, _ := later.do("POST", "["+call("1", "print 1")+"]", nil); status != http.StatusBadRequest {
 		t.Errorf("got %d in a version without batches, want 400", status)
 	}
@@ -338,17 +338,17 @@ func TestHTTP_TheOldestVersionHasSeveralMessagesInARequest(t *testing.T) {
 
 func TestHTTP_ProgressKeepsItsRules(t *testing.T) {
 	t.Parallel()
-	webEras(t, func(t *testing.T, c *caller) {
-		c.repl("print 1")
-		wait, open := gate(t)
+	runEachHTTPVersion(t, func(t *testing.T, c *webClient) {
+		c.runRepl("print 1")
+		wait, open := newGate(t)
 		a := c.startCall("repl", map[string]any{"input": "print so far\n" + wait + "print done"}, map[string]any{"progressToken": json.RawMessage(`9007199254740993`)})
-		a.until("progress", func() bool {
+		a.waitFor("progress", func() bool {
 			return slices.ContainsFunc(a.events, func(m answer) bool { return m.Method == "notifications/progress" })
 		})
 		open()
-		wantText(t, a.result().text(), "so far\ndone")
+		wantText(t, a.waitResult().text(), "so far\ndone")
 		var beats []answer
-		for _, m := range a.all() {
+		for _, m := range a.waitEvents() {
 			if m.Method == "notifications/progress" {
 				beats = append(beats, m)
 			}
@@ -362,7 +362,7 @@ func TestHTTP_ProgressKeepsItsRules(t *testing.T) {
 
 func TestHTTP_WithoutAnMCPSessionACallNamesItsSession(t *testing.T) {
 	t.Parallel()
-	c := serveWeb(t, nil, 0).modern()
+	c := newWebServer(t, nil, 0).newStatelessClient()
 	for _, tool := range []string{"repl", "repl_output", "repl_interrupt", "repl_reset"} {
 		r := c.call(tool, map[string]any{"input": "print 1", "session": ""})
 		if tool != "repl" {
@@ -383,7 +383,7 @@ func TestHTTP_WithoutAnMCPSessionACallNamesItsSession(t *testing.T) {
 	}
 	wantPart(t, c.call("repl_sessions", nil).text(), name, "no call names for 1h is ended")
 
-	list := c.send("tools/list", nil).answer()
+	list := c.send("tools/list", nil).waitAnswer()
 	if got := strings.Count(string(list.Result), `"required":["session"]`) + strings.Count(string(list.Result), `"required":["input","session"]`); got != 4 {
 		t.Errorf("%d tools require a session, want 4: %s", got, list.Result)
 	}
@@ -391,10 +391,10 @@ func TestHTTP_WithoutAnMCPSessionACallNamesItsSession(t *testing.T) {
 
 func TestHTTP_EachMCPSessionHasItsOwnSessions(t *testing.T) {
 	t.Parallel()
-	w := serveWeb(t, nil, 0)
-	a, b := w.greet("2025-11-25"), w.greet("2025-06-18")
-	wantText(t, a.repl("print a"), "a")
-	wantText(t, b.repl("print b"), "b")
+	w := newWebServer(t, nil, 0)
+	a, b := w.newSessionClient("2025-11-25"), w.newSessionClient("2025-06-18")
+	wantText(t, a.runRepl("print a"), "a")
+	wantText(t, b.runRepl("print b"), "b")
 	a.call("repl", map[string]any{"input": "print 1", "session": "work"})
 	if got := b.call("repl_sessions", nil).text(); strings.Contains(got, "\nwork ") || !strings.Contains(got, "\nmain ") {
 		t.Errorf("got %q, want only main", got)
@@ -411,16 +411,16 @@ func TestHTTP_EachMCPSessionHasItsOwnSessions(t *testing.T) {
 	if status, _, _ := a.do("POST", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, nil); status != http.StatusNotFound {
 		t.Errorf("got %d, want 404", status)
 	}
-	wantText(t, b.repl("print c"), "c")
+	wantText(t, b.runRepl("print c"), "c")
 }
 
 func TestHTTP_SessionsAreBoundedForAllClients(t *testing.T) {
 	t.Parallel()
 	s := &setup{}
 	s.sup.MaxSessions = 1
-	w := serveWeb(t, s, 0)
-	a, b := w.greet("2025-11-25"), w.greet("2025-11-25")
-	wantText(t, a.repl("print 1"), "1")
+	w := newWebServer(t, s, 0)
+	a, b := w.newSessionClient("2025-11-25"), w.newSessionClient("2025-11-25")
+	wantText(t, a.runRepl("print 1"), "1")
 	refused := b.call("repl", map[string]any{"input": "print 1"})
 	if !refused.IsError {
 		t.Errorf("got %q, want an error", refused.text())
@@ -430,51 +430,51 @@ func TestHTTP_SessionsAreBoundedForAllClients(t *testing.T) {
 	wantPart(t, a.call("repl", map[string]any{"input": "print 1", "session": "a b"}).text(), `"a b" is not a session name`)
 
 	missing := func(string) workers.Spec { return workers.Spec{Err: errors.New("no fake was found on PATH")} }
-	a = serveWeb(t, &setup{specs: map[string]func(string) workers.Spec{"fake": missing}}, 0).greet("2025-11-25")
-	wantPart(t, a.repl("print 1"), `session "main" did not start: no fake`)
+	a = newWebServer(t, &setup{specs: map[string]func(string) workers.Spec{"fake": missing}}, 0).newSessionClient("2025-11-25")
+	wantPart(t, a.runRepl("print 1"), `session "main" did not start: no fake`)
 }
 
 func TestHTTP_AClientMayLeaveInTheMiddleOfACall(t *testing.T) {
 	t.Parallel()
-	c := serveWeb(t, nil, 0).greet("2025-11-25")
+	c := newWebServer(t, nil, 0).newSessionClient("2025-11-25")
 	a := c.startCall("repl", map[string]any{"input": "print begun\nsleep"}, nil)
-	c.untilBegun()
+	c.waitFirstOutput()
 	if status, text, _ := c.do("DELETE", "", nil); status != http.StatusNoContent {
 		t.Fatalf("got %d %s", status, text)
 	}
-	a.all()
+	a.waitEvents()
 }
 
 func TestHTTP_IdleSessionsEnd(t *testing.T) {
 	t.Parallel()
-	w := serveWeb(t, nil, 10*time.Second) // a busy machine needs a while for what keeps a client present
-	gone, c := w.greet("2025-11-25"), w.modern()
-	gone.repl("print 1")
-	present := w.greet("2025-11-25")
-	stream := present.open("GET", nil, nil, "")
-	stream.until("the stream", func() bool { return stream.status == http.StatusOK })
-	present.repl("print 1")
-	c.repl("print 1")
-	eventually(t, "the end of all but one session", func() bool { return len(w.sup.Sessions()) == 1 })
-	wantPart(t, c.repl("print 2"), "2\n", `"main" was ended after 10s without a call; this is a new one, its state is lost`)
+	w := newWebServer(t, nil, 10*time.Second) // a busy machine needs a while for what keeps a client present
+	gone, c := w.newSessionClient("2025-11-25"), w.newStatelessClient()
+	gone.runRepl("print 1")
+	present := w.newSessionClient("2025-11-25")
+	stream := present.openStream("GET", nil, nil, "")
+	stream.waitFor("the stream", func() bool { return stream.status == http.StatusOK })
+	present.runRepl("print 1")
+	c.runRepl("print 1")
+	waitUntil(t, "the end of all but one session", func() bool { return len(w.sup.Sessions()) == 1 })
+	wantPart(t, c.runRepl("print 2"), "2\n", `"main" was ended after 10s without a call; this is a new one, its state is lost`)
 	if status, _, _ := gone.do("POST", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, nil); status != http.StatusNotFound {
 		t.Errorf("got %d for a client that was gone, want 404", status)
 	}
-	wantText(t, present.repl("print 2"), "2") // a stream is open: it is not gone
+	wantText(t, present.runRepl("print 2"), "2") // a stream is open: it is not gone
 }
 
 func TestHTTP_ClientsAreBounded(t *testing.T) {
 	t.Parallel()
-	w := serveWeb(t, nil, 0)
+	w := newWebServer(t, nil, 0)
 	const most = 32
-	first := w.greet("2025-11-25")
+	first := w.newSessionClient("2025-11-25")
 	for range most - 1 {
-		w.greet("2025-11-25").repl("print 0")
+		w.newSessionClient("2025-11-25").runRepl("print 0")
 	}
-	wantText(t, first.repl("print 1"), "1") // the second is now gone for longest
-	w.greet("2025-11-25").repl("print 0")
-	wantText(t, first.repl("print 2"), "2")
-	eventually(t, "the end of the client that was gone for longest", func() bool { return len(w.sup.Sessions()) == most })
+	wantText(t, first.runRepl("print 1"), "1") // the second is now gone for longest
+	w.newSessionClient("2025-11-25").runRepl("print 0")
+	wantText(t, first.runRepl("print 2"), "2")
+	waitUntil(t, "the end of the client that was gone for longest", func() bool { return len(w.sup.Sessions()) == most })
 }
 
 func TestHTTP_ClientsThatDoNothingHaveOneInterpreter(t *testing.T) {
@@ -482,21 +482,21 @@ func TestHTTP_ClientsThatDoNothingHaveOneInterpreter(t *testing.T) {
 	var opened atomic.Int64
 	spec := func(dir string) workers.Spec {
 		opened.Add(1)
-		return fake(nil)(dir)
+		return fakeSpec(nil)(dir)
 	}
-	w := serveWeb(t, &setup{specs: map[string]func(string) workers.Spec{"fake": spec}}, 0)
-	var clients []*caller
+	w := newWebServer(t, &setup{specs: map[string]func(string) workers.Spec{"fake": spec}}, 0)
+	var clients []*webClient
 	for range 10 {
-		clients = append(clients, w.greet("2025-06-18"))
+		clients = append(clients, w.newSessionClient("2025-06-18"))
 	}
-	wantText(t, clients[9].repl("print 1"), "1") // it was none of them that was opened ahead
-	wantText(t, clients[0].repl("print 2"), "2") // it was this one
+	wantText(t, clients[9].runRepl("print 1"), "1") // it was none of them that was opened ahead
+	wantText(t, clients[0].runRepl("print 2"), "2") // it was this one
 	if n := opened.Load(); n != 2 {
 		t.Errorf("%d interpreters were started for two clients that call", n)
 	}
-	late := w.greet("2025-06-18") // the next spare
-	eventually(t, "its session is opened ahead", func() bool { return opened.Load() == 3 })
-	wantText(t, late.repl("print 3"), "3")
+	late := w.newSessionClient("2025-06-18") // the next spare
+	waitUntil(t, "its session is opened ahead", func() bool { return opened.Load() == 3 })
+	wantText(t, late.runRepl("print 3"), "3")
 	if n := opened.Load(); n != 3 {
 		t.Errorf("%d interpreters were started for three clients that call", n)
 	}
@@ -504,13 +504,13 @@ func TestHTTP_ClientsThatDoNothingHaveOneInterpreter(t *testing.T) {
 
 func TestHTTP_CallsOfAClientAreBounded(t *testing.T) {
 	t.Parallel()
-	c := serveWeb(t, nil, 0).greet("2025-11-25")
+	c := newWebServer(t, nil, 0).newSessionClient("2025-11-25")
 	c.call("repl", map[string]any{"input": "sleep", "timeout_ms": 0})
 	for range 64 {
 		a := c.startCall("repl_output", nil, nil)
-		a.until("the call's first event", func() bool { return a.lastID != "" })
+		a.waitFor("the call's first event", func() bool { return a.lastID != "" })
 		a.hangUp() // it keeps waiting: the client may come back
-		a.all()
+		a.waitEvents()
 	}
 	status, text, _ := c.do("POST", `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"repl_sessions"}}`, nil)
 	if status != http.StatusServiceUnavailable {
@@ -521,34 +521,34 @@ func TestHTTP_CallsOfAClientAreBounded(t *testing.T) {
 
 func TestHTTP_TheEndAnswersCallsAndLeavesNothing(t *testing.T) {
 	t.Parallel()
-	webEras(t, func(t *testing.T, c *caller) {
-		stream := (*asked)(nil)
+	runEachHTTPVersion(t, func(t *testing.T, c *webClient) {
+		stream := (*webRequest)(nil)
 		if c.session != "" {
-			stream = c.open("GET", nil, nil, "")
-			stream.until("the stream", func() bool { return stream.status == http.StatusOK })
+			stream = c.openStream("GET", nil, nil, "")
+			stream.waitFor("the stream", func() bool { return stream.status == http.StatusOK })
 		}
 		a := c.startCall("repl", map[string]any{"input": "print begun\nsleep"}, nil)
-		c.untilBegun()
-		c.end()
+		c.waitFirstOutput()
+		c.stopAndWait()
 		if !errors.Is(c.runErr, context.Canceled) {
 			t.Errorf("got %v, want the context's error", c.runErr)
 		}
 		if n := len(c.sup.Sessions()); n > 0 {
 			t.Errorf("%d sessions are left", n)
 		}
-		wantPart(t, a.result().text(), "begun")
+		wantPart(t, a.waitResult().text(), "begun")
 		if stream != nil {
-			stream.all()
+			stream.waitEvents()
 		}
 	})
 }
 
 func TestHTTP_SeveralLanguagesAndABadStart(t *testing.T) {
 	t.Parallel()
-	w := serveWeb(t, &setup{specs: map[string]func(string) workers.Spec{
-		"fake": fake(nil), "other": fake(nil), "broken": fake(&fakeworker.Options{Mode: "exit"}),
+	w := newWebServer(t, &setup{specs: map[string]func(string) workers.Spec{
+		"fake": fakeSpec(nil), "other": fakeSpec(nil), "broken": fakeSpec(&fakeworker.Options{Mode: "exit"}),
 	}}, 0)
-	c := w.modern()
+	c := w.newStatelessClient()
 	r := c.call("repl", map[string]any{"input": "print 1", "session": "new"})
 	wantPart(t, r.text(), `[new broken session "broken-`) // the first language, when none is named
 	r = c.call("repl", map[string]any{"input": "print 1", "session": "new", "lang": "other"})
@@ -557,12 +557,12 @@ func TestHTTP_SeveralLanguagesAndABadStart(t *testing.T) {
 
 func TestHTTP_ARequestWithoutAnMCPSessionIsRefusedByItsID(t *testing.T) {
 	t.Parallel()
-	w := serveWeb(t, nil, 0)
+	w := newWebServer(t, nil, 0)
 	for body, want := range map[string]string{
 		`{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"repl","arguments":{"input":"print 1"}}}`: `"id":"a","error":{"code":-32600,"message":"there is no MCP session: `,
 		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":5}}`:                             `"id":1,"error":{"code":-32602,"message":"initialize: \"protocolVersion\" must be a string, not number"`,
 	} {
-		status, text, _ := w.caller("2025-06-18").do("POST", body, nil)
+		status, text, _ := w.newWebClient("2025-06-18").do("POST", body, nil)
 		if status != http.StatusBadRequest || !strings.Contains(text, want) {
 			t.Errorf("got %d, %s, want %s", status, text, want)
 		}

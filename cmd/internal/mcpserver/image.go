@@ -33,32 +33,32 @@ const (
 	maxImages     = 8
 	maxImageBytes = 3_750_000
 
-	// maxNamed bounds the pictures that are named without being shown; the others
+	// maxNamedImages bounds the pictures that are named without being shown; the others
 	// are counted.
-	maxNamed = 8
+	maxNamedImages = 8
 
 	// maxPixels bounds the pictures that are decoded, at up to four bytes for each pixel; with 16
 	// bits for each colour it is half of that. A larger one is only named.
 	maxPixels = 64 << 20
 
-	// pictureTime bounds the reading of one picture, and picturesTime that of all in one result. A
+	// imageTimeout bounds the reading of one picture, and allImagesTimeout that of all in one result. A
 	// JPEG of 400 KB can have thousands of passes over all of its pixels.
-	pictureTime  = 10 * time.Second
-	picturesTime = 20 * time.Second
+	imageTimeout     = 10 * time.Second
+	allImagesTimeout = 20 * time.Second
 
-	// maxGallery bounds the picture files of one session, in bytes.
-	maxGallery = 256 << 20
+	// maxStoredBytes bounds the picture files of one session, in bytes.
+	maxStoredBytes = 256 << 20
 )
 
-// shownImages are the kinds of pictures that models can see, with the extensions of their
+// imageExtensions are the kinds of pictures that models can see, with the extensions of their
 // files.
-var shownImages = map[string]string{
+var imageExtensions = map[string]string{
 	"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp",
 }
 
-// image adds a line about a picture, and the picture itself within the bounds. A picture that
+// addImage adds a line about a picture, and the picture itself within the bounds. A picture that
 // is changed or not shown is saved to a file.
-func (c *content) image(i *timeline.Image, side int, files *gallery) {
+func (c *content) addImage(i *timeline.Image, side int, files *imageStore) {
 	about := "image"
 	if i.Title != "" {
 		about += fmt.Sprintf(" %q", i.Title)
@@ -66,7 +66,7 @@ func (c *content) image(i *timeline.Image, side int, files *gallery) {
 	if size, _, err := image.DecodeConfig(bytes.NewReader(i.Data)); err == nil && size.Width > 0 && size.Height > 0 {
 		about += fmt.Sprintf(", %d x %d", size.Width, size.Height)
 	}
-	shown, how, why := c.fit(i, side)
+	shown, how, why := c.fitImage(i, side)
 	switch {
 	case why != "":
 		about += ", not shown: " + why
@@ -74,43 +74,43 @@ func (c *content) image(i *timeline.Image, side int, files *gallery) {
 		about += ", shown " + how
 	}
 	if why != "" || how != "" {
-		extension, known := shownImages[i.MIME]
+		extension, known := imageExtensions[i.MIME]
 		if !known {
 			extension = ".bin"
 		}
-		if file := files.keep(i.Data, extension); file != "" {
+		if file := files.saveImage(i.Data, extension); file != "" {
 			about += "; whole in " + file
 		}
 	}
 	if why != "" {
-		if c.named++; c.named <= maxNamed {
-			c.line("[" + about + "]")
+		if c.namedImages++; c.namedImages <= maxNamedImages {
+			c.addLine("[" + about + "]")
 		}
 		return
 	}
-	c.line("[" + about + "]")
+	c.addLine("[" + about + "]")
 	c.images++
 	c.bytes += len(shown.Data)
 	c.blocks = append(c.blocks, &mcp.ImageContent{Data: shown.Data, MIMEType: shown.MIME})
 }
 
-// fit returns a picture in the form to be shown, and how it was changed; or why it is not shown.
-func (c *content) fit(i *timeline.Image, side int) (shown *timeline.Image, how, why string) {
+// fitImage returns a picture in the form to be shown, and how it was changed; or why it is not shown.
+func (c *content) fitImage(i *timeline.Image, side int) (shown *timeline.Image, how, why string) {
 	if c.noImages {
 		return nil, "", "this client would show it as letters"
 	}
 	if c.images >= maxImages {
 		return nil, "", fmt.Sprintf("a reply holds %d", maxImages)
 	}
-	if shownImages[i.MIME] == "" {
+	if imageExtensions[i.MIME] == "" {
 		return nil, "", fmt.Sprintf("it is %s, and not PNG", i.MIME)
 	}
 	mended := *i
 	mended.Data = timeline.RepairPNG(i.Data)
 	i = &mended
 	begun := time.Now()
-	picture, format, why := readImage(i, min(pictureTime, picturesTime-c.reading))
-	c.reading += time.Since(begun)
+	picture, format, why := decodeImage(i, min(imageTimeout, allImagesTimeout-c.readingTime))
+	c.readingTime += time.Since(begun)
 	if why != "" {
 		return nil, "", why
 	}
@@ -118,17 +118,17 @@ func (c *content) fit(i *timeline.Image, side int) (shown *timeline.Image, how, 
 	shown = &timeline.Image{MIME: "image/" + format, Data: i.Data} // named after its bytes, because APIs refuse a wrong name
 	var err error
 	if side > 0 && max(size.X, size.Y) > side {
-		picture, how = smaller(picture, side), "smaller"
+		picture, how = scaleDown(picture, side), "smaller"
 	}
 	if how != "" || format == "gif" { // models see only one frame of a GIF: the one that was read
 		if format != "jpeg" {
 			format = "png"
 		}
-		shown, err = writeImage(picture, format)
+		shown, err = encodeImage(picture, format)
 	}
 	if err == nil && c.bytes+len(shown.Data) > maxImageBytes && format != "jpeg" {
 		format = "jpeg"
-		shown, err = writeImage(picture, format)
+		shown, err = encodeImage(picture, format)
 	}
 	if how == "" && shown.MIME != i.MIME {
 		how = "as " + strings.ToUpper(format)
@@ -142,27 +142,27 @@ func (c *content) fit(i *timeline.Image, side int) (shown *timeline.Image, how, 
 	return shown, how, ""
 }
 
-// A hurried reader fails when its time is over, because a decoder cannot be stopped otherwise. It
+// A deadlineReader reader fails when its time is over, because a decoder cannot be stopped otherwise. It
 // gives little at a time: a few bytes can ask for much work.
-type hurried struct {
-	data  *bytes.Reader
-	until time.Time
+type deadlineReader struct {
+	data     *bytes.Reader
+	deadline time.Time
 }
 
-var errLate = errors.New("it takes too long to read")
+var errReadTimeout = errors.New("it takes too long to read")
 
-func (h hurried) Read(p []byte) (int, error) {
-	if h.late() {
-		return 0, errLate
+func (h deadlineReader) Read(p []byte) (int, error) {
+	if h.isLate() {
+		return 0, errReadTimeout
 	}
 	return h.data.Read(p[:min(len(p), 512)])
 }
 
-func (h hurried) late() bool { return time.Now().After(h.until) }
+func (h deadlineReader) isLate() bool { return time.Now().After(h.deadline) }
 
-// readImage decodes a whole picture, within a time. A picture that a model cannot read would end
+// decodeImage decodes a whole picture, within a time. A picture that a model cannot read would end
 // its conversation, because the client sends it again with every message.
-func readImage(i *timeline.Image, most time.Duration) (picture image.Image, format, why string) {
+func decodeImage(i *timeline.Image, most time.Duration) (picture image.Image, format, why string) {
 	name := strings.ToUpper(strings.TrimPrefix(i.MIME, "image/"))
 	damaged := func(err error) string {
 		what := "is damaged"
@@ -181,37 +181,37 @@ func readImage(i *timeline.Image, most time.Duration) (picture image.Image, form
 		return nil, "", fmt.Sprintf("the %s is damaged (%d x %d)", name, size.Width, size.Height)
 	case size.Width > maxPixels/size.Height:
 		return nil, "", fmt.Sprintf("more than %d million pixels", maxPixels>>20)
-	case deep(size.ColorModel) && size.Width > maxPixels/2/size.Height:
+	case isDeepColor(size.ColorModel) && size.Width > maxPixels/2/size.Height:
 		return nil, "", fmt.Sprintf("more than %d million pixels, with 16 bits for each colour", maxPixels/2>>20)
 	}
-	from := hurried{bytes.NewReader(i.Data), time.Now().Add(most)}
+	from := deadlineReader{bytes.NewReader(i.Data), time.Now().Add(most)}
 	picture, format, err = image.Decode(from)
 	switch {
-	case err != nil && from.late(): // some decoders hide the reader's error
-		return nil, "", errLate.Error()
+	case err != nil && from.isLate(): // some decoders hide the reader's error
+		return nil, "", errReadTimeout.Error()
 	case err != nil:
 		return nil, "", damaged(err)
 	}
 	return picture, format, ""
 }
 
-// deep reports whether a pixel of a picture takes eight bytes.
-func deep(m color.Model) bool { return m == color.RGBA64Model || m == color.NRGBA64Model }
+// isDeepColor reports whether a pixel of a picture takes eight bytes.
+func isDeepColor(m color.Model) bool { return m == color.RGBA64Model || m == color.NRGBA64Model }
 
-// morePictures counts the pictures that were not even named.
-func (c *content) morePictures(files *gallery) {
-	if c.named <= maxNamed {
+// addUnnamedCount counts the pictures that were not even named.
+func (c *content) addUnnamedCount(files *imageStore) {
+	if c.namedImages <= maxNamedImages {
 		return
 	}
 	where := ""
 	if files.dir != "" {
 		where = "; in " + filepath.Join(files.dir, "image-*")
 	}
-	c.line(fmt.Sprintf("[%d more pictures, not shown%s]", c.named-maxNamed, where))
+	c.addLine(fmt.Sprintf("[%d more pictures, not shown%s]", c.namedImages-maxNamedImages, where))
 }
 
-// smaller returns a picture whose longest side is side.
-func smaller(from image.Image, side int) image.Image {
+// scaleDown returns a picture whose longest side is side.
+func scaleDown(from image.Image, side int) image.Image {
 	size := from.Bounds().Size()
 	longest := max(size.X, size.Y)
 	to := image.NewRGBA(image.Rect(0, 0, max(1, size.X*side/longest), max(1, size.Y*side/longest)))
@@ -219,8 +219,8 @@ func smaller(from image.Image, side int) image.Image {
 	return to
 }
 
-// writeImage makes a PNG or a JPEG, with white behind transparent parts.
-func writeImage(picture image.Image, format string) (*timeline.Image, error) {
+// encodeImage makes a PNG or a JPEG, with white behind transparent parts.
+func encodeImage(picture image.Image, format string) (*timeline.Image, error) {
 	var b bytes.Buffer
 	var err error
 	if format == "jpeg" {
@@ -237,37 +237,37 @@ func writeImage(picture image.Image, format string) (*timeline.Image, error) {
 	return &timeline.Image{MIME: "image/" + format, Data: b.Bytes()}, err
 }
 
-// A gallery keeps pictures in files of a session, which are removed with it.
-type gallery struct {
-	dir   string // "" keeps nothing
-	makes bool   // the directory, when it is missing
-	most  int    // bytes; 0 means maxGallery
+// A imageStore keeps pictures in files of a session, which are removed with it.
+type imageStore struct {
+	dir        string // "" keeps nothing
+	createsDir bool   // the directory, when it is missing
+	maxBytes   int    // bytes; 0 means maxStoredBytes
 
 	mu    sync.Mutex
-	files []kept // guarded by mu; oldest first
-	bytes int    // guarded by mu; of files
+	files []storedImage // guarded by mu; oldest first
+	bytes int           // guarded by mu; of files
 }
 
-type kept struct {
+type storedImage struct {
 	path  string
 	bytes int
 }
 
-// keep returns the file that holds a picture, or "" when it cannot be kept. The
+// saveImage returns the file that holds a picture, or "" when it cannot be kept. The
 // same picture is kept once. To make room, the oldest are removed.
-func (g *gallery) keep(data []byte, extension string) string {
+func (g *imageStore) saveImage(data []byte, extension string) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	most := g.most
+	most := g.maxBytes
 	if most == 0 {
-		most = maxGallery
+		most = maxStoredBytes
 	}
 	if g.dir == "" || len(data) > most {
 		return ""
 	}
 	sum := sha256.Sum256(data)
 	path := filepath.Join(g.dir, fmt.Sprintf("image-%x%s", sum[:6], extension))
-	if slices.ContainsFunc(g.files, func(k kept) bool { return k.path == path }) {
+	if slices.ContainsFunc(g.files, func(k storedImage) bool { return k.path == path }) {
 		return path
 	}
 	for g.bytes+len(data) > most {
@@ -275,14 +275,14 @@ func (g *gallery) keep(data []byte, extension string) string {
 		g.bytes -= g.files[0].bytes
 		g.files = g.files[1:]
 	}
-	if g.makes && os.MkdirAll(g.dir, 0o700) != nil {
+	if g.createsDir && os.MkdirAll(g.dir, 0o700) != nil {
 		return ""
 	}
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		_ = os.Remove(path)
 		return ""
 	}
-	g.files = append(g.files, kept{path, len(data)})
+	g.files = append(g.files, storedImage{path, len(data)})
 	g.bytes += len(data)
 	return path
 }

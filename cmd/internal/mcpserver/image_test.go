@@ -25,8 +25,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// drawn returns a picture of a size, dark on its left half.
-func drawn(t *testing.T, width, height int, mime string) *timeline.Image {
+// newTestImage returns a picture of a size, dark on its left half.
+func newTestImage(t *testing.T, width, height int, mime string) *timeline.Image {
 	t.Helper()
 	m := image.NewGray(image.Rect(0, 0, width, height))
 	for i := range m.Pix {
@@ -47,8 +47,8 @@ func drawn(t *testing.T, width, height int, mime string) *timeline.Image {
 	return &timeline.Image{MIME: mime, Data: b.Bytes(), Title: "wave"}
 }
 
-// shown returns what one picture becomes: its line, and its block or nil.
-func shown(t *testing.T, c *content) (string, *mcp.ImageContent) {
+// readShownImage returns what one picture becomes: its line, and its block or nil.
+func readShownImage(t *testing.T, c *content) (string, *mcp.ImageContent) {
 	t.Helper()
 	text := c.blocks[0].(*mcp.TextContent).Text
 	if len(c.blocks) == 1 {
@@ -60,10 +60,10 @@ func shown(t *testing.T, c *content) (string, *mcp.ImageContent) {
 func TestImage_IsShrunkAndKeptWhole(t *testing.T) {
 	for _, mime := range []string{"image/png", "image/jpeg"} {
 		var c content
-		i := drawn(t, 3000, 1500, mime)
+		i := newTestImage(t, 3000, 1500, mime)
 		dir := t.TempDir()
-		c.image(i, 1568, &gallery{dir: dir})
-		text, block := shown(t, &c)
+		c.addImage(i, 1568, &imageStore{dir: dir})
+		text, block := readShownImage(t, &c)
 		before, path, ok := strings.Cut(strings.TrimSuffix(text, "]"), "; whole in ")
 		if before != `[image "wave", 3000 x 1500, shown smaller` || !ok {
 			t.Fatalf("got %q", text)
@@ -78,13 +78,13 @@ func TestImage_IsShrunkAndKeptWhole(t *testing.T) {
 		if m.Bounds().Dx() != 1568 || m.Bounds().Dy() != 784 || "image/"+format != mime || block.MIMEType != mime {
 			t.Errorf("got %v, %s, %s", m.Bounds(), format, block.MIMEType)
 		}
-		if left, right := grey(m, 100, 400), grey(m, 1400, 400); left > 10 || right < 245 {
+		if left, right := grayAt(m, 100, 400), grayAt(m, 1400, 400); left > 10 || right < 245 {
 			t.Errorf("got %d and %d, want the picture", left, right)
 		}
 	}
 }
 
-func grey(m image.Image, x, y int) uint8 {
+func grayAt(m image.Image, x, y int) uint8 {
 	g, _ := color.GrayModel.Convert(m.At(x, y)).(color.Gray)
 	return g.Y
 }
@@ -97,10 +97,10 @@ func TestImage_IsLeftAsItIs(t *testing.T) {
 		"tiny never": {1, 1, 1568},
 	} {
 		var c content
-		i := drawn(t, test.width, test.height, "image/png")
+		i := newTestImage(t, test.width, test.height, "image/png")
 		dir := t.TempDir()
-		c.image(i, test.side, &gallery{dir: dir})
-		text, block := shown(t, &c)
+		c.addImage(i, test.side, &imageStore{dir: dir})
+		text, block := readShownImage(t, &c)
 		if strings.Contains(text, "smaller") || !bytes.Equal(block.Data, i.Data) {
 			t.Errorf("%s: got %q", name, text)
 		}
@@ -113,12 +113,12 @@ func TestImage_IsLeftAsItIs(t *testing.T) {
 func TestImage_ThatCannotBeShownIsKept(t *testing.T) {
 	for want, i := range map[string]*timeline.Image{
 		"not shown: it is image/svg+xml, and not PNG": {MIME: "image/svg+xml", Data: []byte("<svg/>")},
-		"not shown: more than 64 million pixels":      huge(t),
+		"not shown: more than 64 million pixels":      newHugeImage(t),
 	} {
 		var c content
 		dir := t.TempDir()
-		c.image(i, 1568, &gallery{dir: dir})
-		text, block := shown(t, &c)
+		c.addImage(i, 1568, &imageStore{dir: dir})
+		text, block := readShownImage(t, &c)
 		if !strings.Contains(text, want) || !strings.Contains(text, "; whole in "+dir) || block != nil {
 			t.Errorf("got %q, want %q", text, want)
 		}
@@ -128,11 +128,11 @@ func TestImage_ThatCannotBeShownIsKept(t *testing.T) {
 // The picture of the reference server of MCP has a colour profile with a wrong checksum.
 func TestImage_WhatBrowsersShowIsShown(t *testing.T) {
 	const head = 33 // bytes of the signature and the header
-	good := drawn(t, 100, 90, "image/png").Data
+	good := newTestImage(t, 100, 90, "image/png").Data
 	profile := []byte("\x00\x00\x00\x03iCCPabc\x00\x00\x00\x01")
 	var c content
-	c.image(&timeline.Image{MIME: "image/png", Data: slices.Concat(good[:head], profile, good[head:])}, 1568, &gallery{})
-	if text, block := shown(t, &c); block == nil || !bytes.Equal(block.Data, good) {
+	c.addImage(&timeline.Image{MIME: "image/png", Data: slices.Concat(good[:head], profile, good[head:])}, 1568, &imageStore{})
+	if text, block := readShownImage(t, &c); block == nil || !bytes.Equal(block.Data, good) {
 		t.Errorf("got %q, %v", text, block != nil)
 	}
 }
@@ -148,23 +148,23 @@ func TestImage_ADamagedOneIsNeverShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole := []*timeline.Image{
-		drawn(t, 100, 90, "image/png"), drawn(t, 100, 90, "image/jpeg"),
+		newTestImage(t, 100, 90, "image/png"), newTestImage(t, 100, 90, "image/jpeg"),
 		{MIME: "image/gif", Data: b.Bytes()}, {MIME: "image/webp", Data: webp},
 	}
 	try := func(what string, i *timeline.Image, want string) {
 		t.Helper()
 		var c content
 		dir := t.TempDir()
-		c.image(i, 1568, &gallery{dir: dir})
-		text, block := shown(t, &c)
+		c.addImage(i, 1568, &imageStore{dir: dir})
+		text, block := readShownImage(t, &c)
 		if !strings.Contains(text, "not shown: the "+want) || !strings.Contains(text, "; whole in "+dir) || block != nil {
 			t.Errorf("%s: got %q, %v", what, text, block != nil)
 		}
 	}
 	for _, i := range whole {
 		var c content
-		c.image(i, 1568, &gallery{})
-		if _, block := shown(t, &c); block == nil {
+		c.addImage(i, 1568, &imageStore{})
+		if _, block := readShownImage(t, &c); block == nil {
 			t.Fatalf("%s: a whole one is not shown", i.MIME)
 		}
 		name := strings.ToUpper(strings.TrimPrefix(i.MIME, "image/"))
@@ -172,7 +172,7 @@ func TestImage_ADamagedOneIsNeverShown(t *testing.T) {
 			try(fmt.Sprintf("%d of %d bytes", length, len(i.Data)), &timeline.Image{MIME: i.MIME, Data: i.Data[:length]}, name+" ")
 		}
 	}
-	short := drawn(t, 100, 90, "image/png")
+	short := newTestImage(t, 100, 90, "image/png")
 	data := bytes.Clone(short.Data)
 	copy(data[20:24], []byte{0, 0, 1, 0}) // more lines than there are
 	binary.BigEndian.PutUint32(data[29:], crc32.ChecksumIEEE(data[12:29]))
@@ -187,11 +187,11 @@ func TestImage_ADamagedOneIsNeverShown(t *testing.T) {
 }
 
 func TestImage_IsWhatItsBytesAre(t *testing.T) {
-	i := drawn(t, 100, 90, "image/jpeg")
+	i := newTestImage(t, 100, 90, "image/jpeg")
 	i.MIME = "image/png"
 	var c content
-	c.image(i, 1568, &gallery{})
-	if _, block := shown(t, &c); block == nil || block.MIMEType != "image/jpeg" {
+	c.addImage(i, 1568, &imageStore{})
+	if _, block := readShownImage(t, &c); block == nil || block.MIMEType != "image/jpeg" {
 		t.Errorf("got %v", block)
 	}
 }
@@ -212,8 +212,8 @@ func TestImage_OneThatIsTooLargeIsShownAsJPEG(t *testing.T) {
 	}
 	var c content
 	dir := t.TempDir()
-	c.image(&timeline.Image{MIME: "image/png", Data: b.Bytes()}, 1568, &gallery{dir: dir})
-	text, block := shown(t, &c)
+	c.addImage(&timeline.Image{MIME: "image/png", Data: b.Bytes()}, 1568, &imageStore{dir: dir})
+	text, block := readShownImage(t, &c)
 	if !strings.HasPrefix(text, "[image, 1200 x 1200, shown as JPEG; whole in "+dir) || block == nil || block.MIMEType != "image/jpeg" {
 		t.Fatalf("got %q", text)
 	}
@@ -221,14 +221,14 @@ func TestImage_OneThatIsTooLargeIsShownAsJPEG(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := grey(shown, 0, 0); got < 100 {
+	if got := grayAt(shown, 0, 0); got < 100 {
 		t.Errorf("got %d where the picture can be seen through, want white", got)
 	}
 }
 
-// scans is a JPEG of a few hundred thousand bytes with so many passes over all of its pixels that
+// newSlowJPEG is a JPEG of a few hundred thousand bytes with so many passes over all of its pixels that
 // reading it takes minutes.
-func scans(side, passes int) []byte {
+func newSlowJPEG(side, passes int) []byte {
 	b := bytes.NewBuffer([]byte{0xff, 0xd8})
 	segment := func(marker byte, data ...byte) {
 		b.Write([]byte{0xff, marker, byte((len(data) + 2) >> 8), byte(len(data) + 2)})
@@ -262,26 +262,26 @@ func scans(side, passes int) []byte {
 }
 
 func TestImage_OneThatIsMadeToTakeLongIsGivenUp(t *testing.T) {
-	bomb := &timeline.Image{MIME: "image/jpeg", Data: scans(8000, 20_000)}
+	bomb := &timeline.Image{MIME: "image/jpeg", Data: newSlowJPEG(8000, 20_000)}
 	begun := time.Now()
-	_, _, why := readImage(bomb, 100*time.Millisecond)
-	if took := time.Since(begun); why != errLate.Error() || took > time.Minute {
+	_, _, why := decodeImage(bomb, 100*time.Millisecond)
+	if took := time.Since(begun); why != errReadTimeout.Error() || took > time.Minute {
 		t.Errorf("got %q after %v", why, took)
 	}
-	small := &timeline.Image{MIME: "image/jpeg", Data: scans(64, 3)}
-	if _, _, why := readImage(small, time.Minute); why != "" {
+	small := &timeline.Image{MIME: "image/jpeg", Data: newSlowJPEG(64, 3)}
+	if _, _, why := decodeImage(small, time.Minute); why != "" {
 		t.Errorf("the same kind in small: %q", why)
 	}
-	c := content{reading: picturesTime} // others have taken it all
+	c := content{readingTime: allImagesTimeout} // others have taken it all
 	dir := t.TempDir()
-	c.image(bomb, 1568, &gallery{dir: dir})
-	if text, block := shown(t, &c); !strings.HasPrefix(text, "[image, 8000 x 8000, not shown: it takes too long to read; whole in "+dir) || block != nil {
+	c.addImage(bomb, 1568, &imageStore{dir: dir})
+	if text, block := readShownImage(t, &c); !strings.HasPrefix(text, "[image, 8000 x 8000, not shown: it takes too long to read; whole in "+dir) || block != nil {
 		t.Errorf("got %q, %v", text, block != nil)
 	}
 }
 
-// chunked returns a PNG with more chunks behind its header.
-func chunked(whole []byte, chunks ...string) []byte {
+// withPNGChunks returns a PNG with more chunks behind its header.
+func withPNGChunks(whole []byte, chunks ...string) []byte {
 	const head = 33 // bytes of the signature and the header
 	out := bytes.Clone(whole[:head])
 	for _, chunk := range chunks { // a name and data
@@ -292,8 +292,8 @@ func chunked(whole []byte, chunks ...string) []byte {
 	return append(out, whole[head:]...)
 }
 
-// deflated is 100 MiB of zeros in 100 KB, as zlib has it.
-func deflated(t *testing.T) string {
+// newZlibBomb is 100 MiB of zeros in 100 KB, as zlib has it.
+func newZlibBomb(t *testing.T) string {
 	t.Helper()
 	var b bytes.Buffer
 	z := zlib.NewWriter(&b)
@@ -312,8 +312,8 @@ func deflated(t *testing.T) string {
 // A small file may unpack to anything: what it says of its size is looked at first, and what is
 // not of the picture is not unpacked.
 func TestImage_BombsTakeLittleMemory(t *testing.T) {
-	good := drawn(t, 100, 90, "image/png").Data
-	bomb := deflated(t)
+	good := newTestImage(t, 100, 90, "image/png").Data
+	bomb := newZlibBomb(t)
 	said := func(width, height uint32, depth, kind byte) []byte {
 		data := bytes.Clone(good)
 		binary.BigEndian.PutUint32(data[16:], width)
@@ -329,17 +329,17 @@ func TestImage_BombsTakeLittleMemory(t *testing.T) {
 		"60000 x 60000": {"image/png", "60000 x 60000, not shown: more than 64 million pixels", said(60000, 60000, 8, 0)},
 		"2^31 x 2^31":   {"image/png", "not shown: ", said(1<<31-1, 1<<31-1, 8, 0)},
 		"16 bits":       {"image/png", "8000 x 8000, not shown: more than 32 million pixels, with 16 bits for each colour", said(8000, 8000, 16, 6)},
-		"zTXt":          {"image/png", "[image, 100 x 90]", chunked(good, "zTXta\x00\x00"+bomb)},
-		"iCCP":          {"image/png", "[image, 100 x 90]", chunked(good, "iCCPa\x00\x00"+bomb)},
-		"many chunks":   {"image/png", "[image, 100 x 90]", chunked(good, slices.Repeat([]string{"tEXta\x00b"}, 1000)...)},
+		"zTXt":          {"image/png", "[image, 100 x 90]", withPNGChunks(good, "zTXta\x00\x00"+bomb)},
+		"iCCP":          {"image/png", "[image, 100 x 90]", withPNGChunks(good, "iCCPa\x00\x00"+bomb)},
+		"many chunks":   {"image/png", "[image, 100 x 90]", withPNGChunks(good, slices.Repeat([]string{"tEXta\x00b"}, 1000)...)},
 		"a GIF":         {"image/gif", "not shown: more than 64 million pixels", []byte("GIF89a\xff\xff\xff\xff\x00\x00\x00,\x00\x00\x00\x00\xff\xff\xff\xff\x00\x02\x00")},
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		var c content
-		c.image(&timeline.Image{MIME: test.mime, Data: test.data}, 1568, &gallery{})
+		c.addImage(&timeline.Image{MIME: test.mime, Data: test.data}, 1568, &imageStore{})
 		runtime.ReadMemStats(&after)
-		if text, _ := shown(t, &c); !strings.Contains(text, test.want) {
+		if text, _ := readShownImage(t, &c); !strings.Contains(text, test.want) {
 			t.Errorf("%s: got %q", name, text)
 		}
 		if took := after.TotalAlloc - before.TotalAlloc; took > 16<<20+8*uint64(len(test.data)) {
@@ -348,24 +348,24 @@ func TestImage_BombsTakeLittleMemory(t *testing.T) {
 	}
 }
 
-// huge says that it has more pixels than are decoded.
-func huge(t *testing.T) *timeline.Image {
+// newHugeImage says that it has more pixels than are decoded.
+func newHugeImage(t *testing.T) *timeline.Image {
 	t.Helper()
-	i := drawn(t, 2000, 1, "image/png")
+	i := newTestImage(t, 2000, 1, "image/png")
 	copy(i.Data[16:24], []byte{0, 0, 0x40, 0, 0, 0, 0x40, 0}) // 16384 x 16384
 	binary.BigEndian.PutUint32(i.Data[29:], crc32.ChecksumIEEE(i.Data[12:29]))
 	return i
 }
 
 func TestGallery_IsBounded(t *testing.T) {
-	g := &gallery{dir: t.TempDir(), most: 1000}
+	g := &imageStore{dir: t.TempDir(), maxBytes: 1000}
 	data := func(fill byte) []byte { return bytes.Repeat([]byte{fill}, 500) }
-	first := g.keep(data(1), ".png")
-	if again := g.keep(data(1), ".png"); again != first || first == "" {
+	first := g.saveImage(data(1), ".png")
+	if again := g.saveImage(data(1), ".png"); again != first || first == "" {
 		t.Errorf("got %q and %q for the same picture", first, again)
 	}
-	g.keep(data(2), ".png")
-	g.keep([]byte("one more"), ".png")
+	g.saveImage(data(2), ".png")
+	g.saveImage([]byte("one more"), ".png")
 	files, err := filepath.Glob(filepath.Join(g.dir, "*"))
 	if err != nil || len(files) != 2 {
 		t.Errorf("got %d files, %v", len(files), err)
@@ -373,10 +373,10 @@ func TestGallery_IsBounded(t *testing.T) {
 	if _, err := os.Stat(first); !os.IsNotExist(err) {
 		t.Errorf("the oldest is still there: %v", err)
 	}
-	if got := g.keep(make([]byte, 1001), ".png"); got != "" {
+	if got := g.saveImage(make([]byte, 1001), ".png"); got != "" {
 		t.Errorf("got %q for more than fits", got)
 	}
-	if got := (&gallery{}).keep([]byte("x"), ".png"); got != "" {
+	if got := (&imageStore{}).saveImage([]byte("x"), ".png"); got != "" {
 		t.Errorf("got %q without a directory", got)
 	}
 }

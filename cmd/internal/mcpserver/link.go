@@ -9,46 +9,46 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// isCut reports whether err says that the session could not be reached in the time that the call
+// isUnreachable reports whether err says that the session could not be reached in the time that the call
 // gave it, and may be reached later.
-func (a *sessionCall) isCut(ctx context.Context, err error) bool {
+func (a *sessionCall) isUnreachable(ctx context.Context, err error) bool {
 	return a.session.Link != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded)
 }
 
-// linkWord says that the way to the session was broken while the call waited; "" if it was not.
-func (a *sessionCall) linkWord() string {
+// outageNotice says that the way to the session was broken while the call waited; "" if it was not.
+func (a *sessionCall) outageNotice() string {
 	if a.session.Link == nil {
 		return ""
 	}
-	down := a.session.Link.Downtime(a.asked)
+	down := a.session.Link.Downtime(a.receivedAt)
 	if down == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the link to %s was down for %s", a.session.Link.Place(), shortly(down))
+	return fmt.Sprintf("the link to %s was down for %s", a.session.Link.RemoteName(), shortly(down))
 }
 
-// replyCut says that the session cannot be reached, and what became of the input.
-func (a *sessionCall) replyCut(err error) *mcp.CallToolResult {
+// replyUnreachable says that the session cannot be reached, and what became of the input.
+func (a *sessionCall) replyUnreachable(err error) *mcp.CallToolResult {
 	text := err.Error() // it has not answered since then
-	if since, down := a.session.Link.Down(); down {
-		text = fmt.Sprintf("%s cannot be reached since %s", a.session.Link.Place(), since.Format(time.TimeOnly))
+	if since, down := a.session.Link.DownSince(); down {
+		text = fmt.Sprintf("%s cannot be reached since %s", a.session.Link.RemoteName(), since.Format(time.TimeOnly))
 	}
 	switch {
-	case a.turn() != 0:
-		text += fmt.Sprintf("; turn %d goes on there", a.turn())
+	case a.turnNumber() != 0:
+		text += fmt.Sprintf("; turn %d goes on there", a.turnNumber())
 	case a.starting != nil:
 		text += "; it is not known whether your input was run. The next call shows it"
 	}
-	a.fate = fateRuns
-	return plain("[" + text + "]")
+	a.outcome = outcomeStillRuns
+	return textResult("[" + text + "]")
 }
 
-// turn is the number of the turn that the call started or fed; 0 if it is not known.
-func (a *sessionCall) turn() uint64 {
+// turnNumber is the number of the turn that the call started or fed; 0 if it is not known.
+func (a *sessionCall) turnNumber() uint64 {
 	if a.starting != nil {
 		return a.starting.Turn()
 	}
-	return a.fed
+	return a.resumedTurn
 }
 
 // shortly is a duration in seconds, with one decimal while that tells something.

@@ -19,7 +19,7 @@ func logRequests(log *slog.Logger) mcp.Middleware {
 			}
 			begun, tool := time.Now(), ""
 			if p, ok := req.GetParams().(*mcp.CallToolParamsRaw); ok {
-				tool = p.Name[:min(len(p.Name), maxLogged)]
+				tool = p.Name[:min(len(p.Name), maxLoggedBytes)]
 			}
 			defer func() {
 				if v := recover(); v != nil {
@@ -35,5 +35,5 @@ func logRequests(log *slog.Logger) mcp.Middleware {
 	}
 }
 
-// maxLogged bounds what the log has of a client's own words, in bytes.
-const maxLogged = 64
+// maxLoggedBytes bounds what the log has of a client's own words, in bytes.
+const maxLoggedBytes = 64

@@ -15,11 +15,11 @@ func TestLog_HasRequestsAndRefusalsAndNoContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	c := greet(t, &setup{log: file})
-	wantText(t, c.repl("print hunter2"), "hunter2")
+	c := newInitializedClient(t, &setup{log: file})
+	wantText(t, c.runRepl("print hunter2"), "hunter2")
 	c.call("repl", map[string]any{"input": "print hunter2", "timeout_ms": -1})
 	c.sendLine("hunter2")
-	c.until("an error", func(a answer) bool { return a.Error != nil })
+	c.waitMessage("an error", func(a answer) bool { return a.Error != nil })
 	text, err := os.ReadFile(file.Name())
 	if err != nil {
 		t.Fatal(err)

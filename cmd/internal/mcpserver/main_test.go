@@ -67,7 +67,7 @@ func serveStdio(lang string) error {
 	defer sup.Close()
 	specs := map[string]func(string) workers.Spec{
 		"python": func(string) workers.Spec { return confinedPython("") },
-		"fake":   func(string) workers.Spec { return fakeworker.Spec(self(), nil) },
+		"fake":   func(string) workers.Spec { return fakeworker.Spec(testBinary(), nil) },
 	}
 	return mcpserver.Run(context.Background(), &mcpserver.Options{
 		Supervisor: sup,
@@ -77,7 +77,7 @@ func serveStdio(lang string) error {
 	})
 }
 
-func self() string {
+func testBinary() string {
 	path, err := os.Executable()
 	if err != nil {
 		panic(err)
@@ -95,8 +95,8 @@ type setup struct {
 	callWait   time.Duration
 	neverReads bool // the client never reads
 	log        io.Writer
-	sandbox    *workers.Sandbox // that of specs
-	host       mcpserver.Host   // nil: the sessions are the server's own
+	sandbox    *workers.Sandbox  // that of specs
+	backend    mcpserver.Backend // nil: the sessions are the server's own
 
 	prepare func(context.Context, func(workers.Progress)) (workers.PreparationResult, error) // what every session needs
 	with    []string
@@ -109,16 +109,16 @@ func confinedPython(cache string) workers.Spec {
 	return spec
 }
 
-func fake(o *fakeworker.Options) func(string) workers.Spec {
+func fakeSpec(o *fakeworker.Options) func(string) workers.Spec {
 	return func(dir string) workers.Spec {
-		spec := fakeworker.Spec(self(), o)
+		spec := fakeworker.Spec(testBinary(), o)
 		spec.Dir = dir
 		return spec
 	}
 }
 
-// gate returns a line of the fake worker's code, which waits until open is called.
-func gate(t *testing.T) (line string, open func()) {
+// newGate returns a line of the fake worker's code, which waits until open is called.
+func newGate(t *testing.T) (line string, open func()) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "open")
 	return "until " + path + "\n", func() {
@@ -188,14 +188,14 @@ func (r toolResult) text() string {
 	return strings.Join(parts, "\n")
 }
 
-// connect starts a server that no client has greeted.
-func connect(t *testing.T, s *setup) *client {
+// newClient starts a server that no client has greeted.
+func newClient(t *testing.T, s *setup) *client {
 	t.Helper()
 	if s == nil {
 		s = &setup{}
 	}
 	if s.specs == nil {
-		s.specs = map[string]func(string) workers.Spec{"fake": fake(nil)}
+		s.specs = map[string]func(string) workers.Spec{"fake": fakeSpec(nil)}
 	}
 	s.sup.Dir = t.TempDir()
 	sup, err := supervisor.New(&s.sup)
@@ -216,7 +216,7 @@ func connect(t *testing.T, s *setup) *client {
 		logger = slog.New(slog.NewTextHandler(s.log, nil))
 	}
 	go func() {
-		c.runErr = mcpserver.Run(ctx, &mcpserver.Options{Logger: logger, Supervisor: sup, Host: s.host, Specs: s.needing(), Sandbox: s.sandbox, Narrows: true, Default: s.main, Dir: s.dir, Stdin: s.stdin, CallWait: s.callWait, With: s.with, In: inRead, Out: outWrite})
+		c.runErr = mcpserver.Run(ctx, &mcpserver.Options{Logger: logger, Supervisor: sup, Backend: s.backend, Specs: s.specsWithPreparation(), Sandbox: s.sandbox, CanConfine: true, Default: s.main, Dir: s.dir, Stdin: s.stdin, CallWait: s.callWait, With: s.with, In: inRead, Out: outWrite})
 		_ = outWrite.Close()
 		close(c.ended)
 	}()
@@ -234,10 +234,10 @@ func connect(t *testing.T, s *setup) *client {
 	return c
 }
 
-// greet returns connect and the handshake of one of the initialize eras.
-func greet(t *testing.T, s *setup) *client {
+// newInitializedClient returns connect and the handshake of one of the initialize eras.
+func newInitializedClient(t *testing.T, s *setup) *client {
 	t.Helper()
-	c := connect(t, s)
+	c := newClient(t, s)
 	c.initialize("2025-06-18")
 	return c
 }
@@ -245,18 +245,18 @@ func greet(t *testing.T, s *setup) *client {
 func (c *client) initialize(version string) answer {
 	c.t.Helper()
 	a := c.request("initialize", map[string]any{
-		"protocolVersion": version, "capabilities": c.capabilities(), "clientInfo": c.info(),
+		"protocolVersion": version, "capabilities": c.capabilities(), "clientInfo": c.clientInfo(),
 	})
 	c.sendLine(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return a
 }
 
-// modern makes the client one of 2026-07-28: no handshake, and a triple in every request.
-func (c *client) modern() {
+// useStateless makes the client one of 2026-07-28: no handshake, and a triple in every request.
+func (c *client) useStateless() {
 	c.meta = map[string]any{
 		"io.modelcontextprotocol/protocolVersion":    "2026-07-28",
 		"io.modelcontextprotocol/clientCapabilities": c.capabilities(),
-		"io.modelcontextprotocol/clientInfo":         c.info(),
+		"io.modelcontextprotocol/clientInfo":         c.clientInfo(),
 	}
 }
 
@@ -267,7 +267,7 @@ func (c *client) capabilities() map[string]any {
 	return c.caps
 }
 
-func (c *client) info() map[string]any {
+func (c *client) clientInfo() map[string]any {
 	if c.name == "" {
 		return map[string]any{"name": "test", "version": "1"}
 	}
@@ -302,8 +302,8 @@ func (c *client) read(r io.Reader) {
 	}
 }
 
-// until waits for a message that satisfies ok.
-func (c *client) until(what string, ok func(answer) bool) answer {
+// waitMessage waits for a message that satisfies ok.
+func (c *client) waitMessage(what string, ok func(answer) bool) answer {
 	c.t.Helper()
 	timeout := time.After(deadline)
 	for {
@@ -323,8 +323,8 @@ func (c *client) until(what string, ok func(answer) bool) answer {
 	}
 }
 
-// all returns what the server has sent so far.
-func (c *client) all() []answer {
+// allMessages returns what the server has sent so far.
+func (c *client) allMessages() []answer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.lines
@@ -337,8 +337,8 @@ func (c *client) sendLine(line string) {
 	}
 }
 
-// forget makes the messages so far answers to nothing, so that their ids can be used again.
-func (c *client) forget() {
+// clearMessages makes the messages so far answers to nothing, so that their ids can be used again.
+func (c *client) clearMessages() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lines = nil
@@ -372,15 +372,15 @@ func (c *client) send(method string, params map[string]any) string {
 	return id
 }
 
-// answerTo waits for the answer to a request.
-func (c *client) answerTo(id string) answer {
+// waitAnswer waits for the answer to a request.
+func (c *client) waitAnswer(id string) answer {
 	c.t.Helper()
-	return c.until("the answer to "+id, func(a answer) bool { return string(a.ID) == id && a.Method == "" })
+	return c.waitMessage("the answer to "+id, func(a answer) bool { return string(a.ID) == id && a.Method == "" })
 }
 
 func (c *client) request(method string, params map[string]any) answer {
 	c.t.Helper()
-	return c.answerTo(c.send(method, params))
+	return c.waitAnswer(c.send(method, params))
 }
 
 // startCall begins a call of a tool.
@@ -389,9 +389,9 @@ func (c *client) startCall(tool string, args map[string]any) string {
 	return c.send("tools/call", map[string]any{"name": tool, "arguments": args})
 }
 
-func (c *client) resultOf(id string) toolResult {
+func (c *client) waitResult(id string) toolResult {
 	c.t.Helper()
-	return c.decode(c.answerTo(id))
+	return c.decode(c.waitAnswer(id))
 }
 
 func (c *client) decode(a answer) toolResult {
@@ -411,11 +411,11 @@ func (c *client) decode(a answer) toolResult {
 
 func (c *client) call(tool string, args map[string]any) toolResult {
 	c.t.Helper()
-	return c.resultOf(c.startCall(tool, args))
+	return c.waitResult(c.startCall(tool, args))
 }
 
-// repl returns the text of one call of repl.
-func (c *client) repl(input string) string {
+// runRepl returns the text of one call of repl.
+func (c *client) runRepl(input string) string {
 	c.t.Helper()
 	return c.call("repl", map[string]any{"input": input}).text()
 }
@@ -425,14 +425,14 @@ func (c *client) cancel(id string) {
 	c.sendLine(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"test"}}`)
 }
 
-// untilState waits until a session is in a state that repl_sessions shows.
-func (c *client) untilState(state string) {
+// waitState waits until a session is in a state that repl_sessions shows.
+func (c *client) waitState(state string) {
 	c.t.Helper()
-	c.untilPart("repl_sessions", nil, " "+state)
+	c.waitPart("repl_sessions", nil, " "+state)
 }
 
-// untilPart calls a tool until its text has that part.
-func (c *client) untilPart(tool string, args map[string]any, part string) {
+// waitPart calls a tool until its text has that part.
+func (c *client) waitPart(tool string, args map[string]any, part string) {
 	c.t.Helper()
 	timeout := time.After(deadline)
 	for {
@@ -448,8 +448,8 @@ func (c *client) untilPart(tool string, args map[string]any, part string) {
 	}
 }
 
-// main returns the main session, as somebody else sees it.
-func (c *client) main() *supervisor.Session {
+// mainSession returns the main session, as somebody else sees it.
+func (c *client) mainSession() *supervisor.Session {
 	c.t.Helper()
 	s, ok := c.sup.Session("main")
 	if !ok {
@@ -478,8 +478,8 @@ func wantPart(t *testing.T, got string, parts ...string) {
 	}
 }
 
-// needing is the specs with what every session needs. No two share it.
-func (s *setup) needing() map[string]func(string) workers.Spec {
+// specsWithPreparation is the specs with what every session needs. No two share it.
+func (s *setup) specsWithPreparation() map[string]func(string) workers.Spec {
 	if s.prepare == nil {
 		return s.specs
 	}

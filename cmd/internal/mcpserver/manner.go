@@ -6,33 +6,33 @@ import (
 	"time"
 )
 
-// A budget bounds the text of one result.
-type budget struct {
+// A textBudget bounds the text of one result.
+type textBudget struct {
 	chars int
 	bytes int // 0 when the client does not count them
 }
 
-// defaultBudget bounds a reply for clients without a smaller known limit.
-const defaultBudget = 10_000
+// defaultReplyChars bounds a reply for clients without a smaller known limit.
+const defaultReplyChars = 10_000
 
-// A manner is how a client treats calls and their results.
-type manner struct {
-	client string // the beginning of its name, in lower case
+// A clientProfile is how a client treats calls and their results.
+type clientProfile struct {
+	namePrefix string // the beginning of its name, in lower case
 
 	// cut is the length at which it cuts the text of a result, without our line that says
 	// where the rest is. A reply stays a tenth below. 0 means that it cuts nothing.
-	cut budget
+	cutLimit textBudget
 
 	// waits is how long it waits for a call; 0 means Options.CallWait.
-	waits time.Duration
+	callTimeout time.Duration
 
 	// raw means that it shows its model the whole result as JSON, including the parts for
-	// programs, and pictures as letters. rawErrors means that it does so for errors only.
-	raw, rawErrors bool
+	// programs, and pictures as letters. showsRawErrors means that it does so for errors only.
+	showsRawResult, showsRawErrors bool
 
 	// holds bounds how long an input is held for it; 0 means as long as the call waits. If
 	// a client gives up calls silently, holding its inputs longer is useless.
-	holds time.Duration
+	queueTimeout time.Duration
 }
 
 // DefaultCallWait bounds a call for clients that are not known to wait longer. Clients built on the
@@ -41,31 +41,31 @@ const DefaultCallWait = 50 * time.Second
 
 // manners lists the known clients. The figures were measured on Codex 0.169, Gemini
 // CLI 0.61, Claude Code 2.1.329, OpenCode 1.18, Cline 3.0 and Continue 1.5.
-var manners = []manner{
-	{client: "codex-mcp-client", cut: budget{bytes: 12_000}, waits: 280 * time.Second},                                               // keeps head and tail, which its user can change; gives up after 300 s
-	{client: "gemini-cli-mcp-client", cut: budget{chars: 40_000}, waits: 570 * time.Second, rawErrors: true, holds: 5 * time.Second}, // keeps 8,000 and 32,000, and a file; gives up after 600 s
-	{client: "claude-code", cut: budget{chars: 50_000}, waits: maxTimeout},                                                           // keeps 2 KB, and a file; more where _meta says so
-	{client: "opencode", waits: 200 * time.Second},
-	{client: "cline", cut: budget{chars: 7_800}, raw: true}, // cuts the JSON at 8,000
-	{client: "continue-", raw: true},
+var clientProfiles = []clientProfile{
+	{namePrefix: "codex-mcp-client", cutLimit: textBudget{bytes: 12_000}, callTimeout: 280 * time.Second},                                                           // keeps head and tail, which its user can change; gives up after 300 s
+	{namePrefix: "gemini-cli-mcp-client", cutLimit: textBudget{chars: 40_000}, callTimeout: 570 * time.Second, showsRawErrors: true, queueTimeout: 5 * time.Second}, // keeps 8,000 and 32,000, and a file; gives up after 600 s
+	{namePrefix: "claude-code", cutLimit: textBudget{chars: 50_000}, callTimeout: maxTimeout},                                                                       // keeps 2 KB, and a file; more where _meta says so
+	{namePrefix: "opencode", callTimeout: 200 * time.Second},
+	{namePrefix: "cline", cutLimit: textBudget{chars: 7_800}, showsRawResult: true}, // cuts the JSON at 8,000
+	{namePrefix: "continue-", showsRawResult: true},
 }
 
-// manner returns the manner of the client.
-func (r *request) manner() manner {
+// clientProfile returns the manner of the client.
+func (r *toolRequest) clientProfile() clientProfile {
 	if info := r.sdk.ClientInfo(); info != nil {
 		name := strings.ToLower(info.Name)
-		for _, m := range manners {
-			if strings.HasPrefix(name, m.client) {
+		for _, m := range clientProfiles {
+			if strings.HasPrefix(name, m.namePrefix) {
 				return m
 			}
 		}
 	}
-	return manner{}
+	return clientProfile{}
 }
 
-// budget returns the bounds on text that the client lets through.
-func (r *request) budget() budget {
-	b, cut := budget{chars: defaultBudget}, r.manner().cut
+// replyBudget returns the bounds on text that the client lets through.
+func (r *toolRequest) replyBudget() textBudget {
+	b, cut := textBudget{chars: defaultReplyChars}, r.clientProfile().cutLimit
 	if cut.chars > 0 {
 		b.chars = min(b.chars, cut.chars/10*9)
 	}
@@ -76,14 +76,14 @@ func (r *request) budget() budget {
 	return b
 }
 
-// patience is how long the client waits for a call.
-func (r *request) patience() time.Duration {
-	return cmp.Or(r.manner().waits, r.unknownWait, DefaultCallWait)
+// maxCallTime is how long the client waits for a call.
+func (r *toolRequest) maxCallTime() time.Duration {
+	return cmp.Or(r.clientProfile().callTimeout, r.defaultCallWait, DefaultCallWait)
 }
 
-// waitTime returns how long a call waits: as long as it asks for, within bounds, but not
+// boundedTimeout returns how long a call waits: as long as it asks for, within bounds, but not
 // longer than its client waits.
-func (r *request) waitTime(name string, ms *float64) (time.Duration, error) {
-	asked, err := waitTime(name, ms)
-	return min(asked, r.patience()), err
+func (r *toolRequest) boundedTimeout(name string, ms *float64) (time.Duration, error) {
+	asked, err := parseTimeout(name, ms)
+	return min(asked, r.maxCallTime()), err
 }

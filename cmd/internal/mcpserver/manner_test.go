@@ -18,15 +18,15 @@ func TestManner_WaitsNoLongerThanTheClient(t *testing.T) {
 		"mcp":                   50 * time.Second,
 		"":                      50 * time.Second,
 	} {
-		r := &request{sdk: &mcp.CallToolRequest{Params: &mcp.CallToolParamsRaw{Meta: mcp.Meta{
+		r := &toolRequest{sdk: &mcp.CallToolRequest{Params: &mcp.CallToolParamsRaw{Meta: mcp.Meta{
 			"io.modelcontextprotocol/protocolVersion": mcpwire.StatelessVersion,
 			"io.modelcontextprotocol/clientInfo":      map[string]any{"name": name, "version": "1"},
 		}}}}
 		asked := 600_000.0
-		if got, err := r.waitTime("timeout_ms", &asked); err != nil || got != want {
+		if got, err := r.boundedTimeout("timeout_ms", &asked); err != nil || got != want {
 			t.Errorf("%q: got %s, %v, want %s", name, got, err, want)
 		}
-		if got, err := r.waitTime("timeout_ms", nil); err != nil || got != defaultTimeout {
+		if got, err := r.boundedTimeout("timeout_ms", nil); err != nil || got != defaultTimeout {
 			t.Errorf("%q: got %s, %v without a timeout", name, got, err)
 		}
 	}

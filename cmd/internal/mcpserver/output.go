@@ -18,20 +18,20 @@ import (
 )
 
 const (
-	// maxLines bounds what grep and lines show at once, beside the client's budget.
-	maxLines = 400
+	// maxShownLines bounds what grep and lines show at once, beside the client's budget.
+	maxShownLines = 400
 
 	// maxLineChars bounds one shown line.
 	maxLineChars = 2_000
 )
 
-// output returns the tool repl_output: it waits for a turn, or reads old output without moving the
+// handleOutput returns the tool repl_output: it waits for a turn, or reads old output without moving the
 // caller's cursor.
-func (s *server) output(ctx context.Context, r *request, arguments json.RawMessage) *mcp.CallToolResult {
-	args, err := decode[outputArgs](r, arguments)
-	wait, waitErr := r.waitTime("wait_ms", args.WaitMS)
+func (s *server) handleOutput(ctx context.Context, r *toolRequest, arguments json.RawMessage) *mcp.CallToolResult {
+	args, err := decodeArguments[outputArgs](r, arguments)
+	wait, waitErr := r.boundedTimeout("wait_ms", args.WaitMS)
 	if err = errors.Join(err, waitErr); err != nil {
-		return failure(err)
+		return errorResult(err)
 	}
 	if r.sdk.Params.RequestState != "" {
 		return s.resumeCall(ctx, r, time.Now().Add(wait))
@@ -43,36 +43,36 @@ func (s *server) output(ctx context.Context, r *request, arguments json.RawMessa
 		}
 	}
 	if ways > 1 {
-		return failure(errors.New("until, grep, lines and after are four ways to look: use one"))
+		return errorResult(errors.New("until, grep, lines and after are four ways to look: use one"))
 	}
-	a, result := s.askAbout(ctx, r, args.Session, time.Now().Add(wait), true)
+	a, result := s.newSessionCall(ctx, r, args.Session, time.Now().Add(wait), true)
 	if a == nil {
 		return result
 	}
 	switch {
 	case args.Grep != "":
-		return a.grep(ctx, args.Grep)
+		return a.grepOutput(ctx, args.Grep)
 	case args.Lines != "":
-		return a.lines(ctx, args.Lines)
+		return a.showLines(ctx, args.Lines)
 	case args.After != nil:
-		return a.again(ctx, timeline.Seq(*args.After))
+		return a.repeatOutput(ctx, timeline.Seq(*args.After))
 	case args.Until != "":
-		return a.pollUntil(ctx, args.Until)
+		return a.pollUntilMatch(ctx, args.Until)
 	}
-	return a.poll(ctx)
+	return a.pollTurn(ctx)
 }
 
-// again shows everything after an event, even if the caller has it already.
-func (a *sessionCall) again(ctx context.Context, after timeline.Seq) *mcp.CallToolResult {
+// repeatOutput shows everything after an event, even if the caller has it already.
+func (a *sessionCall) repeatOutput(ctx context.Context, after timeline.Seq) *mcp.CallToolResult {
 	r, err := a.session.Wait(ctx, 0, &session.WaitOptions{Poll: true, After: after})
 	if err != nil {
-		return a.sessionFailure(ctx, err)
+		return a.sessionErrorResult(ctx, err)
 	}
-	return a.render(ctx, r)
+	return a.renderReply(ctx, r)
 }
 
-// expression returns an argument that is a regular expression.
-func expression(name, pattern string) (*regexp.Regexp, error) {
+// compilePattern returns an argument that is a regular expression.
+func compilePattern(name, pattern string) (*regexp.Regexp, error) {
 	re, err := regexp.Compile(pattern)
 	var bad *syntax.Error
 	if errors.As(err, &bad) {
@@ -81,25 +81,25 @@ func expression(name, pattern string) (*regexp.Regexp, error) {
 	return re, err
 }
 
-// pollUntil returns poll that also ends when a line matches, finished or not, that is new for the
+// pollUntilMatch returns poll that also ends when a line matches, finished or not, that is new for the
 // caller.
-func (a *sessionCall) pollUntil(ctx context.Context, pattern string) *mcp.CallToolResult {
-	re, err := expression("until", pattern)
+func (a *sessionCall) pollUntilMatch(ctx context.Context, pattern string) *mcp.CallToolResult {
+	re, err := compilePattern("until", pattern)
 	if err != nil {
-		return failure(err)
+		return errorResult(err)
 	}
-	a.call.lane.Leave()
-	after, _ := a.view.knows()
+	a.call.sessionTicket.Leave()
+	after, _ := a.caller.cursorAndRequest()
 	looking, stop := context.WithCancel(ctx)
 	found, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		if a.matches(looking, after, re) {
+		if a.waitForMatch(looking, after, re) {
 			close(found)
 		}
 	}()
 	defer func() { stop(); <-ended }()
-	return a.await(ctx, func(ctx context.Context, o *session.WaitOptions) (session.Reply, error) {
+	return a.awaitReply(ctx, func(ctx context.Context, o *session.WaitOptions) (session.Reply, error) {
 		waiting, stop := context.WithCancel(ctx)
 		defer stop()
 		over := make(chan struct{})
@@ -117,8 +117,8 @@ func (a *sessionCall) pollUntil(ctx context.Context, pattern string) *mcp.CallTo
 		select {
 		case <-found:
 			if ctx.Err() == nil { // the reply may lack the line
-				a.found = true
-				return a.now(ctx, o)
+				a.foundMatch = true
+				return a.currentReply(ctx, o)
 			}
 		default:
 		}
@@ -126,8 +126,8 @@ func (a *sessionCall) pollUntil(ctx context.Context, pattern string) *mcp.CallTo
 	})
 }
 
-// matches waits for a line after a cursor that matches. It returns false when ctx ends.
-func (a *sessionCall) matches(ctx context.Context, after timeline.Seq, re *regexp.Regexp) bool {
+// waitForMatch waits for a line after a cursor that matches. It returns false when ctx ends.
+func (a *sessionCall) waitForMatch(ctx context.Context, after timeline.Seq, re *regexp.Regexp) bool {
 	var lines timeline.LineSplitter
 	for e := range a.session.Events(ctx, after) {
 		text, ok := e.Body.(timeline.Text)
@@ -138,123 +138,123 @@ func (a *sessionCall) matches(ctx context.Context, after timeline.Seq, re *regex
 	return false
 }
 
-func (a *sessionCall) grep(ctx context.Context, pattern string) *mcp.CallToolResult {
-	re, err := expression("grep", pattern)
+func (a *sessionCall) grepOutput(ctx context.Context, pattern string) *mcp.CallToolResult {
+	re, err := compilePattern("grep", pattern)
 	if err != nil {
-		return failure(err)
+		return errorResult(err)
 	}
-	output, err := a.session.Output(ctx, session.OutputQuery{Grep: pattern, Max: maxLines + 1})
+	output, err := a.session.Output(ctx, session.OutputQuery{Grep: pattern, Max: maxShownLines + 1})
 	if err != nil {
-		return failure(err)
+		return errorResult(err)
 	}
 	found := output.Lines
 	if len(found) == 0 {
-		return plain(fmt.Sprintf("[no line of %d matches]", output.Total))
+		return textResult(fmt.Sprintf("[no line of %d matches]", output.Total))
 	}
 	for i := range found {
-		found[i].Text = around(found[i].Text, re)
+		found[i].Text = excerptAround(found[i].Text, re)
 	}
-	shown := listing(found[:min(len(found), maxLines)], a.call.budget())
+	shown := newNumberedLines(found[:min(len(found), maxShownLines)], a.call.replyBudget())
 	if shown.count < len(found) {
 		last := found[shown.count-1].Number
-		return plain(fmt.Sprintf("%s\n[more lines match after line %d: use a narrower grep, or lines]", shown.text, last))
+		return textResult(fmt.Sprintf("%s\n[more lines match after line %d: use a narrower grep, or lines]", shown.text, last))
 	}
-	return plain(shown.text)
+	return textResult(shown.text)
 }
 
-func (a *sessionCall) lines(ctx context.Context, which string) *mcp.CallToolResult {
+func (a *sessionCall) showLines(ctx context.Context, which string) *mcp.CallToolResult {
 	count, err := a.session.Output(ctx, session.OutputQuery{})
 	if err != nil {
-		return failure(err)
+		return errorResult(err)
 	}
 	total := count.Total
-	if line, from, ok := placeInLine(which); ok && line <= total {
-		return a.within(ctx, line, from)
+	if line, from, ok := parseLinePosition(which); ok && line <= total {
+		return a.showLineFrom(ctx, line, from)
 	}
-	from, to, err := lineRange(which, total)
+	from, to, err := parseLineRange(which, total)
 	if err != nil {
-		return failure(err)
+		return errorResult(err)
 	}
 	if from > total {
-		return plain(fmt.Sprintf("[there are %d lines]", total))
+		return textResult(fmt.Sprintf("[there are %d lines]", total))
 	}
 	to = min(to, total)
-	output, err := a.session.Output(ctx, session.OutputQuery{From: from, To: min(to, from+maxLines-1)})
+	output, err := a.session.Output(ctx, session.OutputQuery{From: from, To: min(to, from+maxShownLines-1)})
 	if err != nil {
-		return failure(err)
+		return errorResult(err)
 	}
-	shown := listing(output.Lines, a.call.budget())
+	shown := newNumberedLines(output.Lines, a.call.replyBudget())
 	if last := from + shown.count - 1; last < to {
-		return plain(fmt.Sprintf("%s\n[lines %d-%d are left]", shown.text, last+1, to))
+		return textResult(fmt.Sprintf("%s\n[lines %d-%d are left]", shown.text, last+1, to))
 	}
-	return plain(shown.text)
+	return textResult(shown.text)
 }
 
-// within shows one line from a character on.
-func (a *sessionCall) within(ctx context.Context, number, from int) *mcp.CallToolResult {
+// showLineFrom shows one line from a character on.
+func (a *sessionCall) showLineFrom(ctx context.Context, number, from int) *mcp.CallToolResult {
 	output, err := a.session.Output(ctx, session.OutputQuery{From: number, To: number})
 	if err != nil {
-		return failure(err)
+		return errorResult(err)
 	}
 	if len(output.Lines) == 0 {
-		return plain(fmt.Sprintf("[there are %d lines]", output.Total))
+		return textResult(fmt.Sprintf("[there are %d lines]", output.Total))
 	}
 	line := []rune(output.Lines[0].Text)
 	if from > len(line) {
-		return plain(fmt.Sprintf("[line %d has %d characters here; its rest, if there is one, is in %s]", number, len(line), a.restOfLine()))
+		return textResult(fmt.Sprintf("[line %d has %d characters here; its rest, if there is one, is in %s]", number, len(line), a.fullLineSource()))
 	}
-	most := a.call.budget()
+	most := a.call.replyBudget()
 	rest := line[from-1:]
-	shown := rest[:min(len(rest), most.chars-stateChars)]
-	for most.bytes > 0 && len(string(shown)) > most.bytes-stateChars {
+	shown := rest[:min(len(rest), most.chars-reservedStateChars)]
+	for most.bytes > 0 && len(string(shown)) > most.bytes-reservedStateChars {
 		shown = shown[:len(shown)*3/4]
 	}
 	text := fmt.Sprintf("%d: %s", number, string(shown))
 	if next := from + len(shown); next <= len(line) {
-		text += fmt.Sprintf("\n[%s]", goesOn(number, next, len(line)))
+		text += fmt.Sprintf("\n[%s]", continuationHint(number, next, len(line)))
 	}
-	return plain(text)
+	return textResult(text)
 }
 
-// restOfLine names what has the whole of a line that is too long for the timeline's queries.
-func (a *sessionCall) restOfLine() string {
-	if a.session.Away {
-		return timeline.OutputName + " there, which this command brings: " + a.session.FilesByHand
+// fullLineSource names what has the whole of a line that is too long for the timeline's queries.
+func (a *sessionCall) fullLineSource() string {
+	if a.session.IsRemote {
+		return timeline.OutputName + " there, which this command brings: " + a.session.FetchCommand
 	}
 	return a.session.OutputPath()
 }
 
-// goesOn says how to read on in a line.
-func goesOn(number, next, all int) string {
+// continuationHint says how to read on in a line.
+func continuationHint(number, next, all int) string {
 	return fmt.Sprintf(`%d more characters: lines "%d:%d"`, all-next+1, number, next)
 }
 
-// A listed is the text of numbered lines, within the bounds.
-type listed struct {
+// A numberedLines is the text of numbered lines, within the bounds.
+type numberedLines struct {
 	text  string
 	count int // of the lines, one at least
 }
 
-func listing(lines []timeline.Line, most budget) listed {
+func newNumberedLines(lines []timeline.Line, most textBudget) numberedLines {
 	var b strings.Builder
-	chars := stateChars
+	chars := reservedStateChars
 	for i, l := range lines {
-		text := fmt.Sprintf("%d: %s", l.Number, shorten(l))
+		text := fmt.Sprintf("%d: %s", l.Number, shortenLine(l))
 		chars += utf8.RuneCountInString(text) + 1
-		full := chars > most.chars || most.bytes > 0 && b.Len()+len(text) > most.bytes-stateChars
+		full := chars > most.chars || most.bytes > 0 && b.Len()+len(text) > most.bytes-reservedStateChars
 		if i > 0 && full {
-			return listed{b.String(), i}
+			return numberedLines{b.String(), i}
 		}
 		if i > 0 {
 			b.WriteByte('\n')
 		}
 		b.WriteString(text)
 	}
-	return listed{b.String(), len(lines)}
+	return numberedLines{b.String(), len(lines)}
 }
 
-// around returns a very long line from shortly before what matches.
-func around(s string, re *regexp.Regexp) string {
+// excerptAround returns a very long line from shortly before what matches.
+func excerptAround(s string, re *regexp.Regexp) string {
 	const before = 200 // bytes
 	at := re.FindStringIndex(s)
 	if at == nil || at[0] <= before || len(s) <= maxLineChars {
@@ -263,8 +263,8 @@ func around(s string, re *regexp.Regexp) string {
 	return "…" + strings.ToValidUTF8(s[at[0]-before:], "")
 }
 
-// shorten cuts a very long line, and says how to read on if it is shown from its beginning.
-func shorten(l timeline.Line) string {
+// shortenLine cuts a very long line, and says how to read on if it is shown from its beginning.
+func shortenLine(l timeline.Line) string {
 	if utf8.RuneCountInString(l.Text) <= maxLineChars {
 		return l.Text
 	}
@@ -273,5 +273,5 @@ func shorten(l timeline.Line) string {
 	if line[0] == '…' { // the text around a match
 		return text
 	}
-	return text + " [" + goesOn(l.Number, maxLineChars+1, len(line)) + "]"
+	return text + " [" + continuationHint(l.Number, maxLineChars+1, len(line)) + "]"
 }

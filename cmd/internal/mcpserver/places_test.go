@@ -19,33 +19,33 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A farHost has sessions at places that can only be listed. It notes what it is asked.
-type farHost struct {
-	places []string
-	fails  map[string]error // of places that cannot be asked; with nil one does not answer
+// A listOnlyBackend has sessions at places that can only be listed. It notes what it is asked.
+type listOnlyBackend struct {
+	remotes []string
+	fails   map[string]error // of places that cannot be asked; with nil one does not answer
 
 	mu    sync.Mutex
 	asked []string // guarded by mu: the names to open and the places to list
 }
 
-func (h *farHost) note(what string) {
+func (h *listOnlyBackend) recordAsked(what string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.asked = append(h.asked, what)
 }
 
-func (h *farHost) Places() []string { return h.places }
+func (h *listOnlyBackend) Remotes() []string { return h.remotes }
 
-func (h *farHost) Open(_ context.Context, name, lang, _ string, _ func(*workers.Sandbox) *workers.Sandbox, _ func(string)) (*mcpserver.Opened, error) {
-	h.note(name)
+func (h *listOnlyBackend) Open(_ context.Context, name, lang, _ string, _ func(*workers.Sandbox) *workers.Sandbox, _ func(string)) (*mcpserver.SessionHandle, error) {
+	h.recordAsked(name)
 	if lang == "" {
 		return nil, session.ErrClosed
 	}
 	return nil, fmt.Errorf("%s in %s cannot be opened here", name, lang)
 }
 
-func (h *farHost) Sessions(ctx context.Context, place string) ([]session.Info, error) {
-	h.note(place)
+func (h *listOnlyBackend) Sessions(ctx context.Context, place string) ([]session.Info, error) {
+	h.recordAsked(place)
 	switch err, fails := h.fails[place]; {
 	case fails && err == nil:
 		<-ctx.Done()
@@ -54,13 +54,13 @@ func (h *farHost) Sessions(ctx context.Context, place string) ([]session.Info, e
 		return nil, err
 	}
 	name := "main"
-	if place != h.places[0] {
+	if place != h.remotes[0] {
 		name = place + "/main"
 	}
 	return []session.Info{{Name: name, Language: "fake", State: session.StateIdle, OpenedAt: time.Now()}}, nil
 }
 
-func (h *farHost) wasAsked(t *testing.T, want ...string) {
+func (h *listOnlyBackend) wantAsked(t *testing.T, want ...string) {
 	t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -71,9 +71,9 @@ func (h *farHost) wasAsked(t *testing.T, want ...string) {
 	h.asked = nil
 }
 
-// calling serves an agent of a host with these languages, and returns how it calls a tool, or lists
+// newToolCaller serves an agent of a host with these languages, and returns how it calls a tool, or lists
 // the tools if that is "".
-func calling(t *testing.T, h *farHost, languages ...string) func(tool string, args map[string]any) string {
+func newToolCaller(t *testing.T, h *listOnlyBackend, languages ...string) func(tool string, args map[string]any) string {
 	t.Helper()
 	in, ours := io.Pipe()
 	theirs, out := io.Pipe()
@@ -83,7 +83,7 @@ func calling(t *testing.T, h *farHost, languages ...string) func(tool string, ar
 	}
 	served := make(chan error, 1)
 	go func() {
-		served <- mcpserver.Run(context.Background(), &mcpserver.Options{Host: h, Specs: specs, In: in, Out: out})
+		served <- mcpserver.Run(context.Background(), &mcpserver.Options{Backend: h, Specs: specs, In: in, Out: out})
 	}()
 	lines := bufio.NewReader(theirs)
 	t.Cleanup(func() {
@@ -133,8 +133,8 @@ func calling(t *testing.T, h *farHost, languages ...string) func(tool string, ar
 func TestPlaces_APlaceThatDoesNotAnswerIsALineAndHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := &farHost{places: []string{"here", "gpu", "dark", "hpc"}, fails: map[string]error{"dark": nil, "hpc": errors.New("no route\nto the host")}}
-		call := calling(t, h, "fake")
+		h := &listOnlyBackend{remotes: []string{"here", "gpu", "dark", "hpc"}, fails: map[string]error{"dark": nil, "hpc": errors.New("no route\nto the host")}}
+		call := newToolCaller(t, h, "fake")
 		begun := time.Now()
 		got := call("repl_sessions", nil)
 		if took := time.Since(begun); took > 10*time.Second {
@@ -151,8 +151,8 @@ func TestPlaces_APlaceThatDoesNotAnswerIsALineAndHoldsUpNoOther(t *testing.T) {
 func TestPlaces_IfNoneAnswersTheListFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := &farHost{places: []string{"here", "gpu"}, fails: map[string]error{"here": errors.New("no daemon"), "gpu": errors.New("no route")}}
-		if got := calling(t, h, "fake")("repl_sessions", nil); got != "no daemon\nno route" {
+		h := &listOnlyBackend{remotes: []string{"here", "gpu"}, fails: map[string]error{"here": errors.New("no daemon"), "gpu": errors.New("no route")}}
+		if got := newToolCaller(t, h, "fake")("repl_sessions", nil); got != "no daemon\nno route" {
 			t.Errorf("got %s", got)
 		}
 	})
@@ -161,8 +161,8 @@ func TestPlaces_IfNoneAnswersTheListFails(t *testing.T) {
 func TestPlaces_ANameSaysWhereAndOnlyThatPlaceIsAsked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := &farHost{places: []string{"here", "gpu", "hpc"}}
-		call := calling(t, h, "a", "b")
+		h := &listOnlyBackend{remotes: []string{"here", "gpu", "hpc"}}
+		call := newToolCaller(t, h, "a", "b")
 		for name, one := range map[string]struct {
 			lang, reply string
 			asked       []string
@@ -179,7 +179,7 @@ func TestPlaces_ANameSaysWhereAndOnlyThatPlaceIsAsked(t *testing.T) {
 			if got := call("repl", map[string]any{"input": "1", "session": name, "lang": one.lang}); !strings.Contains(got, one.reply) {
 				t.Errorf("%s: got %s", name, got)
 			}
-			h.wasAsked(t, one.asked...)
+			h.wantAsked(t, one.asked...)
 		}
 		if got := call("repl_output", map[string]any{"session": "lab/main"}); !strings.Contains(got, `"lab" is not among the places`) {
 			t.Errorf("got %s", got)
@@ -193,20 +193,20 @@ func TestPlaces_ANameSaysWhereAndOnlyThatPlaceIsAsked(t *testing.T) {
 func TestPlaces_WithoutAnyAllowedANameWithASlashIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := &farHost{places: []string{"gpu"}}
-		call := calling(t, h, "a", "b")
+		h := &listOnlyBackend{remotes: []string{"gpu"}}
+		call := newToolCaller(t, h, "a", "b")
 		if got := call("repl", map[string]any{"input": "1", "session": "hpc/main"}); !strings.Contains(got, "the user allows no other places (repl mcp --places): use a name without a slash") {
 			t.Errorf("got %s", got)
 		}
-		h.wasAsked(t)
+		h.wantAsked(t)
 	})
 }
 
 func TestPlaces_TheModelIsToldInAFewWords(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		without := calling(t, &farHost{places: []string{"here"}}, "fake")("", nil)
-		with := calling(t, &farHost{places: []string{"here", "gpu", "hpc"}}, "fake")("", nil)
+		without := newToolCaller(t, &listOnlyBackend{remotes: []string{"here"}}, "fake")("", nil)
+		with := newToolCaller(t, &listOnlyBackend{remotes: []string{"here", "gpu", "hpc"}}, "fake")("", nil)
 		if !strings.Contains(with, `; \"gpu/main\" is one at a place: gpu, hpc; default: the main one`) || len(with)-len(without) > 60 {
 			t.Errorf("it is told %s", with)
 		}
@@ -214,7 +214,7 @@ func TestPlaces_TheModelIsToldInAFewWords(t *testing.T) {
 		for i := range 50 {
 			many = append(many, fmt.Sprintf("machine%d", i))
 		}
-		if got := calling(t, &farHost{places: append([]string{"here"}, many...)}, "fake")("", nil); !strings.Contains(got, "machine0, … (50)") {
+		if got := newToolCaller(t, &listOnlyBackend{remotes: append([]string{"here"}, many...)}, "fake")("", nil); !strings.Contains(got, "machine0, … (50)") {
 			t.Errorf("it is told %s", got)
 		}
 	})

@@ -25,75 +25,75 @@ const maxOpening = 64
 
 // A preparation is the progress of a session that cannot be opened yet.
 type preparation struct {
-	mu    sync.Mutex
-	line  string    // guarded by mu; the last message; "" when nothing is prepared
-	since time.Time // guarded by mu; when the first message came
+	mu       sync.Mutex
+	progress string    // guarded by mu; the last message; "" when nothing is prepared
+	since    time.Time // guarded by mu; when the first message came
 }
 
-func (p *preparation) report(line string) {
+func (p *preparation) setProgress(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.line == "" {
+	if p.progress == "" {
 		p.since = time.Now()
 	}
-	p.line = line
+	p.progress = line
 }
 
 // isUnderWay reports whether there is something to wait for that may take minutes.
 func (p *preparation) isUnderWay() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.line != ""
+	return p.progress != ""
 }
 
-// text describes the progress, for a view that is not open.
-func (p *preparation) text() string {
+// describeProgress describes the progress, for a view that is not open.
+func (p *preparation) describeProgress() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.line == "" {
+	if p.progress == "" {
 		return "opening"
 	}
-	return fmt.Sprintf("preparing %.1f s: %s", time.Since(p.since).Seconds(), p.line)
+	return fmt.Sprintf("preparing %.1f s: %s", time.Since(p.since).Seconds(), p.progress)
 }
 
-// prepared waits while a session of our own is being prepared.
-func (s *sessions) prepared(ctx context.Context, v *view, opened *supervisor.Session) error {
+// waitPrepared waits while a session of our own is being prepared.
+func (s *sessions) waitPrepared(ctx context.Context, v *callerSession, opened *supervisor.Session) error {
 	now, _ := opened.Info(ctx) // one of this process makes no error
-	_ = session.FollowPreparation(ctx, opened, now, func(p timeline.Preparation) { v.preparing.report(p.Text()) })
+	_ = session.FollowPreparation(ctx, opened, now, func(p timeline.Preparation) { v.preparing.setProgress(p.Text()) })
 	err := opened.WaitPrepared(ctx)
-	if err != nil && ctx.Err() == nil && len(s.with) > 0 {
+	if err != nil && ctx.Err() == nil && len(s.packages) > 0 {
 		return &PrepareError{err}
 	}
-	return calledBy(v.name, err)
+	return withCallerName(v.name, err)
 }
 
-// opened waits until the session of a view is open, or until the deadline. Meanwhile it tells
+// waitOpened waits until the session of a view is open, or until the deadline. Meanwhile it tells
 // the client about the progress. Without a session it returns a result, which is nil when ctx
 // ended. later says what the model should do if the session is not open by then.
-func (s *server) opened(ctx context.Context, r *request, v *view, deadline time.Time, later string) (*Opened, *mcp.CallToolResult) {
+func (s *server) waitOpened(ctx context.Context, r *toolRequest, v *callerSession, deadline time.Time, later string) (*SessionHandle, *mcp.CallToolResult) {
 	for {
-		session, ok, err := v.open(ctx, r.beat.next(deadline))
+		session, ok, err := v.waitOpen(ctx, r.beat.nextCheck(deadline))
 		late := !time.Now().Before(deadline)
 		switch {
 		case ctx.Err() != nil:
 			return nil, nil
 		case ok || late:
-			if !r.beat.hold(ctx) {
+			if !r.beat.waitQuiet(ctx) {
 				return nil, nil
 			}
 		}
 		switch {
 		case err != nil:
-			return nil, s.openFailure(err)
+			return nil, s.openErrorResult(err)
 		case ok:
 			return session, nil
 		case late:
-			result := plain(fmt.Sprintf("[session %q is not open yet, %s: %s]", v.name, v.preparing.text(), later))
-			result.IsError = strings.HasPrefix(later, notRun)
+			result := textResult(fmt.Sprintf("[session %q is not open yet, %s: %s]", v.name, v.preparing.describeProgress(), later))
+			result.IsError = strings.HasPrefix(later, inputNotRun)
 			return nil, result
 		}
-		if elapsed, due := r.beat.due(); due {
-			r.Progress(elapsed.Seconds(), v.preparing.text())
+		if elapsed, due := r.beat.beatIfDue(); due {
+			r.ReportProgress(elapsed.Seconds(), v.preparing.describeProgress())
 		}
 	}
 }

@@ -18,10 +18,10 @@ type progress struct {
 	at       time.Time
 }
 
-func (c *client) progress() []progress {
+func (c *client) progressMessages() []progress {
 	c.t.Helper()
 	var all []progress
-	for _, a := range c.all() {
+	for _, a := range c.allMessages() {
 		if a.Method != "notifications/progress" {
 			continue
 		}
@@ -36,17 +36,17 @@ func (c *client) progress() []progress {
 
 func TestProgress_FirstComesAfterASecond(t *testing.T) {
 	t.Parallel()
-	eras(t, func(t *testing.T, c *client) {
+	runEachProtocolVersion(t, func(t *testing.T, c *client) {
 		c.call("repl", map[string]any{"input": "print ready"}) // the time of a start is not meant
-		wait, open := gate(t)
+		wait, open := newGate(t)
 		id := c.send("tools/call", map[string]any{
 			"name": "repl", "arguments": map[string]any{"input": "print so far\n" + wait + "print done"},
 			"_meta": map[string]any{"progressToken": "t"},
 		})
-		c.until("progress", func(a answer) bool { return a.Method == "notifications/progress" })
+		c.waitMessage("progress", func(a answer) bool { return a.Method == "notifications/progress" })
 		open()
-		wantText(t, c.resultOf(id).text(), "so far\ndone")
-		all := c.progress()
+		wantText(t, c.waitResult(id).text(), "so far\ndone")
+		all := c.progressMessages()
 		if len(all) == 0 {
 			t.Fatal("got no progress")
 		}
@@ -60,8 +60,8 @@ func TestProgress_FirstComesAfterASecond(t *testing.T) {
 // The two eras at the same time, because it takes so long.
 func TestProgress_IncreasesUntilTheAnswerAndNotAfter(t *testing.T) {
 	t.Parallel()
-	clients := []*client{greet(t, nil), connect(t, nil)}
-	clients[1].modern()
+	clients := []*client{newInitializedClient(t, nil), newClient(t, nil)}
+	clients[1].useStateless()
 	var ids []string
 	for _, c := range clients {
 		c.call("repl", map[string]any{"input": "print ready"}) // the time of a start is not meant
@@ -71,10 +71,10 @@ func TestProgress_IncreasesUntilTheAnswerAndNotAfter(t *testing.T) {
 		}))
 	}
 	for i, c := range clients {
-		wantPart(t, c.resultOf(ids[i]).text(), "[running ")
-		answered := c.answerTo(ids[i]).At
+		wantPart(t, c.waitResult(ids[i]).text(), "[running ")
+		answered := c.waitAnswer(ids[i]).At
 		c.call("repl_interrupt", nil)
-		all := c.progress()
+		all := c.progressMessages()
 		if len(all) < 2 || all[0].Progress < 1 || all[1].Progress <= all[0].Progress {
 			t.Errorf("got %+v, want some that increase", all)
 		}
@@ -88,7 +88,7 @@ func TestProgress_IncreasesUntilTheAnswerAndNotAfter(t *testing.T) {
 
 func TestProgress_TokensComeBackAsSent(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	tokens := []string{`7`, `"7"`, `0`, `""`, `9007199254740993`, `-1`}
 	absent := []string{`null`, `true`, `{}`, `[1]`}
 	ids := make(map[string]bool)
@@ -102,11 +102,11 @@ func TestProgress_TokensComeBackAsSent(t *testing.T) {
 	}
 	silent := c.startCall("repl", map[string]any{"input": "sleep 3s"})
 	for id := range ids {
-		c.resultOf(id)
+		c.waitResult(id)
 	}
-	c.resultOf(silent)
+	c.waitResult(silent)
 	seen := make(map[string]int)
-	for _, p := range c.progress() {
+	for _, p := range c.progressMessages() {
 		seen[string(p.Token)]++
 	}
 	for _, token := range tokens {
@@ -121,38 +121,38 @@ func TestProgress_TokensComeBackAsSent(t *testing.T) {
 
 func TestProgress_NoneAfterACancel(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	id := c.send("tools/call", map[string]any{
 		"name": "repl", "arguments": map[string]any{"input": "sleep"},
 		"_meta": map[string]any{"progressToken": 1},
 	})
-	c.until("progress", func(a answer) bool { return a.Method == "notifications/progress" })
+	c.waitMessage("progress", func(a answer) bool { return a.Method == "notifications/progress" })
 	c.cancel(id)
-	c.untilState("idle")
-	before := len(c.progress())
-	c.repl("sleep 100ms")
-	if n := len(c.progress()); n != before {
+	c.waitState("idle")
+	before := len(c.progressMessages())
+	c.runRepl("sleep 100ms")
+	if n := len(c.progressMessages()); n != before {
 		t.Errorf("got %d more", n-before)
 	}
-	c.neverAnswered(id)
+	c.wantNoAnswer(id)
 }
 
-// A workshop prepares sessions as its test says.
-type workshop struct {
-	ctx   chan context.Context // of each preparation that begins
-	words chan string          // to report
-	end   chan error           // to return
+// A preparationControl prepares sessions as its test says.
+type preparationControl struct {
+	ctx      chan context.Context // of each preparation that begins
+	messages chan string          // to report
+	end      chan error           // to return
 }
 
-func newWorkshop() *workshop {
-	return &workshop{make(chan context.Context, 10), make(chan string), make(chan error)}
+func newPreparationControl() *preparationControl {
+	return &preparationControl{make(chan context.Context, 10), make(chan string), make(chan error)}
 }
 
-func (w *workshop) prepare(ctx context.Context, report func(workers.Progress)) (workers.PreparationResult, error) {
+func (w *preparationControl) prepare(ctx context.Context, report func(workers.Progress)) (workers.PreparationResult, error) {
 	w.ctx <- ctx
 	for {
 		select {
-		case word := <-w.words:
+		case word := <-w.messages:
 			report(workers.Progress{Message: word})
 		case err := <-w.end:
 			return workers.PreparationResult{}, err
@@ -164,10 +164,10 @@ func (w *workshop) prepare(ctx context.Context, report func(workers.Progress)) (
 
 func TestPrepare_CallsWaitAndAreToldHowFarItIs(t *testing.T) {
 	t.Parallel()
-	shop := newWorkshop()
-	c := greet(t, &setup{prepare: shop.prepare, with: []string{"a", "b"}})
-	shop.words <- "fetching"
-	c.untilPart("repl_sessions", nil, "s: a, b: fetching")
+	shop := newPreparationControl()
+	c := newInitializedClient(t, &setup{prepare: shop.prepare, with: []string{"a", "b"}})
+	shop.messages <- "fetching"
+	c.waitPart("repl_sessions", nil, "s: a, b: fetching")
 	wantPart(t, c.call("repl_output", map[string]any{"wait_ms": 0}).text(), `[session "main" is not open yet, preparing `, "s: a, b: fetching: call repl_output to wait]")
 	for _, tool := range []string{"repl_interrupt", "repl_reset"} { // at once
 		wantPart(t, c.call(tool, nil).text(), "is not open yet, preparing ")
@@ -175,15 +175,15 @@ func TestPrepare_CallsWaitAndAreToldHowFarItIs(t *testing.T) {
 	id := c.send("tools/call", map[string]any{
 		"name": "repl", "arguments": map[string]any{"input": "print 2"}, "_meta": map[string]any{"progressToken": "t"},
 	})
-	c.until("progress", func(a answer) bool { return a.Method == "notifications/progress" })
+	c.waitMessage("progress", func(a answer) bool { return a.Method == "notifications/progress" })
 	shop.end <- nil
-	wantText(t, c.resultOf(id).text(), "[a and b can be used in this session]\n2")
-	all := c.progress()
+	wantText(t, c.waitResult(id).text(), "[a and b can be used in this session]\n2")
+	all := c.progressMessages()
 	if len(all) == 0 || all[0].Progress < 1 {
 		t.Fatalf("got %+v, want one after a second", all)
 	}
 	wantPart(t, all[0].Message, "preparing ", "s: a, b: fetching")
-	wantText(t, c.repl("print 3"), "3")
+	wantText(t, c.runRepl("print 3"), "3")
 }
 
 func TestPrepare_AFailureIsToldAndTheNextCallTriesAgain(t *testing.T) {
@@ -195,19 +195,19 @@ func TestPrepare_AFailureIsToldAndTheNextCallTriesAgain(t *testing.T) {
 		}
 		return workers.PreparationResult{}, errors.New("a cannot be prepared: it broke\nlast words")
 	}
-	c := greet(t, &setup{prepare: prepare, with: []string{"a"}})
+	c := newInitializedClient(t, &setup{prepare: prepare, with: []string{"a"}})
 	r := c.call("repl", map[string]any{"input": "print 1"})
 	if !r.IsError {
 		t.Error("it is no error")
 	}
 	wantPart(t, r.text(), "a cannot be prepared: it broke\nlast words\n[no session was opened and nothing was run. The next call tries again", "--with")
 	mended.Store(true)
-	wantPart(t, c.repl("print 2"), "\n2")
+	wantPart(t, c.runRepl("print 2"), "\n2")
 }
 
 func TestPrepare_AnInputThatWasNotRunIsAnError(t *testing.T) {
 	t.Parallel()
-	c := greet(t, &setup{prepare: newWorkshop().prepare})
+	c := newInitializedClient(t, &setup{prepare: newPreparationControl().prepare})
 	r := c.call("repl", map[string]any{"input": "print 1", "timeout_ms": 0})
 	wantPart(t, r.text(), "is not open yet", "your input was NOT run")
 	if !r.IsError {
@@ -218,30 +218,30 @@ func TestPrepare_AnInputThatWasNotRunIsAnError(t *testing.T) {
 // Also without packages something may be prepared, such as a part of the worker.
 func TestPrepare_APartOfTheWorkerIsTold(t *testing.T) {
 	t.Parallel()
-	shop := newWorkshop()
-	c := greet(t, &setup{prepare: shop.prepare})
-	shop.words <- "compiling the shim"
-	c.untilPart("repl_sessions", nil, "s: compiling the shim")
+	shop := newPreparationControl()
+	c := newInitializedClient(t, &setup{prepare: shop.prepare})
+	shop.messages <- "compiling the shim"
+	c.waitPart("repl_sessions", nil, "s: compiling the shim")
 	id := c.send("tools/call", map[string]any{
 		"name": "repl", "arguments": map[string]any{"input": "print 1"}, "_meta": map[string]any{"progressToken": "t"},
 	})
 	// A call that comes after the failure would try again, so the call must wait before it.
-	c.until("progress", func(a answer) bool { return a.Method == "notifications/progress" })
+	c.waitMessage("progress", func(a answer) bool { return a.Method == "notifications/progress" })
 	shop.end <- errors.New("no compiler")
-	wantPart(t, c.resultOf(id).text(), `no compiler`)
-	c = greet(t, &setup{prepare: shop.prepare})
+	wantPart(t, c.waitResult(id).text(), `no compiler`)
+	c = newInitializedClient(t, &setup{prepare: shop.prepare})
 	shop.end <- nil
-	wantPart(t, c.repl("print 1"), "1")
+	wantPart(t, c.runRepl("print 1"), "1")
 }
 
 func TestPrepare_EndsWithTheClientAndInAnotherPlace(t *testing.T) {
 	t.Parallel()
-	shop := newWorkshop()
-	c := greet(t, &setup{prepare: shop.prepare})
+	shop := newPreparationControl()
+	c := newInitializedClient(t, &setup{prepare: shop.prepare})
 	ahead := <-shop.ctx
 	id := c.send("tools/call", map[string]any{
 		"name": "repl", "arguments": map[string]any{"input": "cwd", "timeout_ms": 0},
-		"_meta": map[string]any{"codex/sandbox-state-meta": map[string]any{"sandboxCwd": uri(realDir(t))}},
+		"_meta": map[string]any{"codex/sandbox-state-meta": map[string]any{"sandboxCwd": directoryURI(newRealDir(t))}},
 	})
 	elsewhere := <-shop.ctx // the one that was begun ahead is not waited for
 	if ahead.Err() == nil {
@@ -261,14 +261,14 @@ func TestPrepare_EndsWithTheClientAndInAnotherPlace(t *testing.T) {
 
 func TestPrepare_SessionsThatAreNotOpenAreBounded(t *testing.T) {
 	t.Parallel()
-	shop := newWorkshop()
+	shop := newPreparationControl()
 	shop.ctx = make(chan context.Context, 100)
-	c := greet(t, &setup{prepare: shop.prepare})
+	c := newInitializedClient(t, &setup{prepare: shop.prepare})
 	for range 63 {
-		c.startCall("repl", in("new", "print 1"))
+		c.startCall("repl", sessionInput("new", "print 1"))
 	}
 	for range 64 {
 		<-shop.ctx
 	}
-	wantPart(t, c.call("repl", in("new", "print 1")).text(), "too many sessions")
+	wantPart(t, c.call("repl", sessionInput("new", "print 1")).text(), "too many sessions")
 }

@@ -15,7 +15,7 @@ import (
 
 func TestRepl_CompletionAddsNothing(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	r := c.call("repl", map[string]any{"input": "print 2"})
 	wantText(t, r.text(), "2")
 	for key, want := range map[string]any{
@@ -34,17 +34,17 @@ func TestRepl_CompletionAddsNothing(t *testing.T) {
 
 func TestRepl_SilentCompletionSaysSo(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
-	wantText(t, c.repl("\n"), "[done, no output]")
-	wantText(t, c.repl(""), "[idle, nothing new]")
+	c := newInitializedClient(t, nil)
+	wantText(t, c.runRepl("\n"), "[done, no output]")
+	wantText(t, c.runRepl(""), "[idle, nothing new]")
 }
 
 func TestRepl_APollIsToldThatASilentTurnIsDone(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
-	c.repl("print ready")
+	c := newInitializedClient(t, nil)
+	c.runRepl("print ready")
 	for _, poll := range []func() string{
-		func() string { return c.repl("") },
+		func() string { return c.runRepl("") },
 		func() string { return c.call("repl_output", nil).text() },
 	} {
 		wantPart(t, c.call("repl", map[string]any{"input": "sleep 4s", "timeout_ms": 0}).text(), "[running ")
@@ -58,9 +58,9 @@ func TestRepl_APollIsToldThatASilentTurnIsDone(t *testing.T) {
 
 func TestRepl_APollIsToldHowASilentTurnEnded(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	c.call("repl", map[string]any{"input": "wait name? "})
-	if _, err := c.main().Interrupt(t.Context(), 0); err != nil { // somebody else
+	if _, err := c.mainSession().Interrupt(t.Context(), 0); err != nil { // somebody else
 		t.Fatal(err)
 	}
 	wantPart(t, c.call("repl_output", nil).text(), "[interrupted after ")
@@ -68,7 +68,7 @@ func TestRepl_APollIsToldHowASilentTurnEnded(t *testing.T) {
 
 func TestRepl_LanguageErrorIsOutput(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	r := c.call("repl", map[string]any{"input": "error ValueError no such thing"})
 	if r.IsError || r.Meta["turnstone/outcome"] != "error" {
 		t.Errorf("got isError %v, outcome %v", r.IsError, r.Meta["turnstone/outcome"])
@@ -78,72 +78,72 @@ func TestRepl_LanguageErrorIsOutput(t *testing.T) {
 
 func TestRepl_WaitIsShownAndTheNextInputAnswersIt(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	r := c.call("repl", map[string]any{"input": "wait name? \nprint bye"})
 	wantText(t, r.text(), `[waiting for input: "name? "]`)
 	if r.Meta["turnstone/state"] != "waiting" || r.Meta["turnstone/prompt"] != "name? " {
 		t.Errorf("got %v", r.Meta)
 	}
-	wantText(t, c.repl("Ann"), "Ann\nbye")
-	wantText(t, c.repl("print 2"), "2")
+	wantText(t, c.runRepl("Ann"), "Ann\nbye")
+	wantText(t, c.runRepl("print 2"), "2")
 }
 
 func TestRepl_PollKeepsTheWait(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
-	c.repl("wait a? ")
+	c := newInitializedClient(t, nil)
+	c.runRepl("wait a? ")
 	for range 3 {
-		wantText(t, c.repl(""), `[waiting for input: "a? "]`)
+		wantText(t, c.runRepl(""), `[waiting for input: "a? "]`)
 		wantText(t, c.call("repl_output", nil).text(), `[waiting for input: "a? "]`)
 	}
-	wantText(t, c.repl("x"), "x")
+	wantText(t, c.runRepl("x"), "x")
 }
 
 func TestRepl_WaitThatWasNotShownIsNotAnswered(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	// The caller believes that code runs; in the meantime it has begun to ask.
-	wait, open := gate(t)
+	wait, open := newGate(t)
 	wantPart(t, c.call("repl", map[string]any{"input": wait + "wait sure? ", "timeout_ms": 0}).text(), "call repl_output to wait")
 	open()
-	c.untilState("waiting")
-	wantText(t, c.repl("print not an answer"), `[your input was NOT run: waiting for input: "sure? "]`)
-	wantText(t, c.repl("yes"), "yes")
+	c.waitState("waiting")
+	wantText(t, c.runRepl("print not an answer"), `[your input was NOT run: waiting for input: "sure? "]`)
+	wantText(t, c.runRepl("yes"), "yes")
 }
 
 func TestRepl_AnswerOfAWaitThatIsOverDoesNotRun(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
-	c.repl("wait sure? ")
-	if _, err := c.main().Interrupt(t.Context(), 0); err != nil { // somebody else
+	c := newInitializedClient(t, nil)
+	c.runRepl("wait sure? ")
+	if _, err := c.mainSession().Interrupt(t.Context(), 0); err != nil { // somebody else
 		t.Fatal(err)
 	}
-	got := c.repl("print ran")
+	got := c.runRepl("print ran")
 	wantPart(t, got, "[your input was NOT run: the wait that it was for is over")
 	if strings.Contains(got, "ran\n") {
 		t.Errorf("the answer ran as code: %q", got)
 	}
-	wantText(t, c.repl("print 2"), "2")
+	wantText(t, c.runRepl("print 2"), "2")
 }
 
 func TestRepl_AnswerHasItsNewlineAndEmptyLinesAreAnswers(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
-	c.repl("wait a? \nwait b? \nwait c? \nprint end")
-	wantText(t, c.repl("1"), "1\n"+`[waiting for input: "b? "]`)
-	wantText(t, c.repl("\n"), `[waiting for input: "c? "]`)
-	wantText(t, c.repl("3\n"), "3\nend")
+	c := newInitializedClient(t, nil)
+	c.runRepl("wait a? \nwait b? \nwait c? \nprint end")
+	wantText(t, c.runRepl("1"), "1\n"+`[waiting for input: "b? "]`)
+	wantText(t, c.runRepl("\n"), `[waiting for input: "c? "]`)
+	wantText(t, c.runRepl("3\n"), "3\nend")
 }
 
 func TestRepl_EOFEndsTheInputAfterTheText(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	eof := func(input string) string {
 		return c.call("repl", map[string]any{"input": input, "eof": true}).text()
 	}
-	c.repl("all a? ")
+	c.runRepl("all a? ")
 	wantText(t, eof("1\n2"), "1\n2")
-	c.repl("wait b? ")
+	c.runRepl("wait b? ")
 	wantText(t, eof(""), "<eof>")
 	wantText(t, eof(""), "[nothing waits for input: eof was not used]")
 	wantText(t, eof("print 2"), "2\n[eof was not used: it was code]")
@@ -151,9 +151,9 @@ func TestRepl_EOFEndsTheInputAfterTheText(t *testing.T) {
 
 func TestRepl_TimeoutReturnsWhatThereIsAndTheTurnGoesOn(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
-	c.repl("print ready") // the time of a call is also that of a start
-	wait, open := gate(t)
+	c := newInitializedClient(t, nil)
+	c.runRepl("print ready") // the time of a call is also that of a start
+	wait, open := newGate(t)
 	r := c.call("repl", map[string]any{"input": "print begun\n" + wait + "print done", "timeout_ms": 5000})
 	wantPart(t, r.text(), "begun\n[running ", "6 bytes so far: call repl_output to wait, repl_interrupt to stop]")
 	if r.IsError || r.Meta["turnstone/state"] != "running" || r.Meta["turnstone/outcome"] != nil {
@@ -165,8 +165,8 @@ func TestRepl_TimeoutReturnsWhatThereIsAndTheTurnGoesOn(t *testing.T) {
 
 func TestRepl_BusyIsSaidAtOnce(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
-	c.repl("print ready")
+	c := newInitializedClient(t, nil)
+	c.runRepl("print ready")
 	c.call("repl", map[string]any{"input": "sleep", "timeout_ms": 0})
 	r := c.call("repl", map[string]any{"input": "print 2", "timeout_ms": 600_000}) // longer than a test waits for an answer
 	wantPart(t, r.text(), "[your input was NOT run: the session is still running ", "repl_interrupt to stop]")
@@ -174,24 +174,24 @@ func TestRepl_BusyIsSaidAtOnce(t *testing.T) {
 		t.Error("a refusal is no error")
 	}
 	c.call("repl_interrupt", nil)
-	wantText(t, c.repl("print 2"), "2")
+	wantText(t, c.runRepl("print 2"), "2")
 }
 
 func TestRepl_LeadingControlCharactersActFirst(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
-	wantText(t, c.repl("print 0"), "0") // the start can be interrupted
-	wantText(t, c.repl("\x03 print 1"), "1\n[nothing was running]")
+	c := newInitializedClient(t, nil)
+	wantText(t, c.runRepl("print 0"), "0") // the start can be interrupted
+	wantText(t, c.runRepl("\x03 print 1"), "1\n[nothing was running]")
 	c.call("repl", map[string]any{"input": "sleep", "timeout_ms": 0})
-	c.untilState("running")
-	got := c.repl("\x03print 2")
+	c.waitState("running")
+	got := c.runRepl("\x03print 2")
 	wantPart(t, got, "Interrupted", "\n2")
-	wantPart(t, c.repl("\x03"), "nothing was running")
+	wantPart(t, c.runRepl("\x03"), "nothing was running")
 
-	c.repl("wait a? ")
-	wantPart(t, c.repl("\x03print 3"), "3") // the wait is given up: this is code
+	c.runRepl("wait a? ")
+	wantPart(t, c.runRepl("\x03print 3"), "3") // the wait is given up: this is code
 
-	c.repl("wait a? ")
+	c.runRepl("wait a? ")
 	r := c.call("repl", map[string]any{"input": "\x04print 4"})
 	wantPart(t, r.text(), "[session restarted: reset, state lost", "\n4")
 	if r.Meta["turnstone/generation"] != 2.0 {
@@ -201,26 +201,26 @@ func TestRepl_LeadingControlCharactersActFirst(t *testing.T) {
 
 func TestRepl_InterruptIntoAnotherWaitDoesNotTakeTheRestForItsAnswer(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	c.call("repl", map[string]any{"input": "sleep", "timeout_ms": 0})
-	c.untilState("running")
+	c.waitState("running")
 	// Code that follows the interrupt never answers a wait, whatever the interrupt leads to.
-	got := c.repl("\x03wait b? ")
+	got := c.runRepl("\x03wait b? ")
 	wantPart(t, got, `waiting for input: "b? "`)
-	wantText(t, c.repl("x"), "x")
+	wantText(t, c.runRepl("x"), "x")
 }
 
 func TestRepl_DeadWorkerIsReportedOnceAndReplaced(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	r := c.call("repl", map[string]any{"input": "die 3"})
 	wantPart(t, r.text(), "[session ended: exit status 3, state lost")
 	if r.Meta["turnstone/state"] != "ended" {
 		t.Errorf("got state %v", r.Meta["turnstone/state"])
 	}
-	wantText(t, c.repl(""), "[the session ended: input starts a new one]")
-	wantPart(t, c.repl("print 2"), "\n2")
-	wantText(t, c.repl("print 3"), "3")
+	wantText(t, c.runRepl(""), "[the session ended: input starts a new one]")
+	wantPart(t, c.runRepl("print 2"), "\n2")
+	wantText(t, c.runRepl("print 3"), "3")
 }
 
 func TestRepl_AWorkerThatDoesNotStartIsNoSessionThatEnded(t *testing.T) {
@@ -229,7 +229,7 @@ func TestRepl_AWorkerThatDoesNotStartIsNoSessionThatEnded(t *testing.T) {
 		{"exit 3", "exit status 3"},
 		{"wrongversion", "worker failed: it speaks "},
 	} {
-		c := greet(t, &setup{specs: map[string]func(string) workers.Spec{"fake": fake(&fakeworker.Options{Start: test.start})}})
+		c := newInitializedClient(t, &setup{specs: map[string]func(string) workers.Spec{"fake": fakeSpec(&fakeworker.Options{Start: test.start})}})
 		r := c.call("repl", map[string]any{"input": "print 1"})
 		if !r.IsError {
 			t.Errorf("got %q, want an error", r.text())
@@ -242,7 +242,7 @@ func TestRepl_AWorkerThatDoesNotStartIsNoSessionThatEnded(t *testing.T) {
 		if strings.Contains(text, "session ended") || strings.Contains(text, "state lost") {
 			t.Errorf("got %q", text)
 		}
-		again := c.repl("print 1")
+		again := c.runRepl("print 1")
 		wantPart(t, again, "did not start", test.reason)
 		if strings.Contains(again, "state lost") {
 			t.Errorf("again: got %q", again)
@@ -253,7 +253,7 @@ func TestRepl_AWorkerThatDoesNotStartIsNoSessionThatEnded(t *testing.T) {
 func TestRepl_ARuntimeThatIsNotThereIsSaidWithWhatToDo(t *testing.T) {
 	t.Parallel()
 	missing := func(string) workers.Spec { return workers.Spec{Err: errors.New("no fake was found on PATH")} }
-	c := greet(t, &setup{specs: map[string]func(string) workers.Spec{"fake": missing}})
+	c := newInitializedClient(t, &setup{specs: map[string]func(string) workers.Spec{"fake": missing}})
 	r := c.call("repl", map[string]any{"input": "print 1"})
 	if !r.IsError {
 		t.Errorf("got %q, want an error", r.text())
@@ -263,15 +263,15 @@ func TestRepl_ARuntimeThatIsNotThereIsSaidWithWhatToDo(t *testing.T) {
 
 func TestRepl_AnInterruptThatTookTheOutputIsNoSilence(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	for _, test := range []struct{ print, want string }{
 		{"print half\n", "[interrupted after "},
 		{"", "[interrupted after "},
 	} {
 		id := c.startCall("repl", map[string]any{"input": test.print + "sleep"})
-		c.untilState("running")
+		c.waitState("running")
 		taken := c.call("repl_interrupt", nil).text()
-		text := c.resultOf(id).text()
+		text := c.waitResult(id).text()
 		wantPart(t, text, test.want)
 		where := "; its output is in the reply to another call]"
 		if strings.Contains(taken, "Interrupted") != strings.HasSuffix(text, where) {
@@ -280,71 +280,71 @@ func TestRepl_AnInterruptThatTookTheOutputIsNoSilence(t *testing.T) {
 	}
 	// A poll beside the call that runs the code.
 	id := c.startCall("repl", map[string]any{"input": "wait ? "})
-	c.untilState("waiting")
-	c.resultOf(id)
+	c.waitState("waiting")
+	c.waitResult(id)
 	id = c.startCall("repl", map[string]any{"input": "a"}) // and not the one that started it
-	wantText(t, c.resultOf(id).text(), "a")
+	wantText(t, c.waitResult(id).text(), "a")
 }
 
 // A full-screen drawing is left out, and is in no other reply.
 func TestRepl_ADrawingIsNoOutputOfAnotherCall(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
-	wantText(t, c.repl("print \x1b[?1049h~"), "[done, no output]")
+	c := newInitializedClient(t, nil)
+	wantText(t, c.runRepl("print \x1b[?1049h~"), "[done, no output]")
 }
 
 func TestRepl_StartUpOutputOpensTheFirstReply(t *testing.T) {
 	t.Parallel()
-	c := greet(t, &setup{specs: map[string]func(string) workers.Spec{"fake": fake(&fakeworker.Options{Start: "print"})}})
-	wantPart(t, c.repl("print 2"), "profile\n", "2")
-	wantText(t, c.repl("print 3"), "3")
+	c := newInitializedClient(t, &setup{specs: map[string]func(string) workers.Spec{"fake": fakeSpec(&fakeworker.Options{Start: "print"})}})
+	wantPart(t, c.runRepl("print 2"), "profile\n", "2")
+	wantText(t, c.runRepl("print 3"), "3")
 }
 
 func TestRepl_StartUpPromptIsShownBeforeItIsAnswered(t *testing.T) {
 	t.Parallel()
-	c := greet(t, &setup{specs: map[string]func(string) workers.Spec{"fake": fake(&fakeworker.Options{Start: "prompt"})}})
-	c.untilState("waiting")
-	got := c.repl("print 2")
+	c := newInitializedClient(t, &setup{specs: map[string]func(string) workers.Spec{"fake": fakeSpec(&fakeworker.Options{Start: "prompt"})}})
+	c.waitState("waiting")
+	got := c.runRepl("print 2")
 	wantPart(t, got, "[your input was NOT run: waiting for input")
-	wantPart(t, c.repl("answer"), "answer")
-	wantText(t, c.repl("print 2"), "2")
+	wantPart(t, c.runRepl("answer"), "answer")
+	wantText(t, c.runRepl("print 2"), "2")
 }
 
 func TestRepl_LateOutputOpensTheNextReplyWithItsLabel(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
-	got := c.repl("late boo\nprint now") // it may be late for this one, or just not
-	for event := range c.main().Events(t.Context(), 0) {
+	c := newInitializedClient(t, nil)
+	got := c.runRepl("late boo\nprint now") // it may be late for this one, or just not
+	for event := range c.mainSession().Events(t.Context(), 0) {
 		if event.BetweenTurns {
 			break // now it is there
 		}
 	}
-	got += c.repl("print then")
+	got += c.runRepl("print then")
 	for _, part := range []string{"now", "output since turn 1 ended", "boo", "then"} {
 		if strings.Count(got, part) != 1 {
 			t.Errorf("got %q, want %q once", got, part)
 		}
 	}
-	wantText(t, c.repl("print 3"), "3")
+	wantText(t, c.runRepl("print 3"), "3")
 }
 
 func TestRepl_TurnsOfOthersAreLabelled(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
-	c.repl("print 1")
-	turn, err := c.main().As("ada").Submit(t.Context(), "print hers")
+	c := newInitializedClient(t, nil)
+	c.runRepl("print 1")
+	turn, err := c.mainSession().As("ada").Submit(t.Context(), "print hers")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.main().Wait(t.Context(), turn, session.WaitAtMost(deadline)); err != nil {
+	if _, err := c.mainSession().Wait(t.Context(), turn, session.WaitAtMost(deadline)); err != nil {
 		t.Fatal(err)
 	}
-	wantPart(t, c.repl("print mine"), "turn 2 by ada", "hers", "mine")
+	wantPart(t, c.runRepl("print mine"), "turn 2 by ada", "hers", "mine")
 }
 
 func TestRepl_ImagesStandInOrderWithTheirSize(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	r := c.call("repl", map[string]any{"input": "print a\nimage\nprint b"})
 	wantText(t, r.text(), "a\n[image \"a pixel\", 1 x 1]\n<image>\nb")
 	if got := r.Content[1]; got.MIMEType != "image/png" || !strings.HasPrefix(string(got.Data), "\x89PNG") {
@@ -354,7 +354,7 @@ func TestRepl_ImagesStandInOrderWithTheirSize(t *testing.T) {
 
 func TestRepl_ImagesOverTheBoundAreNamed(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	r := c.call("repl", map[string]any{"input": strings.Repeat("image\n", 9) + "image again\nimage again"})
 	shown := 0
 	for _, block := range r.Content {
@@ -373,14 +373,14 @@ func TestRepl_ImagesOverTheBoundAreNamed(t *testing.T) {
 	if data, err := os.ReadFile(named[0][1]); err != nil || !strings.HasPrefix(string(data), "\x89PNG") {
 		t.Errorf("got %q, %v", data, err)
 	}
-	if i, err := os.Stat(named[0][1]); err == nil && modesTell && i.Mode().Perm() != 0o600 {
+	if i, err := os.Stat(named[0][1]); err == nil && hasFileModes && i.Mode().Perm() != 0o600 {
 		t.Errorf("the file has mode %v", i.Mode())
 	}
 }
 
 func TestRepl_ManyImagesAreCounted(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	got := c.call("repl", map[string]any{"input": strings.Repeat("image\n", 40) + "print last"}).text()
 	if n := strings.Count(got, "whole in "); n != 8 {
 		t.Errorf("got %d that are named, want 8", n)
@@ -390,7 +390,7 @@ func TestRepl_ManyImagesAreCounted(t *testing.T) {
 
 func TestRepl_ThousandsOfPicturesInATurnAreOneBoundedReply(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	var after any = 0
 	for what, test := range map[string]struct {
 		command string
@@ -414,17 +414,17 @@ func TestRepl_ThousandsOfPicturesInATurnAreOneBoundedReply(t *testing.T) {
 			t.Errorf("%s: got %d bytes of text", what, len(r.text()))
 		}
 		// A reply waits only for a moment until the lines of the file are known.
-		c.main().Log().Sync()
+		c.mainSession().Log().Sync()
 		again := c.call("repl_output", map[string]any{"after": after}).text()
 		wantPart(t, again, "first\n", " elided: lines ", "output.txt …", "last")
 		after = r.Meta["turnstone/next_seq"]
 	}
-	wantText(t, c.repl("print on"), "on")
+	wantText(t, c.runRepl("print on"), "on")
 }
 
 func TestRepl_LargeOutputKeepsBothEndsAndSaysWhereTheRestIs(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	r := c.call("repl", map[string]any{"input": "print first\nflood 1000000\nprint last"})
 	wantPart(t, r.text(), "first\n", " elided: ", "output.txt …", "\nlast")
 	if r.Meta["turnstone/elided"] != true || len(r.text()) > 10_500 {
@@ -434,18 +434,18 @@ func TestRepl_LargeOutputKeepsBothEndsAndSaysWhereTheRestIs(t *testing.T) {
 
 func TestRepl_LongInputDoesNotTakeTheBeginningOfItsOutput(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	input := "print first\nflood 1000000\n" + strings.Repeat("\n", 100_000)
-	wantPart(t, c.repl(input), "first\n", " elided: ", "output.txt …")
+	wantPart(t, c.runRepl(input), "first\n", " elided: ", "output.txt …")
 }
 
 func TestInterrupt_EndsTheTurnAndBothCallsAreAnswered(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	running := c.startCall("repl", map[string]any{"input": "print begun\nsleep"})
-	c.untilState("running")
+	c.waitState("running")
 	stopped := c.call("repl_interrupt", nil).text()
-	together := stopped + c.resultOf(running).text()
+	together := stopped + c.waitResult(running).text()
 	for _, part := range []string{"begun", "Interrupted"} {
 		if strings.Count(together, part) != 1 {
 			t.Errorf("got %q, want %q once", together, part)
@@ -456,19 +456,19 @@ func TestInterrupt_EndsTheTurnAndBothCallsAreAnswered(t *testing.T) {
 
 func TestInterrupt_WithoutEffectSaysWhatToDo(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	c.call("repl", map[string]any{"input": "stuck", "timeout_ms": 0})
-	c.untilPart("repl_output", map[string]any{"grep": "^stuck$"}, ": stuck") // an earlier interrupt is acknowledged
+	c.waitPart("repl_output", map[string]any{"grep": "^stuck$"}, ": stuck") // an earlier interrupt is acknowledged
 	wantPart(t, c.call("repl_interrupt", nil).text(), "[still running ", ": the interrupt had no effect yet. Interrupt again, which is harder to ignore, or repl_reset]")
 	wantPart(t, c.call("repl_reset", nil).text(), "session restarted: reset, state lost")
-	wantText(t, c.repl("print 2"), "2")
+	wantText(t, c.runRepl("print 2"), "2")
 }
 
 func TestInterrupt_EachFruitlessOneHasOneAdvice(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	c.call("repl", map[string]any{"input": "stuck", "timeout_ms": 0})
-	c.untilPart("repl_output", map[string]any{"grep": "^stuck$"}, ": stuck") // an earlier interrupt is acknowledged
+	c.waitPart("repl_output", map[string]any{"grep": "^stuck$"}, ": stuck") // an earlier interrupt is acknowledged
 	wantPart(t, c.call("repl_interrupt", nil).text(), "Interrupt again, which is harder to ignore, or repl_reset]")
 	got := c.call("repl_interrupt", nil).text()
 	wantPart(t, got, ": 2 interrupts had no effect. repl_reset ends it, and its variables are lost]")
@@ -480,26 +480,26 @@ func TestInterrupt_EachFruitlessOneHasOneAdvice(t *testing.T) {
 
 func TestServers_InOneProcessShareNothing(t *testing.T) {
 	t.Parallel()
-	a, b := greet(t, nil), greet(t, nil)
+	a, b := newInitializedClient(t, nil), newInitializedClient(t, nil)
 	running := a.startCall("repl", map[string]any{"input": "sleep"})
-	a.untilState("running")
+	a.waitState("running")
 	b.cancel(running) // the same id, in another connection
-	wantText(t, b.repl("print 2"), "2")
+	wantText(t, b.runRepl("print 2"), "2")
 	wantPart(t, a.call("repl_sessions", nil).text(), "running")
 	a.cancel(running)
-	a.untilState("idle")
+	a.waitState("idle")
 }
 
 func TestRepl_CallsOfManySessionsRunSideBySide(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	var ids []string
 	for i := range 3 {
 		ids = append(ids, c.startCall("repl", map[string]any{"input": "sleep 200ms\nprint ok", "session": fmt.Sprint("s", i)}))
 	}
-	wantText(t, c.repl("print 2"), "2")
+	wantText(t, c.runRepl("print 2"), "2")
 	for i, id := range ids {
-		wantText(t, c.resultOf(id).text(), fmt.Sprintf("ok\n[new session \"s%d\"]", i))
+		wantText(t, c.waitResult(id).text(), fmt.Sprintf("ok\n[new session \"s%d\"]", i))
 	}
 }
 
@@ -510,19 +510,19 @@ func TestSilentCode(t *testing.T) {
 	t.Run("says so behind the first line of a session", func(t *testing.T) {
 		t.Parallel()
 		noted := func(dir string) workers.Spec {
-			spec := fake(nil)(dir)
+			spec := fakeSpec(nil)(dir)
 			spec.Notice = "about this session"
 			return spec
 		}
-		c := greet(t, &setup{specs: map[string]func(string) workers.Spec{"fake": noted}})
-		wantText(t, c.repl("\n"), "[about this session]\n[done, no output]")
-		wantText(t, c.repl("\n"), "[done, no output]")
-		wantText(t, c.repl("print 1"), "1")
+		c := newInitializedClient(t, &setup{specs: map[string]func(string) workers.Spec{"fake": noted}})
+		wantText(t, c.runRepl("\n"), "[about this session]\n[done, no output]")
+		wantText(t, c.runRepl("\n"), "[done, no output]")
+		wantText(t, c.runRepl("print 1"), "1")
 	})
 
 	t.Run("says so with the name of a new session", func(t *testing.T) {
 		t.Parallel()
-		c := greet(t, nil)
+		c := newInitializedClient(t, nil)
 		got := c.call("repl", map[string]any{"input": "\n", "session": "new"}).text()
 		if !strings.HasPrefix(got, "[done, no output; new session ") && !slowDone.MatchString(got) {
 			t.Errorf("got %q", got)
@@ -531,11 +531,11 @@ func TestSilentCode(t *testing.T) {
 
 	t.Run("says so behind the output of a cancelled call", func(t *testing.T) {
 		t.Parallel()
-		c := greet(t, nil)
+		c := newInitializedClient(t, nil)
 		id := c.startCall("repl", map[string]any{"input": "print begun\nsleep"})
-		c.untilState("running")
+		c.waitState("running")
 		c.cancel(id)
-		got := c.repl("\n")
+		got := c.runRepl("\n")
 		wantPart(t, got, "begun\nInterrupted", "no output]")
 	})
 }

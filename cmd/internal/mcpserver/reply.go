@@ -15,59 +15,59 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// render makes a result of new events: text and pictures in order, then one bracketed line if
+// renderReply makes a result of new events: text and pictures in order, then one bracketed line if
 // the caller must know more.
-func (a *sessionCall) render(ctx context.Context, r session.Reply) *mcp.CallToolResult {
-	if !a.call.manner().raw {
-		r.Events = pictured(ctx, r.Events)
+func (a *sessionCall) renderReply(ctx context.Context, r session.Reply) *mcp.CallToolResult {
+	if !a.call.clientProfile().showsRawResult {
+		r.Events = rasterizeDrawings(ctx, r.Events)
 	}
-	if told := a.session.Told; told != nil {
+	if told := a.session.RewriteEvent; told != nil {
 		events := make([]timeline.Event, len(r.Events))
 		for i, e := range r.Events {
 			events[i] = told(e)
 		}
 		r.Events = events
 	}
-	a.wrote = tells[timeline.Text](r)
-	r.Events, a.fullScreen = withoutScreens(once(r.Events, a.view.didNotStart()), a.fullScreen)
-	rendering := a.rendering(r)
-	c := content{noImages: a.call.manner().raw}
-	if a.opening != "" {
-		c.line("[" + a.opening + "]")
+	a.hasOutput = hasEvent[timeline.Text](r)
+	r.Events, a.fullScreen = withoutAlternateScreen(dropRepeatedStarts(r.Events, a.caller.hasFailedStart()), a.fullScreen)
+	rendering := a.renderText(r)
+	c := content{noImages: a.call.clientProfile().showsRawResult}
+	if a.firstLine != "" {
+		c.addLine("[" + a.firstLine + "]")
 	}
 	for _, p := range rendering.Parts {
 		if p.Image != nil {
-			c.image(p.Image, a.imageSide, a.view.gallery())
+			c.addImage(p.Image, a.imageSide, a.caller.imageStore())
 		} else {
-			c.line(p.Text)
+			c.addLine(p.Text)
 		}
 	}
-	c.morePictures(a.view.gallery())
+	c.addUnnamedCount(a.caller.imageStore())
 	if r.InputRequest != nil {
-		c.trim(timeline.TerminalText(r.InputRequest.Prompt)) // the state line has it
+		c.trimPrompt(timeline.TerminalText(r.InputRequest.Prompt)) // the state line has it
 	}
 	failure := unseenError(r, rendering)
-	dead := r.State == session.StateEnded && unready(r)
+	dead := r.State == session.StateEnded && hasFailedStart(r)
 	if dead && a.ran {
-		a.refuse("there is no interpreter")
+		a.refuseInput("there is no interpreter")
 	}
 	switch state := a.stateLine(r); {
 	case state != "":
-		c.line(state)
+		c.addLine(state)
 	case failure != "":
-		c.line(failure)
+		c.addLine(failure)
 	case a.isSilent(r):
-		c.line("[" + doneText(r) + ", no output]")
+		c.addLine("[" + doneText(r) + ", no output]")
 	case len(c.blocks) > 0:
-	case a.ran, r.Outcome != "" && tells[timeline.TurnEnded](r): // clients and models mishandle an empty result
-		c.line("[" + doneText(r) + ", no output]")
+	case a.ran, r.Outcome != "" && hasEvent[timeline.TurnEnded](r): // clients and models mishandle an empty result
+		c.addLine("[" + doneText(r) + ", no output]")
 	case a.restarted: // the call behind it was faster
-		c.line("[session restarted: state lost; the reply to another call tells it, too]")
+		c.addLine("[session restarted: state lost; the reply to another call tells it, too]")
 	default:
-		c.line("[" + r.State.String() + ", nothing new]")
+		c.addLine("[" + r.State.String() + ", nothing new]")
 	}
 	result := &mcp.CallToolResult{Content: c.blocks, IsError: a.refused || dead, Meta: mcp.Meta{
-		"turnstone/session":     a.view.name,
+		"turnstone/session":     a.caller.name,
 		"turnstone/generation":  r.Generation,
 		"turnstone/turn":        r.Turn,
 		"turnstone/state":       r.State.String(),
@@ -90,7 +90,7 @@ func (a *sessionCall) render(ctx context.Context, r session.Reply) *mcp.CallTool
 // isSilent reports whether the reply tells that a turn is done which has shown nothing. All else in
 // the reply is then about the session, or an earlier turn.
 func (a *sessionCall) isSilent(r session.Reply) bool {
-	if r.Outcome != timeline.OutcomeOK || !a.ran && !tells[timeline.TurnEnded](r) {
+	if r.Outcome != timeline.OutcomeOK || !a.ran && !hasEvent[timeline.TurnEnded](r) {
 		return false
 	}
 	return !slices.ContainsFunc(r.Events, func(e timeline.Event) bool {
@@ -102,24 +102,24 @@ func (a *sessionCall) isSilent(r session.Reply) bool {
 	})
 }
 
-// stateChars and pictureChars are reserved in a budget, for the line about the state and for the
+// reservedStateChars and reservedImageChars are reserved in a budget, for the line about the state and for the
 // line about each picture.
 const (
-	stateChars   = 1000
-	pictureChars = 160
+	reservedStateChars = 1000
+	reservedImageChars = 160
 )
 
-// rendering returns the text of a reply, within the client's budget.
-func (a *sessionCall) rendering(r session.Reply) timeline.Rendering {
-	most := a.call.budget()
-	rest := stateChars
+// renderText returns the text of a reply, within the client's budget.
+func (a *sessionCall) renderText(r session.Reply) timeline.Rendering {
+	most := a.call.replyBudget()
+	rest := reservedStateChars
 	for _, e := range r.Events {
-		if d, ok := e.Body.(timeline.Display); ok && hasPicture(d) {
-			rest = min(rest+pictureChars, stateChars+(maxImages+maxNamed)*pictureChars)
+		if d, ok := e.Body.(timeline.Display); ok && hasImage(d) {
+			rest = min(rest+reservedImageChars, reservedStateChars+(maxImages+maxNamedImages)*reservedImageChars)
 		}
 	}
-	if areAlike(r.Events) {
-		most.chars = min(most.chars, alikeChars+rest)
+	if areLinesAlike(r.Events) {
+		most.chars = min(most.chars, maxAlikeChars+rest)
 	}
 	o := timeline.RenderOptions{
 		MaxChars:   most.chars - rest,
@@ -157,25 +157,25 @@ func unseenError(r session.Reply, seen timeline.Rendering) string {
 			return ""
 		}
 		text := strings.TrimSuffix(end.Name+": "+end.Message, ": ")
-		return "[error: " + firstRunes(withoutControls(text), maxPrompt) + "]"
+		return "[error: " + firstRunes(withoutControls(text), maxPromptChars) + "]"
 	}
 	return ""
 }
 
 // content is the blocks of a result.
 type content struct {
-	blocks []mcp.Content
-	images int
-	named  int // images that are not shown
-	bytes  int // of images that are
+	blocks      []mcp.Content
+	images      int
+	namedImages int // images that are not shown
+	bytes       int // of images that are
 
-	reading time.Duration // what reading images has taken
+	readingTime time.Duration // what reading images has taken
 
 	noImages bool // images must not be shown
 }
 
-// line adds text that begins on a line of its own.
-func (c *content) line(text string) {
+// addLine adds text that begins on a line of its own.
+func (c *content) addLine(text string) {
 	text = strings.TrimSuffix(text, "\n")
 	if n := len(c.blocks); n > 0 {
 		if last, ok := c.blocks[n-1].(*mcp.TextContent); ok {
@@ -186,8 +186,8 @@ func (c *content) line(text string) {
 	c.blocks = append(c.blocks, &mcp.TextContent{Text: text})
 }
 
-// trim removes a prompt from the end.
-func (c *content) trim(prompt string) {
+// trimPrompt removes a prompt from the end.
+func (c *content) trimPrompt(prompt string) {
 	n := len(c.blocks)
 	if n == 0 {
 		return
@@ -217,7 +217,7 @@ func doneText(r session.Reply) string {
 // stateLine returns the bracketed line of a reply; it may be "". An input that was not used comes
 // first, because a model takes the rest for news of its own code.
 func (a *sessionCall) stateLine(r session.Reply) string {
-	state, advice := a.state(r)
+	state, advice := a.stateAndAdvice(r)
 	var facts []string
 	if a.refused {
 		reason := a.refusal
@@ -227,16 +227,16 @@ func (a *sessionCall) stateLine(r session.Reply) string {
 		if reason == "" {
 			reason, state = state, ""
 		}
-		facts = append(facts, notRun+": "+reason)
+		facts = append(facts, inputNotRun+": "+reason)
 	}
 	if state != "" {
 		facts = append(facts, state)
 	}
-	facts = append(facts, a.notes...)
-	if word := a.linkWord(); word != "" {
+	facts = append(facts, a.notices...)
+	if word := a.outageNotice(); word != "" {
 		facts = append(facts, word)
 	}
-	if a.denied > 0 {
+	if a.deniedReads > 0 {
 		facts = append(facts, "standard input is at its end: --stdin deny")
 	}
 	if len(facts) == 0 {
@@ -248,36 +248,36 @@ func (a *sessionCall) stateLine(r session.Reply) string {
 	return "[" + strings.Join(facts, "; ") + advice + "]"
 }
 
-// notRun begins the line about an input that was not used.
-const notRun = "your input was NOT run"
+// inputNotRun begins the line about an input that was not used.
+const inputNotRun = "your input was NOT run"
 
-// state describes the state of the session, and says what the model can do; both may be "".
-func (a *sessionCall) state(r session.Reply) (state, advice string) {
+// stateAndAdvice describes the state of the session, and says what the model can do; both may be "".
+func (a *sessionCall) stateAndAdvice(r session.Reply) (state, advice string) {
 	switch {
 	case r.InputRequest != nil:
-		if !a.stdin.ofModel(r.InputRequest) {
-			advice = a.advice(r.InputRequest)
+		if !a.stdin.allowsModel(r.InputRequest) {
+			advice = a.requestAdvice(r.InputRequest)
 		}
-		return waitText(r.InputRequest, a.fullScreen), advice
-	case r.State == session.StateEnded && unready(r):
+		return inputRequestText(r.InputRequest, a.fullScreen), advice
+	case r.State == session.StateEnded && hasFailedStart(r):
 		return startAdvice, ""
 	case r.State == session.StateEnded:
-		if !tells[timeline.WorkerExited](r) {
+		if !hasEvent[timeline.WorkerExited](r) {
 			return "the session ended: input starts a new one", ""
 		}
-	case r.Outcome == timeline.OutcomeInterrupted && (a.ran || tells[timeline.TurnEnded](r)):
-		return fmt.Sprintf("interrupted after %.1f s", r.Elapsed.Seconds()) + a.elsewhere(r), ""
+	case r.Outcome == timeline.OutcomeInterrupted && (a.ran || hasEvent[timeline.TurnEnded](r)):
+		return fmt.Sprintf("interrupted after %.1f s", r.Elapsed.Seconds()) + a.outputElsewhere(r), ""
 	case r.Outcome != "":
 		// The turn is over. Its text shows how, if this reply has it.
-		if where := a.elsewhere(r); where != "" {
+		if where := a.outputElsewhere(r); where != "" {
 			return doneText(r) + where, ""
 		}
 	case r.State == session.StateStarting:
 		return fmt.Sprintf("starting %.1f s", r.Elapsed.Seconds()), ": call repl_output to wait, repl_reset to start again"
-	case r.State == session.StateRunning && a.unheeded == 1:
+	case r.State == session.StateRunning && a.ignoredInterrupts == 1:
 		return "still running " + progressText(r) + ": the interrupt had no effect yet", ". Interrupt again, which is harder to ignore, or repl_reset"
-	case r.State == session.StateRunning && a.unheeded > 1:
-		return fmt.Sprintf("still running %s: %d interrupts had no effect", progressText(r), a.unheeded), ". repl_reset ends it, and its variables are lost"
+	case r.State == session.StateRunning && a.ignoredInterrupts > 1:
+		return fmt.Sprintf("still running %s: %d interrupts had no effect", progressText(r), a.ignoredInterrupts), ". repl_reset ends it, and its variables are lost"
 	case r.State == session.StateRunning, r.State == session.StateStopping:
 		state = r.State.String() + " " + progressText(r)
 		if a.refused && a.refusal == "" {
@@ -288,19 +288,19 @@ func (a *sessionCall) state(r session.Reply) (state, advice string) {
 	return "", ""
 }
 
-// elsewhere reports which other call has received all output of the turn that this call
+// outputElsewhere reports which other call has received all output of the turn that this call
 // started: each piece is delivered once.
-func (a *sessionCall) elsewhere(r session.Reply) string {
-	if !a.started || r.OutputBytes == 0 || a.wrote {
+func (a *sessionCall) outputElsewhere(r session.Reply) string {
+	if !a.started || r.OutputBytes == 0 || a.hasOutput {
 		return ""
 	}
 	return "; its output is in the reply to another call"
 }
 
-// once drops the events of a worker that did not start if the next one did not start either,
+// dropRepeatedStarts drops the events of a worker that did not start if the next one did not start either,
 // because they say the same, and the start of the next one, which is no restart: no state is lost.
 // before is true if the last worker before events did not start.
-func once(events []timeline.Event, before bool) []timeline.Event {
+func dropRepeatedStarts(events []timeline.Event, before bool) []timeline.Event {
 	unready := make(map[uint64]bool)
 	for _, e := range events {
 		switch b := e.Body.(type) {
@@ -323,8 +323,8 @@ func once(events []timeline.Event, before bool) []timeline.Event {
 	})
 }
 
-// unready reports whether the last worker in r ended before it could take an input.
-func unready(r session.Reply) bool {
+// hasFailedStart reports whether the last worker in r ended before it could take an input.
+func hasFailedStart(r session.Reply) bool {
 	for _, e := range slices.Backward(r.Events) {
 		if end, ok := e.Body.(timeline.WorkerExited); ok {
 			return end.NeverReady
@@ -333,16 +333,16 @@ func unready(r session.Reply) bool {
 	return false
 }
 
-// tells reports whether an event of this kind is new in a reply.
-func tells[B timeline.Body](r session.Reply) bool {
+// hasEvent reports whether an event of this kind is new in a reply.
+func hasEvent[B timeline.Body](r session.Reply) bool {
 	return slices.ContainsFunc(r.Events, func(e timeline.Event) bool {
 		_, ok := e.Body.(B)
 		return ok
 	})
 }
 
-// waitText describes a wait. The drawing of a full-screen program is not a prompt.
-func waitText(w *session.InputRequest, fullScreen bool) string {
+// inputRequestText describes a wait. The drawing of a full-screen program is not a prompt.
+func inputRequestText(w *session.InputRequest, fullScreen bool) string {
 	switch {
 	case w.Permission != nil:
 		return permissionText(w)
@@ -367,7 +367,7 @@ func waitText(w *session.InputRequest, fullScreen bool) string {
 		text += " (" + strings.Join(about, ", ") + ")"
 	}
 	if prompt := timeline.TerminalText(w.Prompt); prompt != "" {
-		text += fmt.Sprintf(": %q", lastRunes(prompt, maxPrompt))
+		text += fmt.Sprintf(": %q", lastRunes(prompt, maxPromptChars))
 	}
 	return text
 }
@@ -387,11 +387,11 @@ func progressText(r session.Reply) string {
 	if r.OutputBytes > 0 {
 		sofar = timeline.FormatBytes(r.OutputBytes) + " so far"
 	}
-	return fmt.Sprintf("%.1f s, %s%s", r.Elapsed.Seconds(), sofar, callingText(r.PendingCalls))
+	return fmt.Sprintf("%.1f s, %s%s", r.Elapsed.Seconds(), sofar, openCallsText(r.PendingCalls))
 }
 
-// callingText says which functions of the host a turn waits for. One that returns quickly is no news.
-func callingText(list []session.PendingCall) string {
+// openCallsText says which functions of the host a turn waits for. One that returns quickly is no news.
+func openCallsText(list []session.PendingCall) string {
 	const slow, most = 500 * time.Millisecond, 3
 	list = slices.DeleteFunc(slices.Clone(list), func(c session.PendingCall) bool { return time.Since(c.Since) < slow })
 	text := ""
@@ -412,9 +412,9 @@ func callingText(list []session.PendingCall) string {
 	return text
 }
 
-// lastWords returns the last line of the turn's output, for a person: short, and without
+// lastOutputLine returns the last line of the turn's output, for a person: short, and without
 // control characters.
-func lastWords(r session.Reply) string {
+func lastOutputLine(r session.Reply) string {
 	const enough, most = 4 << 10, 120 // bytes that are looked at, and characters that are shown
 	var text []byte
 	for _, e := range slices.Backward(r.Events) {
@@ -450,68 +450,68 @@ func firstRunes(s string, most int) string {
 	return string(runes[:most]) + "…"
 }
 
-// plain returns a result of one text.
-func plain(text string) *mcp.CallToolResult {
+// textResult returns a result of one text.
+func textResult(text string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}
 }
 
-// textOf returns the text of a result of one.
-func textOf(r *mcp.CallToolResult) string {
+// resultText returns the text of a result of one.
+func resultText(r *mcp.CallToolResult) string {
 	if t, ok := r.Content[0].(*mcp.TextContent); ok {
 		return t.Text
 	}
 	return ""
 }
 
-// maxFailure bounds the text of an error, which may quote an argument of any size, in characters.
-const maxFailure = 4000
+// maxErrorChars bounds the text of an error, which may quote an argument of any size, in characters.
+const maxErrorChars = 4000
 
-// failure returns an error of ours, or in the arguments, in a form that a model can act on.
-func failure(err error) *mcp.CallToolResult {
-	text := firstRunes(err.Error(), maxFailure)
+// errorResult returns an error of ours, or in the arguments, in a form that a model can act on.
+func errorResult(err error) *mcp.CallToolResult {
+	text := firstRunes(err.Error(), maxErrorChars)
 	if kind := session.KindOf(err); kind == session.KindStart || kind == session.KindSpec {
 		text += "\n[" + startAdvice + "]"
 	}
-	result := plain(text)
+	result := textResult(text)
 	result.IsError = true
 	return result
 }
 
-// sessionFailure returns the result for an error of the session; nil when ctx ended. It forgets a
+// sessionErrorResult returns the result for an error of the session; nil when ctx ended. It forgets a
 // session that no longer exists, so the next call makes another.
-func (a *sessionCall) sessionFailure(ctx context.Context, err error) *mcp.CallToolResult {
+func (a *sessionCall) sessionErrorResult(ctx context.Context, err error) *mcp.CallToolResult {
 	switch {
 	case ctx.Err() != nil:
 		return nil
 	case errors.Is(err, session.ErrClosed):
-		a.sessions.forget(a.view)
-		return failure(errors.New("this session is not there any more, and its variables are lost: it was closed, or the daemon that had it ended; the next call starts a new one"))
+		a.sessions.removeSession(a.caller)
+		return errorResult(errors.New("this session is not there any more, and its variables are lost: it was closed, or the daemon that had it ended; the next call starts a new one"))
 	}
-	return failure(err)
+	return errorResult(err)
 }
 
 // startAdvice says what the model can do without an interpreter.
 const startAdvice = "the next input tries again; if it fails, too, tell the user to run repl doctor at a terminal"
 
-// openFailure says why a session could not be opened.
-func (s *server) openFailure(err error) *mcp.CallToolResult {
+// openErrorResult says why a session could not be opened.
+func (s *server) openErrorResult(err error) *mcp.CallToolResult {
 	if unready, ok := errors.AsType[*PrepareError](err); ok {
-		return failure(fmt.Errorf("%w\n[no session was opened and nothing was run. The next call tries again; if that fails, too, tell the user, who chose this when starting the server (--with)]", unready))
+		return errorResult(fmt.Errorf("%w\n[no session was opened and nothing was run. The next call tries again; if that fails, too, tell the user, who chose this when starting the server (--with)]", unready))
 	}
 	if !errors.Is(err, session.ErrLimit) {
-		return failure(err)
+		return errorResult(err)
 	}
 	var names []string
-	for _, v := range s.sessions.all() {
+	for _, v := range s.sessions.allSessions() {
 		names = append(names, v.name)
 	}
 	if len(names) == 0 {
-		return failure(errors.New("too many sessions: all are of other clients; call again when one of those has ended"))
+		return errorResult(errors.New("too many sessions: all are of other clients; call again when one of those has ended"))
 	}
-	return failure(fmt.Errorf("too many sessions: use one of %s, or close one (repl_reset, close: true)", list(names, "or", "")))
+	return errorResult(fmt.Errorf("too many sessions: use one of %s, or close one (repl_reset, close: true)", joinNames(names, "or", "")))
 }
 
-func hasPicture(d timeline.Display) bool {
+func hasImage(d timeline.Display) bool {
 	_, _, ok := d.ImageData()
 	return ok
 }

@@ -8,39 +8,39 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpwire"
 )
 
-// A request is a call of a tool, with facts about its client.
-type request struct {
+// A toolRequest is a call of a tool, with facts about its client.
+type toolRequest struct {
 	*mcpwire.Call
 	sdk  *mcp.CallToolRequest
 	beat *heartbeat // of the whole call
 
 	codex *codexState // nil from other clients
 
-	unknownWait time.Duration // Options.CallWait
+	defaultCallWait time.Duration // Options.CallWait
 
-	unknown []string       // arguments that the tool does not have
-	lane    *mcpwire.Place // among the calls about the same session, until this one has begun; nil when it is about none
+	unknownNames  []string             // arguments that the tool does not have
+	sessionTicket *mcpwire.QueueTicket // among the calls about the same session, until this one has begun; nil when it is about none
 }
 
-// named finds the session that a call is about, and the call's place in that session's queue.
+// joinSession finds the session that a call is about, and the call's place in that session's queue.
 // It does both in the order in which the calls came.
-func (r *request) named(ctx context.Context, find func() (*view, error)) (*view, error) {
+func (r *toolRequest) joinSession(ctx context.Context, find func() (*callerSession, error)) (*callerSession, error) {
 	defer r.Arrival.Leave()
 	select {
-	case <-r.Arrival.First():
+	case <-r.Arrival.Ready():
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 	v, err := find()
 	if err == nil {
-		r.lane = v.lane.Join()
-		r.Begin()
+		r.sessionTicket = v.callQueue.Join()
+		r.MarkStarted()
 	}
 	return v, err
 }
 
-// letNextPass lets the next call in the queue begin.
-func (r *request) letNextPass() {
+// leaveQueues lets the next call in the queue begin.
+func (r *toolRequest) leaveQueues() {
 	r.Arrival.Leave()
-	r.lane.Leave()
+	r.sessionTicket.Leave()
 }

@@ -8,23 +8,23 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpwire"
 )
 
-// rootsTime bounds how long a first call waits for the client to name its directories. A client that
+// rootsTimeout bounds how long a first call waits for the client to name its directories. A client that
 // takes longer has sessions in the directory of this process.
-const rootsTime = 5 * time.Second
+const rootsTimeout = 5 * time.Second
 
 // Roots are the directories of a client's project. They are asked for only by a server that was
 // started where no project is.
-type roots struct {
+type clientRoots struct {
 	mu    sync.Mutex // held while the client is asked: calls come one at a time until they have a session
 	known bool       // guarded by mu
 	dir   string     // guarded by mu; the first of them that is here; ""
 }
 
-// directory returns the client's first directory. It asks the client once, if that offers roots.
-func (d *roots) directory(ctx context.Context, s *server, r *request) string {
+// projectDir returns the client's first directory. It asks the client once, if that offers roots.
+func (d *clientRoots) projectDir(ctx context.Context, s *server, r *toolRequest) string {
 	can := r.sdk.ClientCapabilities()
 	//lint:ignore SA1019 clients of the versions that have roots offer them for as long as there are such clients
-	if can == nil || can.RootsV2 == nil || !r.TakesQuestions() || r.sdk.ProtocolVersion() >= mcpwire.StatelessVersion || !s.sessions.isNowhere() {
+	if can == nil || can.RootsV2 == nil || !r.CanAskClient() || r.sdk.ProtocolVersion() >= mcpwire.StatelessVersion || !s.sessions.isOutsideProject() {
 		return ""
 	}
 	d.mu.Lock()
@@ -32,7 +32,7 @@ func (d *roots) directory(ctx context.Context, s *server, r *request) string {
 	if d.known {
 		return d.dir
 	}
-	asking, stop := context.WithTimeout(ctx, rootsTime)
+	asking, stop := context.WithTimeout(ctx, rootsTimeout)
 	defer stop()
 	//lint:ignore SA1019 as above
 	list, err := r.sdk.Session.ListRoots(asking, nil)
@@ -45,7 +45,7 @@ func (d *roots) directory(ctx context.Context, s *server, r *request) string {
 		return ""
 	}
 	for _, root := range list.Roots {
-		if dir := directoryAt(root.URI); dir != "" {
+		if dir := directoryFromURI(root.URI); dir != "" {
 			d.dir = dir
 			break
 		}
@@ -53,8 +53,8 @@ func (d *roots) directory(ctx context.Context, s *server, r *request) string {
 	return d.dir
 }
 
-// change makes the next new session ask again.
-func (d *roots) change() {
+// invalidate makes the next new session ask again.
+func (d *clientRoots) invalidate() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.known = false

@@ -23,7 +23,7 @@ func TestRoots(t *testing.T) {
 	began := func(t *testing.T, home string, caps map[string]any) *client {
 		t.Helper()
 		t.Setenv("HOME", home)
-		c := connect(t, nil)
+		c := newClient(t, nil)
 		c.caps = caps
 		c.initialize("2025-06-18")
 		return c
@@ -32,7 +32,7 @@ func TestRoots(t *testing.T) {
 	named := func(c *client, n int, result string) {
 		c.t.Helper()
 		seen := make(map[string]bool)
-		a := c.until("a question for roots", func(a answer) bool {
+		a := c.waitMessage("a question for roots", func(a answer) bool {
 			if a.Method == "roots/list" {
 				seen[string(a.ID)] = true
 			}
@@ -50,8 +50,8 @@ func TestRoots(t *testing.T) {
 	}
 	unasked := func(t *testing.T, c *client) {
 		t.Helper()
-		wantPart(t, c.repl("sh pwd"), here)
-		for _, a := range c.all() {
+		wantPart(t, c.runRepl("sh pwd"), here)
+		for _, a := range c.allMessages() {
 			if a.Method == "roots/list" {
 				t.Errorf("roots were asked for: %s", a.Line)
 			}
@@ -63,14 +63,14 @@ func TestRoots(t *testing.T) {
 			c := began(t, home, offers)
 			call := c.startCall("repl", map[string]any{"input": "sh pwd"})
 			named(c, 1, rootsAt(filepath.Join(project, "gone"), project, here))
-			got := c.resultOf(call).text()
+			got := c.waitResult(call).text()
 			wantPart(t, got, project+"\n", "it works in "+project)
-			wantText(t, c.repl("sh pwd"), project) // and is asked once
+			wantText(t, c.runRepl("sh pwd"), project) // and is asked once
 			c.sendLine(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`)
 			call = c.startCall("repl", map[string]any{"input": "sh pwd", "session": "second"})
 			named(c, 2, rootsAt(filepath.Dir(project)))
-			wantPart(t, c.resultOf(call).text(), filepath.Dir(project)+"\n")
-			wantText(t, c.repl("sh pwd"), project)
+			wantPart(t, c.waitResult(call).text(), filepath.Dir(project)+"\n")
+			wantText(t, c.runRepl("sh pwd"), project)
 		}
 	})
 
@@ -85,7 +85,7 @@ func TestRoots(t *testing.T) {
 				call := c.startCall("repl", map[string]any{"input": "sh pwd"})
 				text, _ := json.Marshal(uri)
 				named(c, 1, `"result":{"roots":[{"uri":`+string(text)+`}]}`)
-				if got := c.resultOf(call).text(); !strings.Contains(got, dir+"\n") {
+				if got := c.waitResult(call).text(); !strings.Contains(got, dir+"\n") {
 					t.Errorf("%s: got %q", uri, got)
 				}
 			}
@@ -107,7 +107,7 @@ func TestRoots(t *testing.T) {
 			if answer != "" { // else the client says nothing
 				named(c, 1, answer)
 			}
-			if got := c.resultOf(call).text(); !strings.Contains(got, here) {
+			if got := c.waitResult(call).text(); !strings.Contains(got, here) {
 				t.Errorf("%s: got %q", answer, got)
 			}
 		}

@@ -11,10 +11,10 @@ import (
 // their drawing disappears when they leave it.
 var alternateScreen = regexp.MustCompile(`\x1b\[\?(?:1049|1047|47)([hl])`)
 
-// withoutScreens returns events without the text on the alternate screen, and whether the
+// withoutAlternateScreen returns events without the text on the alternate screen, and whether the
 // terminal is in that mode at their end; before is the mode at their beginning. If the mode was
 // set in text that events leave out, it is not seen, and the drawing is shown.
-func withoutScreens(events []timeline.Event, before bool) (rest []timeline.Event, now bool) {
+func withoutAlternateScreen(events []timeline.Event, before bool) (rest []timeline.Event, now bool) {
 	now = before
 	for i, e := range events {
 		text, ok := e.Body.(timeline.Text)
@@ -26,7 +26,7 @@ func withoutScreens(events []timeline.Event, before bool) (rest []timeline.Event
 			if rest == nil {
 				rest = append(make([]timeline.Event, 0, len(events)), events[:i]...)
 			}
-			rest, now = drawnOff(rest, e, text, now)
+			rest, now = appendMainScreen(rest, e, text, now)
 			continue
 		}
 		if rest != nil {
@@ -39,8 +39,8 @@ func withoutScreens(events []timeline.Event, before bool) (rest []timeline.Event
 	return rest, now
 }
 
-// drawnOff adds the pieces of a text that are not on the alternate screen.
-func drawnOff(to []timeline.Event, e timeline.Event, text timeline.Text, drawing bool) ([]timeline.Event, bool) {
+// appendMainScreen adds the pieces of a text that are not on the alternate screen.
+func appendMainScreen(to []timeline.Event, e timeline.Event, text timeline.Text, drawing bool) ([]timeline.Event, bool) {
 	data, line := text.Data, e.Line
 	for {
 		end, next := len(data), len(data)

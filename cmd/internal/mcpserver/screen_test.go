@@ -27,11 +27,11 @@ func TestScreens_WhatIsDrawnOnOneIsNoOutput(t *testing.T) {
 		for _, piece := range test.pieces {
 			events = append(events, timeline.Event{Turn: 1, Body: timeline.Text{Data: []byte(piece)}})
 		}
-		rest, now := withoutScreens(events, test.before)
+		rest, now := withoutAlternateScreen(events, test.before)
 		if got := timeline.Render(rest, nil).Text(); got != test.want || now != test.now {
 			t.Errorf("%s: got %q, %v", test.name, got, now)
 		}
-		if _, now := withoutScreens(append(events, timeline.Event{Turn: 1, Body: timeline.TurnEnded{}}), test.before); now {
+		if _, now := withoutAlternateScreen(append(events, timeline.Event{Turn: 1, Body: timeline.TurnEnded{}}), test.before); now {
 			t.Errorf("%s: a screen outlives its turn", test.name)
 		}
 	}
@@ -39,10 +39,10 @@ func TestScreens_WhatIsDrawnOnOneIsNoOutput(t *testing.T) {
 
 func TestScreens_AWaitInOneHasNoPrompt(t *testing.T) {
 	w := &session.InputRequest{Terminal: true, Reader: "vi", Kind: "line", Prompt: "~  ~  1,1 All"}
-	if got := waitText(w, true); got != "waiting for input (full-screen program vi): answer with keys, or repl_interrupt" {
+	if got := inputRequestText(w, true); got != "waiting for input (full-screen program vi): answer with keys, or repl_interrupt" {
 		t.Errorf("got %q", got)
 	}
-	if got := waitText(w, false); !strings.Contains(got, "(vi)") || !strings.Contains(got, "1,1 All") {
+	if got := inputRequestText(w, false); !strings.Contains(got, "(vi)") || !strings.Contains(got, "1,1 All") {
 		t.Errorf("got %q", got)
 	}
 }

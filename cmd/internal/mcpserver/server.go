@@ -24,7 +24,7 @@ type Options struct {
 
 	// Host has the sessions instead; they stay when the server ends. Then only the names
 	// of languages in Specs are used.
-	Host Host
+	Backend Backend
 
 	// Specs has, for each language, a func that returns how to start its worker in a
 	// directory; "" means its own choice. It is called when a session is opened, and may
@@ -35,7 +35,7 @@ type Options struct {
 	Sandbox *workers.Sandbox
 
 	// Narrows says that sessions can be confined on this system, as a client may ask.
-	Narrows bool
+	CanConfine bool
 
 	// With names what the specs prepare, for the model.
 	With []string
@@ -88,12 +88,12 @@ type server struct {
 	imageSide int
 	servers   []string
 	pages     askpage.Pages
-	roots     roots
+	roots     clientRoots
 
-	mu      sync.Mutex
-	ignored map[string]bool             // guarded by mu; unknown arguments that the client was told of, at most maxIgnored
-	pending map[string]*pendingQuestion // guarded by mu; by their handles
-	handles []string                    // guarded by mu; of pending, oldest first
+	mu            sync.Mutex
+	reportedNames map[string]bool             // guarded by mu; unknown arguments that the client was told of, at most maxIgnoredNames
+	pending       map[string]*pendingQuestion // guarded by mu; by their handles
+	pendingOrder  []string                    // guarded by mu; of pending, oldest first
 }
 
 // newServer returns the server of one client. The options must be complete.
@@ -106,7 +106,7 @@ func newServer(o *Options, c mcpwire.Client) *server {
 // supervisor.Options.StopGrace. If the client does not read, that takes half a second more, and a
 // write to Out may stay blocked.
 func Run(ctx context.Context, opts *Options) error {
-	o, err := opts.complete()
+	o, err := opts.withDefaults()
 	switch {
 	case err != nil:
 		return err
@@ -116,9 +116,9 @@ func Run(ctx context.Context, opts *Options) error {
 	return mcpwire.Serve(ctx, o.In, o.Out, o.Logger, o.newTools)
 }
 
-// MinIdle is the least mcpwire.HTTPOptions.Idle that users may choose. It is longer than any
+// MinIdleTimeout is the least mcpwire.HTTPOptions.IdleTimeout that users may choose. It is longer than any
 // call takes.
-const MinIdle = maxTimeout + 5*time.Minute
+const MinIdleTimeout = maxTimeout + 5*time.Minute
 
 // RunHTTP serves any number of clients over streamable HTTP until ctx ends, or the listener
 // fails. It ignores In and Out of opts. A client of the versions up to 2025-11-25 has an MCP
@@ -126,7 +126,7 @@ const MinIdle = maxTimeout + 5*time.Minute
 // calls share their sessions, and must name them. At the end, RunHTTP closes the sessions that
 // it opened, even busy ones, and waits: about supervisor.Options.StopGrace.
 func RunHTTP(ctx context.Context, opts *Options, h *mcpwire.HTTPOptions) error {
-	o, err := opts.complete()
+	o, err := opts.withDefaults()
 	switch {
 	case err != nil:
 		return err
@@ -142,8 +142,8 @@ func (o *Options) newTools(c mcpwire.Client) mcpwire.Tools { return newServer(o,
 // OpenAhead implements mcpwire.Tools.
 func (s *server) OpenAhead() { s.sessions.openAhead() }
 
-// Used implements mcpwire.Tools.
-func (s *server) Used() bool { return s.sessions.areUsed() }
+// IsUsed implements mcpwire.Tools.
+func (s *server) IsUsed() bool { return s.sessions.hasUsedSession() }
 
 // Close implements mcpwire.Tools.
 func (s *server) Close() {
@@ -151,11 +151,11 @@ func (s *server) Close() {
 	s.sessions.close()
 }
 
-// complete checks the options that every transport needs, and fills in the rest.
-func (opts *Options) complete() (*Options, error) {
+// withDefaults checks the options that every transport needs, and fills in the rest.
+func (opts *Options) withDefaults() (*Options, error) {
 	o := *opts
 	switch {
-	case o.Supervisor == nil && o.Host == nil:
+	case o.Supervisor == nil && o.Backend == nil:
 		return nil, errors.New("mcpserver: a Supervisor or a Host is required")
 	case len(o.Specs) == 0:
 		return nil, errors.New("mcpserver: no language is given")
@@ -183,23 +183,23 @@ func (opts *Options) complete() (*Options, error) {
 	return &o, nil
 }
 
-// SDK implements mcpwire.Tools.
-func (s *server) SDK(sessionID func() string) *mcp.Server {
+// NewSDKServer implements mcpwire.Tools.
+func (s *server) NewSDKServer(sessionID func() string) *mcp.Server {
 	o := s.options
 	sdk := mcp.NewServer(&mcp.Implementation{Name: "turnstone", Title: "Turnstone REPL", Version: o.Version}, &mcp.ServerOptions{
-		Instructions: s.instructions(),
+		Instructions: s.serverInstructions(),
 		Logger:       o.Logger,
 		// Said in full, since the default has logging and changing lists of tools.
 		Capabilities: &mcp.ServerCapabilities{
 			Tools:        &mcp.ToolCapabilities{},
-			Experimental: map[string]any{sandboxState: struct{}{}},
+			Experimental: map[string]any{codexSandboxCapability: struct{}{}},
 		},
 		GetSessionID: sessionID,
 		//lint:ignore SA1019 see roots
-		RootsListChangedHandler: func(context.Context, *mcp.RootsListChangedRequest) { s.roots.change() },
+		RootsListChangedHandler: func(context.Context, *mcp.RootsListChangedRequest) { s.roots.invalidate() },
 	})
 	s.addTools(sdk)
 	sdk.AddReceivingMiddleware(logRequests(o.Logger))
-	sdk.AddSendingMiddleware(takeAnswers)
+	sdk.AddSendingMiddleware(convertAnswers)
 	return sdk
 }

@@ -20,7 +20,7 @@ func TestServer_SpeaksEveryVersionWithAHandshake(t *testing.T) {
 	for _, version := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			c := connect(t, nil)
+			c := newClient(t, nil)
 			var r struct {
 				ProtocolVersion string         `json:"protocolVersion"`
 				Capabilities    map[string]any `json:"capabilities"`
@@ -32,15 +32,15 @@ func TestServer_SpeaksEveryVersionWithAHandshake(t *testing.T) {
 			if len(r.Capabilities) != 2 || r.Capabilities["tools"] == nil || r.Capabilities["experimental"] == nil {
 				t.Errorf("got capabilities %v, want tools and what Codex asks for only", r.Capabilities)
 			}
-			wantText(t, c.repl("print 2"), "2")
+			wantText(t, c.runRepl("print 2"), "2")
 		})
 	}
 }
 
 func TestServer_SpeaksTheVersionWithoutAHandshake(t *testing.T) {
 	t.Parallel()
-	c := connect(t, nil)
-	c.modern()
+	c := newClient(t, nil)
+	c.useStateless()
 	a := c.request("server/discover", map[string]any{})
 	wantPart(t, string(a.Result), `"2026-07-28"`, `"2024-11-05"`, "interpreter")
 	r := c.call("repl", map[string]any{"input": "print 2"})
@@ -51,8 +51,8 @@ func TestServer_SpeaksTheVersionWithoutAHandshake(t *testing.T) {
 func TestServer_ListsToolsBeforeAnInterpreterIsFound(t *testing.T) {
 	t.Parallel()
 	found := make(chan struct{})
-	c := greet(t, &setup{specs: map[string]func(string) workers.Spec{
-		"fake": func(string) workers.Spec { <-found; return fake(nil)("") },
+	c := newInitializedClient(t, &setup{specs: map[string]func(string) workers.Spec{
+		"fake": func(string) workers.Spec { <-found; return fakeSpec(nil)("") },
 	}})
 	a := c.request("tools/list", map[string]any{})
 	if a.Error != nil {
@@ -62,7 +62,7 @@ func TestServer_ListsToolsBeforeAnInterpreterIsFound(t *testing.T) {
 	wantPart(t, c.call("repl_sessions", nil).text(), "opening")
 	wantPart(t, c.call("repl_output", map[string]any{"wait_ms": 0}).text(), "not open yet")
 	close(found)
-	wantText(t, c.resultOf(call).text(), "2") // the first call waits
+	wantText(t, c.waitResult(call).text(), "2") // the first call waits
 }
 
 type listedTool struct {
@@ -99,7 +99,7 @@ func listTools(c *client) map[string]listedTool {
 // A model gets the list with every request, so its cost is a promise, too.
 func TestServer_ToolsAreSmallAndHonest(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	tools := listTools(c)
 	if len(tools) != 5 {
 		t.Errorf("got %d tools, want 5", len(tools))
@@ -140,11 +140,11 @@ func TestServer_ToolsAreSmallAndHonest(t *testing.T) {
 
 func TestServer_OffersLanguagesOnlyWhenThereAreSeveral(t *testing.T) {
 	t.Parallel()
-	one := listTools(greet(t, nil))["repl"].InputSchema
+	one := listTools(newInitializedClient(t, nil))["repl"].InputSchema
 	if _, ok := one.Properties["lang"]; ok || !slices.Equal(one.Required, []string{"input"}) {
 		t.Errorf("one language: got %+v", one)
 	}
-	two := listTools(greet(t, &setup{specs: twoLanguages()}))["repl"].InputSchema
+	two := listTools(newInitializedClient(t, &setup{specs: twoLanguages()}))["repl"].InputSchema
 	if lang, ok := two.Properties["lang"].(map[string]any); !ok || len(lang["enum"].([]any)) != 2 {
 		t.Errorf("two languages: got %+v", two)
 	}
@@ -152,7 +152,7 @@ func TestServer_OffersLanguagesOnlyWhenThereAreSeveral(t *testing.T) {
 
 func TestServer_UnknownToolIsAnErrorThatNamesTheTools(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	a := c.request("tools/call", map[string]any{"name": "eval", "arguments": map[string]any{}})
 	if a.Error == nil || a.Error.Code != -32602 {
 		t.Fatalf("got %s", a.Line)
@@ -162,7 +162,7 @@ func TestServer_UnknownToolIsAnErrorThatNamesTheTools(t *testing.T) {
 
 func TestServer_BadArgumentsAreRepairable(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	for _, bad := range []struct {
 		tool string
 		args any
@@ -202,7 +202,7 @@ func TestServer_BadArgumentsAreRepairable(t *testing.T) {
 		}
 		wantPart(t, r.text(), bad.want)
 	}
-	wantText(t, c.repl("print 2"), "2")
+	wantText(t, c.runRepl("print 2"), "2")
 }
 
 func TestArguments(t *testing.T) {
@@ -210,8 +210,8 @@ func TestArguments(t *testing.T) {
 
 	t.Run("that mean one thing only are taken", func(t *testing.T) {
 		t.Parallel()
-		c := greetPython(t)
-		c.forget()
+		c := newPythonClient(t)
+		c.clearMessages()
 		for _, one := range []struct {
 			args string
 			want string
@@ -229,8 +229,8 @@ func TestArguments(t *testing.T) {
 			{`"{\"input\":\"6*7\",\"timeout_ms\":\"5000\"}"`, "42"},
 		} {
 			c.sendRaw("1", "tools/call", map[string]any{"name": "repl", "arguments": json.RawMessage(one.args)})
-			got := c.resultOf("1").text()
-			c.forget()
+			got := c.waitResult("1").text()
+			c.clearMessages()
 			if got != one.want && !strings.HasSuffix(got, "\n"+one.want) { // the first has a line about the sandbox
 				t.Errorf("%s: got %q, want %q", one.args, got, one.want)
 			}
@@ -239,8 +239,8 @@ func TestArguments(t *testing.T) {
 
 	t.Run("with what is no character are refused", func(t *testing.T) {
 		t.Parallel()
-		c := greet(t, nil)
-		c.forget()
+		c := newInitializedClient(t, nil)
+		c.clearMessages()
 		for escaped, want := range map[string]string{
 			`\ud83d\ude00`: "😀",
 			`\\ud83d`:      `\ud83d`,
@@ -254,15 +254,15 @@ func TestArguments(t *testing.T) {
 			"\ufffd":       "\ufffd",
 		} {
 			c.sendLine(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"repl","arguments":{"input":"print ` + escaped + `"}}}`)
-			wantPart(t, c.resultOf("1").text(), want)
-			c.forget()
+			wantPart(t, c.waitResult("1").text(), want)
+			c.clearMessages()
 		}
 	})
 
 	t.Run("have one time to wait in both tools", func(t *testing.T) {
 		t.Parallel()
-		c := greet(t, nil)
-		c.repl("print begun")
+		c := newInitializedClient(t, nil)
+		c.runRepl("print begun")
 		c.call("repl", map[string]any{"input": "sleep", "wait_ms": 0})
 		for _, args := range []map[string]any{{"timeout_ms": 0}, {"timeout_ms": "0"}, {"wait_ms": "0"}} {
 			got := c.call("repl_output", args).text() // and not after 45 s
@@ -279,7 +279,7 @@ func TestArguments(t *testing.T) {
 // the needed ones are there.
 func TestServer_UnknownArgumentsAreIgnoredAndSaidOnce(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	call := func(tool string, args map[string]any) string { return c.call(tool, args).text() }
 	more := func() map[string]any { return map[string]any{"input": "print 2", "language": "fake", "Reason": 1} }
 	wantText(t, call("repl", map[string]any{"input": "print 2", "wait_for_previous": true}), "2")
@@ -292,7 +292,7 @@ func TestServer_UnknownArgumentsAreIgnoredAndSaidOnce(t *testing.T) {
 // Some services for models refuse all tools if one of them has no properties.
 func TestServer_EverySchemaSaysItsProperties(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	var r struct {
 		Tools []struct {
 			Name        string         `json:"name"`
@@ -316,11 +316,11 @@ func TestServer_WorkerThatCannotStartIsAnErrorOfOursAndIsTriedAgain(t *testing.T
 	t.Parallel()
 	missing := func() workers.Spec { return workers.Spec{Name: "fake", Path: "/does/not/exist"} }
 	calls := 0
-	c := greet(t, &setup{specs: map[string]func(string) workers.Spec{"fake": func(string) workers.Spec {
+	c := newInitializedClient(t, &setup{specs: map[string]func(string) workers.Spec{"fake": func(string) workers.Spec {
 		if calls++; calls < 3 { // one ahead, one for the first call
 			return missing()
 		}
-		return fake(nil)("")
+		return fakeSpec(nil)("")
 	}}})
 	var r toolResult
 	for range 3 { // the first may still see the session that is opened ahead
@@ -335,7 +335,7 @@ func TestServer_WorkerThatCannotStartIsAnErrorOfOursAndIsTriedAgain(t *testing.T
 // Programs write all of their messages into a pipe, and close it.
 func TestServer_CallsBeforeTheEndOfInputAreAnswered(t *testing.T) {
 	t.Parallel()
-	c := connect(t, nil)
+	c := newClient(t, nil)
 	c.sendLine(`{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`)
 	c.sendLine(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	first := c.startCall("repl", map[string]any{"input": "print 1"})
@@ -343,9 +343,9 @@ func TestServer_CallsBeforeTheEndOfInputAreAnswered(t *testing.T) {
 	other := c.startCall("repl", map[string]any{"input": "sleep", "session": "other"})
 	_ = c.in.Close()
 	c.waitEnd()
-	wantText(t, c.resultOf(first).text(), "1")
-	wantText(t, c.resultOf(second).text(), "2")
-	wantPart(t, c.resultOf(other).text(), "[session ended: closed, state lost")
+	wantText(t, c.waitResult(first).text(), "1")
+	wantText(t, c.waitResult(second).text(), "2")
+	wantPart(t, c.waitResult(other).text(), "[session ended: closed, state lost")
 	if c.runErr != nil {
 		t.Errorf("got %v, want no error", c.runErr)
 	}
@@ -353,10 +353,10 @@ func TestServer_CallsBeforeTheEndOfInputAreAnswered(t *testing.T) {
 
 func TestServer_EndOfInputEndsEverything(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	c.startCall("repl", map[string]any{"input": "sleep"})
-	c.untilState("running")
-	info, _ := c.main().Info(t.Context())
+	c.waitState("running")
+	info, _ := c.mainSession().Info(t.Context())
 	pid := info.PID
 	if pid == 0 {
 		t.Fatal("no worker")
@@ -370,15 +370,15 @@ func TestServer_EndOfInputEndsEverything(t *testing.T) {
 
 func TestServer_ContextEndsEverythingAtOnce(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	id := c.startCall("repl", map[string]any{"input": "sleep"})
-	c.untilState("running")
+	c.waitState("running")
 	c.stop()
 	c.waitEnd()
 	if c.runErr != context.Canceled {
 		t.Errorf("got %v, want context.Canceled", c.runErr)
 	}
-	wantPart(t, c.resultOf(id).text(), "[session ended: closed, state lost")
+	wantPart(t, c.waitResult(id).text(), "[session ended: closed, state lost")
 }
 
 func TestServer_EndsThoughItsClientDoesNotRead(t *testing.T) {
@@ -394,7 +394,7 @@ func TestServer_EndsThoughItsClientDoesNotRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := connect(t, &setup{neverReads: true})
+			c := newClient(t, &setup{neverReads: true})
 			c.sendLine(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`)
 			c.sendLine(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
 			c.sendLine(test.send)
@@ -409,13 +409,13 @@ func TestServer_EndsThoughItsClientDoesNotRead(t *testing.T) {
 
 func TestServer_RefusalsAreWrittenBeforeItEnds(t *testing.T) {
 	t.Parallel()
-	c := connect(t, nil)
+	c := newClient(t, nil)
 	for range 100 {
 		c.sendLine("nonsense")
 	}
 	_ = c.in.Close()
 	c.waitEnd()
-	c.until("the last of 100 errors", func(answer) bool { return len(c.all()) == 100 })
+	c.waitMessage("the last of 100 errors", func(answer) bool { return len(c.allMessages()) == 100 })
 }
 
 func TestRun_RefusesIncompleteOptions(t *testing.T) {
@@ -424,7 +424,7 @@ func TestRun_RefusesIncompleteOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	specs := map[string]func(string) workers.Spec{"fake": fake(nil)}
+	specs := map[string]func(string) workers.Spec{"fake": fakeSpec(nil)}
 	for want, o := range map[string]*mcpserver.Options{
 		"required":         {Specs: specs, In: strings.NewReader(""), Out: io.Discard},
 		"no language":      {Supervisor: sup, In: strings.NewReader(""), Out: io.Discard},
@@ -448,7 +448,7 @@ func TestServer_ServesTheSDKsClient(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- mcpserver.Run(context.Background(), &mcpserver.Options{
-			Supervisor: sup, Specs: map[string]func(string) workers.Spec{"fake": fake(nil)}, In: inRead, Out: outWrite,
+			Supervisor: sup, Specs: map[string]func(string) workers.Spec{"fake": fakeSpec(nil)}, In: inRead, Out: outWrite,
 		})
 	}()
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)

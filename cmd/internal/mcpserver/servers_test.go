@@ -15,12 +15,12 @@ func TestTools_OfServersCostAModelLittle(t *testing.T) {
 		many[i] = strings.Repeat("name", 15)
 	}
 	for _, names := range [][]string{{"github"}, {"everything", "filesystem", "memory", "git", "time"}, many} {
-		taught := (&server{servers: names}).toolsTaught()
+		taught := (&server{servers: names}).toolsDescription()
 		if tokens := len(taught) / 4; tokens > 60 || !strings.Contains(taught, names[0][:3]) {
 			t.Errorf("%d tokens: %s", tokens, taught)
 		}
 	}
-	if taught := (&server{}).toolsTaught(); taught != "" {
+	if taught := (&server{}).toolsDescription(); taught != "" {
 		t.Errorf("without servers: %s", taught)
 	}
 }
@@ -28,11 +28,11 @@ func TestTools_OfServersCostAModelLittle(t *testing.T) {
 func TestPermission_AToolIsOfferedWithTheOthersOfItsServer(t *testing.T) {
 	t.Parallel()
 	p := &session.PermissionRequest{Grant: session.Grant{Call: "a.b"}, Wider: &session.Grant{Call: "a.*"}}
-	if want := []string{allowHere, "allow all of a.* that are not destructive, in this session", allowAlways, allowNot}; !slices.Equal(offered(p), want) {
-		t.Errorf("got %q", offered(p))
+	if want := []string{choiceAllowSession, "allow all of a.* that are not destructive, in this session", choiceAllowAlways, choiceDeny}; !slices.Equal(permissionChoices(p), want) {
+		t.Errorf("got %q", permissionChoices(p))
 	}
 	p.Wider = nil
-	if want := []string{allowHere, allowAlways, allowNot}; !slices.Equal(offered(p), want) {
-		t.Errorf("a destructive one: got %q", offered(p))
+	if want := []string{choiceAllowSession, choiceAllowAlways, choiceDeny}; !slices.Equal(permissionChoices(p), want) {
+		t.Errorf("a destructive one: got %q", permissionChoices(p))
 	}
 }

@@ -14,50 +14,50 @@ import (
 )
 
 func twoLanguages() map[string]func(string) workers.Spec {
-	return map[string]func(string) workers.Spec{"fake": fake(nil), "mock": fake(nil)}
+	return map[string]func(string) workers.Spec{"fake": fakeSpec(nil), "mock": fakeSpec(nil)}
 }
 
-func in(session, input string) map[string]any {
+func sessionInput(session, input string) map[string]any {
 	return map[string]any{"session": session, "input": input}
 }
 
 func TestSessions_NameMakesOneAndSaysSoOnce(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
-	wantText(t, c.call("repl", in("work", "print 1")).text(), "1\n[new session \"work\"]")
-	wantText(t, c.call("repl", in("work", "print 2")).text(), "2")
-	wantText(t, c.repl("print 3"), "3")
+	c := newInitializedClient(t, nil)
+	wantText(t, c.call("repl", sessionInput("work", "print 1")).text(), "1\n[new session \"work\"]")
+	wantText(t, c.call("repl", sessionInput("work", "print 2")).text(), "2")
+	wantText(t, c.runRepl("print 3"), "3")
 	wantPart(t, c.call("repl_output", map[string]any{"session": "work"}).text(), "nothing new")
 }
 
 func TestSessions_NewMintsNamesThatAreNotTaken(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
-	c.call("repl", in("fake-2", "print 0"))
-	wantText(t, c.call("repl", in("new", "print 1")).text(), "1\n[new session \"fake-3\"]")
-	wantText(t, c.call("repl", in("new", "print 2")).text(), "2\n[new session \"fake-4\"]")
-	wantText(t, c.call("repl", in("fake-3", "print 3")).text(), "3")
+	c := newInitializedClient(t, nil)
+	c.call("repl", sessionInput("fake-2", "print 0"))
+	wantText(t, c.call("repl", sessionInput("new", "print 1")).text(), "1\n[new session \"fake-3\"]")
+	wantText(t, c.call("repl", sessionInput("new", "print 2")).text(), "2\n[new session \"fake-4\"]")
+	wantText(t, c.call("repl", sessionInput("fake-3", "print 3")).text(), "3")
 }
 
 func TestSessions_LanguageIsChosenByNameAndByDefault(t *testing.T) {
 	t.Parallel()
-	c := greet(t, &setup{specs: twoLanguages()})
-	wantText(t, c.repl("print 0"), "0\n[new fake session]")
-	wantText(t, c.repl("print 0"), "0")
-	wantPart(t, c.call("repl", in("own", "print 0")).text(), `[new fake session "own"]`)
-	c = greet(t, &setup{specs: twoLanguages()})
+	c := newInitializedClient(t, &setup{specs: twoLanguages()})
+	wantText(t, c.runRepl("print 0"), "0\n[new fake session]")
+	wantText(t, c.runRepl("print 0"), "0")
+	wantPart(t, c.call("repl", sessionInput("own", "print 0")).text(), `[new fake session "own"]`)
+	c = newInitializedClient(t, &setup{specs: twoLanguages()})
 	r := c.call("repl", map[string]any{"input": "print 1", "lang": "mock"})
 	wantText(t, r.text(), "1")
 	if r.Meta["turnstone/session"] != "mock" {
 		t.Errorf("got session %v", r.Meta["turnstone/session"])
 	}
 	wantPart(t, c.call("repl", map[string]any{"input": "1", "session": "mock", "lang": "fake"}).text(), `session "mock" runs mock`)
-	wantText(t, c.repl("print 2"), "2") // the call can only mean the one session
+	wantText(t, c.runRepl("print 2"), "2") // the call can only mean the one session
 	wantPart(t, c.call("repl_output", nil).text(), "nothing new")
 	c.call("repl", map[string]any{"input": "print 1", "lang": "fake"})
 	wantPart(t, c.call("repl_output", nil).text(), "which session? there is fake and mock")
 
-	c = greet(t, &setup{specs: twoLanguages(), main: "mock"})
+	c = newInitializedClient(t, &setup{specs: twoLanguages(), main: "mock"})
 	if r := c.call("repl", map[string]any{"input": "print 1"}); r.Meta["turnstone/session"] != "main" {
 		t.Errorf("got session %v", r.Meta["turnstone/session"])
 	}
@@ -66,25 +66,25 @@ func TestSessions_LanguageIsChosenByNameAndByDefault(t *testing.T) {
 
 func TestSessions_LimitIsRefusedWithTheNames(t *testing.T) {
 	t.Parallel()
-	c := greet(t, &setup{sup: supervisor.Options{MaxSessions: 2}})
-	c.repl("print 0")
-	c.call("repl", in("a", "print 1"))
-	r := c.call("repl", in("b", "print 1"))
+	c := newInitializedClient(t, &setup{sup: supervisor.Options{MaxSessions: 2}})
+	c.runRepl("print 0")
+	c.call("repl", sessionInput("a", "print 1"))
+	r := c.call("repl", sessionInput("b", "print 1"))
 	if !r.IsError {
 		t.Errorf("got %q, want a refusal", r.text())
 	}
 	wantPart(t, r.text(), "too many sessions: use one of a or main")
 	// A session without a worker has nothing to lose: it makes room.
-	c.call("repl", in("a", "exit 0"))
-	wantPart(t, c.call("repl", in("b", "print 2")).text(), "2\n")
+	c.call("repl", sessionInput("a", "exit 0"))
+	wantPart(t, c.call("repl", sessionInput("b", "print 2")).text(), "2\n")
 	wantPart(t, c.call("repl_output", map[string]any{"session": "a"}).text(), `unknown session "a"`)
 }
 
 func TestSessions_ListTellsWhatEachDoes(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
-	c.call("repl", in("work", "wait a? "))
-	c.repl("print 1")
+	c := newInitializedClient(t, nil)
+	c.call("repl", sessionInput("work", "wait a? "))
+	c.runRepl("print 1")
 	lines := strings.Split(c.call("repl_sessions", nil).text(), "\n")
 	if len(lines) != 3 {
 		t.Fatalf("got %q", lines)
@@ -96,12 +96,12 @@ func TestSessions_ListTellsWhatEachDoes(t *testing.T) {
 
 func TestOutput_GrepAndLinesLookWithoutMovingTheCursor(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	c.call("repl", map[string]any{"input": "print a1\nprint b2\nprint a3\nsleep", "timeout_ms": 0})
-	c.untilState("running")
+	c.waitState("running")
 	until := func(args map[string]any, want string) { // the timeout may have passed before the output
 		t.Helper()
-		c.untilPart("repl_output", args, want)
+		c.waitPart("repl_output", args, want)
 		wantText(t, c.call("repl_output", args).text(), want)
 	}
 	until(map[string]any{"grep": "^a"}, "1: a1\n3: a3")
@@ -117,8 +117,8 @@ func TestOutput_GrepAndLinesLookWithoutMovingTheCursor(t *testing.T) {
 
 func TestOutput_LookIsBounded(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
-	c.repl("flood 100000")
+	c := newInitializedClient(t, nil)
+	c.runRepl("flood 100000")
 	got := c.call("repl_output", map[string]any{"lines": "1-1000"}).text()
 	wantPart(t, got, "1: 0000", "are left]")
 	if len(got) > 21_000 {
@@ -129,9 +129,9 @@ func TestOutput_LookIsBounded(t *testing.T) {
 
 func TestOutput_GrepShowsTheMatchOfALongLine(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	for _, size := range []int{10_000, 200_000} {
-		c.repl(fmt.Sprintf("print %sneedle%d", strings.Repeat("x", size), size))
+		c.runRepl(fmt.Sprintf("print %sneedle%d", strings.Repeat("x", size), size))
 		got := c.call("repl_output", map[string]any{"grep": fmt.Sprint("needle", size)}).text()
 		wantPart(t, got, ": …xxx", fmt.Sprint("xneedle", size))
 		if len(got) > 400 {
@@ -142,9 +142,9 @@ func TestOutput_GrepShowsTheMatchOfALongLine(t *testing.T) {
 
 func TestOutput_AfterShowsThingsAgain(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	first := c.call("repl", map[string]any{"input": "print one"})
-	c.repl("print two")
+	c.runRepl("print two")
 	got := c.call("repl_output", map[string]any{"after": first.Meta["turnstone/next_seq"]}).text()
 	if strings.Contains(got, "one") {
 		t.Errorf("got %q", got)
@@ -156,17 +156,17 @@ func TestOutput_AfterShowsThingsAgain(t *testing.T) {
 
 func TestOutput_ZeroWaitReturnsAtOnce(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	c.call("repl", map[string]any{"input": "sleep", "timeout_ms": 0})
-	c.untilState("running")
+	c.waitState("running")
 	wantPart(t, c.call("repl_output", map[string]any{"wait_ms": 0}).text(), "[running ")
 	c.call("repl_interrupt", nil)
 }
 
-// inSandbox returns a call as Codex makes it, which works in dir.
-func (c *client) inSandbox(dir string, args map[string]any) toolResult {
+// callFromCodex returns a call as Codex makes it, which works in dir.
+func (c *client) callFromCodex(dir string, args map[string]any) toolResult {
 	c.t.Helper()
-	return c.resultOf(c.send("tools/call", map[string]any{
+	return c.waitResult(c.send("tools/call", map[string]any{
 		"name": "repl", "arguments": args,
 		"_meta": map[string]any{"codex/sandbox-state-meta": map[string]any{"sandboxCwd": dir}},
 	}))
@@ -174,33 +174,33 @@ func (c *client) inSandbox(dir string, args map[string]any) toolResult {
 
 func TestSessions_WorkWhereTheClientDoes(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
-	dir := realDir(t)
+	c := newInitializedClient(t, nil)
+	dir := newRealDir(t)
 	where := map[string]any{"input": "cwd"}
-	wantText(t, c.inSandbox(uri(dir), where).text(), dir+"\n[it works in "+dir+"]") // and not where main was opened ahead
-	wantText(t, c.inSandbox(uri(realDir(t)), where).text(), dir)                    // it has been used
-	wantText(t, c.inSandbox(uri(dir), in("new", "cwd")).text(), dir+"\n[new session \"fake-2\"; it works in "+dir+"]")
+	wantText(t, c.callFromCodex(directoryURI(dir), where).text(), dir+"\n[it works in "+dir+"]") // and not where main was opened ahead
+	wantText(t, c.callFromCodex(directoryURI(newRealDir(t)), where).text(), dir)                 // it has been used
+	wantText(t, c.callFromCodex(directoryURI(dir), sessionInput("new", "cwd")).text(), dir+"\n[new session \"fake-2\"; it works in "+dir+"]")
 	here, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, no := range []string{"file:///does/not/exist", "https://example.org" + dir, "file://elsewhere/" + dir, "nonsense", ""} {
-		wantPart(t, c.inSandbox(no, in("new", "cwd")).text(), here+"\n[new session")
+		wantPart(t, c.callFromCodex(no, sessionInput("new", "cwd")).text(), here+"\n[new session")
 	}
 }
 
 func TestSessions_WorkWhereTheUserSays(t *testing.T) {
 	t.Parallel()
-	dir := realDir(t)
-	c := greet(t, &setup{dir: dir})
-	wantPart(t, c.inSandbox(uri(realDir(t)), in("new", "cwd")).text(), dir+"\n[new session \"fake-2\"]")
+	dir := newRealDir(t)
+	c := newInitializedClient(t, &setup{dir: dir})
+	wantPart(t, c.callFromCodex(directoryURI(newRealDir(t)), sessionInput("new", "cwd")).text(), dir+"\n[new session \"fake-2\"]")
 }
 
-// uri returns how a client names a directory.
-func uri(dir string) string { return fileURI + filepath.ToSlash(dir) }
+// directoryURI returns how a client names a directory.
+func directoryURI(dir string) string { return fileURI + filepath.ToSlash(dir) }
 
-// realDir returns a new directory, by the name that it has for the system.
-func realDir(t *testing.T) string {
+// newRealDir returns a new directory, by the name that it has for the system.
+func newRealDir(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -211,12 +211,12 @@ func realDir(t *testing.T) string {
 
 func TestOutput_ALongLineIsReadInPieces(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	line := ""
 	for i := range 3000 {
 		line += fmt.Sprintf("<%05d>", i)
 	}
-	c.repl("print short\nprint " + line)
+	c.runRepl("print short\nprint " + line)
 	cut := c.call("repl_output", map[string]any{"lines": "1-2"}).text()
 	wantPart(t, cut, "1: short\n2: <00000>", `… [19000 more characters: lines "2:2001"]`)
 	got, at := "", "2:1"
@@ -235,12 +235,12 @@ func TestOutput_ALongLineIsReadInPieces(t *testing.T) {
 
 func TestSessions_TheVariablesOfOneAreListed(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
-	c.repl("print ready")
+	c := newInitializedClient(t, nil)
+	c.runRepl("print ready")
 	list := func() string { return c.call("repl_sessions", map[string]any{"session": "main"}).text() }
 	wantText(t, list(), "NAME    TYPE    SHAPE  SIZE\nanswer  number  1      8 bytes\n[1 more]")
 	c.call("repl", map[string]any{"input": "sleep", "timeout_ms": 0})
-	c.untilState("running")
+	c.waitState("running")
 	wantText(t, list(), `[session "main" is busy: its variables are listed when its code has ended]`)
 	c.call("repl_interrupt", nil)
 	r := c.call("repl_sessions", map[string]any{"session": "nope"})
@@ -248,25 +248,25 @@ func TestSessions_TheVariablesOfOneAreListed(t *testing.T) {
 		t.Errorf("got %q", r.text())
 	}
 
-	c = greet(t, &setup{specs: map[string]func(string) workers.Spec{"fake": fake(&fakeworker.Options{NoQuery: true})}})
-	c.repl("print ready")
+	c = newInitializedClient(t, &setup{specs: map[string]func(string) workers.Spec{"fake": fakeSpec(&fakeworker.Options{NoQuery: true})}})
+	c.runRepl("print ready")
 	wantText(t, list(), "[this runtime does not list its variables]")
 }
 
 func TestOutput_UntilALineMatches(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
-	c.repl("print ready")
+	c := newInitializedClient(t, nil)
+	c.runRepl("print ready")
 	until := func(pattern string) toolResult {
 		return c.call("repl_output", map[string]any{"until": pattern})
 	}
 	// lateCode begins code that prints only when somebody waits for it.
 	lateCode := func(code, pattern string) string {
-		wait, open := gate(t)
+		wait, open := newGate(t)
 		c.call("repl", map[string]any{"input": wait + code, "timeout_ms": 0})
 		id := c.startCall("repl_output", map[string]any{"until": pattern})
 		open()
-		return c.resultOf(id).text()
+		return c.waitResult(id).text()
 	}
 	r := until("a(?=b)")
 	if !r.IsError {
@@ -278,43 +278,43 @@ func TestOutput_UntilALineMatches(t *testing.T) {
 	wantPart(t, lateCode("print one\nprint two words\nsleep", "^two w"), "one\ntwo words\n[running ")
 	id := c.startCall("repl_output", map[string]any{"until": "^one", "wait_ms": 600_000}) // the model has seen it already
 	c.call("repl_interrupt", nil)                                                         // does not wait for the call before it
-	if got := c.resultOf(id).text(); strings.Contains(got, "one") {
+	if got := c.waitResult(id).text(); strings.Contains(got, "one") {
 		t.Errorf("got %q", got)
 	}
 
 	wantPart(t, lateCode("print one\nwait Port? ", "never"), "one\n", `[waiting for input: "Port? "]`)
-	c.repl("x")
+	c.runRepl("x")
 	wantText(t, until("never").text(), "[idle, nothing new]")
 }
 
 // One of the replies has the news, and each says how its call went.
 func TestReset_SaysSoBesideAnotherCall(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
-	c.repl("print begun")
+	c := newInitializedClient(t, nil)
+	c.runRepl("print begun")
 	for range 10 {
 		reset := c.startCall("repl_reset", nil)
 		next := c.startCall("repl", map[string]any{"input": "print 1"})
-		first := c.resultOf(reset).text()
+		first := c.waitResult(reset).text()
 		wantPart(t, first, "session restarted: ")
-		wantPart(t, first+c.resultOf(next).text(), "1")
+		wantPart(t, first+c.waitResult(next).text(), "1")
 	}
 }
 
 func TestReset_CloseEndsASessionForGood(t *testing.T) {
 	t.Parallel()
-	c := greet(t, &setup{sup: supervisor.Options{MaxSessions: 2}})
+	c := newInitializedClient(t, &setup{sup: supervisor.Options{MaxSessions: 2}})
 	c.call("repl", map[string]any{"input": "print 1", "session": "work"})
-	c.repl("print 1")
+	c.runRepl("print 1")
 	r := c.call("repl", map[string]any{"input": "print 1", "session": "third"})
 	wantPart(t, r.text(), "too many sessions: use one of main or work", "close one (repl_reset, close: true)")
 	c.call("repl", map[string]any{"input": "sleep", "session": "work", "timeout_ms": 0})
-	c.untilState("running")
+	c.waitState("running")
 	wantText(t, c.call("repl_reset", map[string]any{"session": "work", "close": true}).text(), `[session "work" is closed, and its variables are lost]`)
 	if text := c.call("repl_sessions", nil).text(); strings.Contains(text, "\nwork ") {
 		t.Errorf("got %q", text)
 	}
 	wantPart(t, c.call("repl", map[string]any{"input": "print 1", "session": "third"}).text(), "1\n")
 	wantText(t, c.call("repl_reset", map[string]any{"close": true}).text(), `[session "main" is closed, and its variables are lost]`)
-	wantPart(t, c.repl("print 2"), "2")
+	wantPart(t, c.runRepl("print 2"), "2")
 }

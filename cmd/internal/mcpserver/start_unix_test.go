@@ -14,12 +14,12 @@ import (
 func TestRepl_TheLastWordsOfAStartUpAreShown(t *testing.T) {
 	t.Parallel()
 	talks := func(dir string) workers.Spec {
-		spec := fake(nil)(dir)
+		spec := fakeSpec(nil)(dir)
 		spec.Path, spec.Args = "/bin/sh", []string{"-c", "echo no module named encodings; exit 1"}
 		return spec
 	}
-	c := greet(t, &setup{specs: map[string]func(string) workers.Spec{"fake": talks}})
-	wantPart(t, c.repl("print 1"), "no module named encodings\n[session did not start: exit status 1", "]\n[your input was NOT run")
+	c := newInitializedClient(t, &setup{specs: map[string]func(string) workers.Spec{"fake": talks}})
+	wantPart(t, c.runRepl("print 1"), "no module named encodings\n[session did not start: exit status 1", "]\n[your input was NOT run")
 }
 
 // A checkout that is removed and made anew has the same name, and sessions start in it without a new
@@ -34,8 +34,8 @@ func TestDirectoryMadeAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(project)
-	c := greet(t, nil)
-	wantText(t, c.repl("cwd"), project)
+	c := newInitializedClient(t, nil)
+	wantText(t, c.runRepl("cwd"), project)
 	if err := os.Remove(project); err != nil {
 		t.Fatal(err)
 	}
@@ -48,6 +48,6 @@ func TestDirectoryMadeAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.call("repl_reset", nil)
-	wantText(t, c.repl("cwd"), project)
-	wantPart(t, c.call("repl", in("second", "cwd")).text(), project+"\n")
+	wantText(t, c.runRepl("cwd"), project)
+	wantPart(t, c.call("repl", sessionInput("second", "cwd")).text(), project+"\n")
 }

@@ -21,16 +21,16 @@ func StdinPolicies() []StdinPolicy {
 	return []StdinPolicy{StdinAuto, StdinModel, StdinAsk, StdinDeny}
 }
 
-// ofModel reports whether the model may answer w. A permission it may never give, nor a form fill in.
-func (p StdinPolicy) ofModel(w *session.InputRequest) bool {
+// allowsModel reports whether the model may answer w. A permission it may never give, nor a form fill in.
+func (p StdinPolicy) allowsModel(w *session.InputRequest) bool {
 	if w.NeedsUser() {
 		return false
 	}
 	return p == StdinModel || p == StdinAuto && !w.Secret
 }
 
-// taught returns the sentence about reads in the description of repl.
-func (p StdinPolicy) taught() string {
+// toolDescription returns the sentence about reads in the description of repl.
+func (p StdinPolicy) toolDescription() string {
 	const wait = "When the code asks for input (a prompt, a debugger, a program that reads the terminal), "
 	const answer = wait + `the reply ends with [waiting for input: …]: the next call's input is the answer, "\n" an empty one.`
 	switch p {
@@ -45,26 +45,26 @@ func (p StdinPolicy) taught() string {
 	}
 }
 
-// maxDenied bounds the reads of one call that get end of file. Code that goes on reading after
+// maxDeniedReads bounds the reads of one call that get end of file. Code that goes on reading after
 // that would read for ever.
-const maxDenied = 100
+const maxDeniedReads = 100
 
-// advice says what the model can do about a wait that it may not answer.
-func (a *sessionCall) advice(w *session.InputRequest) string {
+// requestAdvice says what the model can do about a wait that it may not answer.
+func (a *sessionCall) requestAdvice(w *session.InputRequest) string {
 	const giveUp = "repl_interrupt gives up"
 	switch {
 	case w.NeedsUser():
-		return a.personAdvice(w)
-	case a.stdin == StdinDeny && a.denied >= maxDenied:
-		return fmt.Sprintf(": it has read the end of file %d times; %s", a.denied, giveUp)
+		return a.userRequestAdvice(w)
+	case a.stdin == StdinDeny && a.deniedReads >= maxDeniedReads:
+		return fmt.Sprintf(": it has read the end of file %d times; %s", a.deniedReads, giveUp)
 	case a.stdin == StdinDeny:
 		return ": nobody may answer; repl_output gives it end of file, " + giveUp
-	case a.view.isAsked():
+	case a.caller.isUserAsked():
 		return ": the user is being asked; repl_output waits, " + giveUp
-	case a.call.questionKind(w) != noQuestion:
+	case a.call.questionKind(w) != questionNone:
 		return ": only the user may answer; repl_output has them asked, " + giveUp
-	case a.session.ByHand != "":
-		return fmt.Sprintf(": only the user may answer; tell them to run this in a terminal and to type it there: %s (repl_output waits for that, %s)", a.session.ByHand, giveUp)
+	case a.session.AttachCommand != "":
+		return fmt.Sprintf(": only the user may answer; tell them to run this in a terminal and to type it there: %s (repl_output waits for that, %s)", a.session.AttachCommand, giveUp)
 	case w.Secret:
 		return "; only the user may type it, and this client cannot ask. repl_interrupt, then use an environment variable or a file, or ask the user to run this in a terminal"
 	default:

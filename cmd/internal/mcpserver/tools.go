@@ -17,9 +17,9 @@ import (
 // text.
 const maxResultChars = 100_000
 
-// A handler answers a call of one tool. It returns nil when ctx ended, because then no answer is
+// A toolHandler answers a call of one tool. It returns nil when ctx ended, because then no answer is
 // needed.
-type handler func(ctx context.Context, r *request, arguments json.RawMessage) *mcp.CallToolResult
+type toolHandler func(ctx context.Context, r *toolRequest, arguments json.RawMessage) *mcp.CallToolResult
 
 // addTools declares the tools. A model reads their descriptions on every request, so they only
 // teach facts that replies do not show.
@@ -30,7 +30,7 @@ func (s *server) addTools(to *mcp.Server) {
 	resets := &mcp.ToolAnnotations{OpenWorldHint: &no}
 
 	names := make([]string, 0, 5)
-	add := func(name, title, description string, hints *mcp.ToolAnnotations, schema schema, h handler) {
+	add := func(name, title, description string, hints *mcp.ToolAnnotations, schema schema, h toolHandler) {
 		names = append(names, name)
 		to.AddTool(&mcp.Tool{
 			Name:        name,
@@ -40,13 +40,13 @@ func (s *server) addTools(to *mcp.Server) {
 			InputSchema: schema,
 			Meta:        mcp.Meta{"anthropic/alwaysLoad": true, "anthropic/maxResultSizeChars": maxResultChars},
 		}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			if c, ok := s.calls.Call(ctx, req); ok {
-				r := &request{Call: c, sdk: req, codex: codexStateOf(req.Params.Meta), beat: newHeartbeat(c.WantsProgress()), unknownWait: s.options.CallWait}
-				defer r.letNextPass()
+			if c, ok := s.calls.FindCall(ctx, req); ok {
+				r := &toolRequest{Call: c, sdk: req, codex: codexStateOf(req.Params.Meta), beat: newHeartbeat(c.WantsProgress()), defaultCallWait: s.options.CallWait}
+				defer r.leaveQueues()
 				if result := h(ctx, r, req.Params.Arguments); result != nil {
-					s.sayIgnored(r, result)
-					r.keepText(result)
-					if m := r.manner(); m.raw || m.rawErrors && result.IsError {
+					s.reportIgnored(r, result)
+					r.protectText(result)
+					if m := r.clientProfile(); m.showsRawResult || m.showsRawErrors && result.IsError {
 						result.Meta = nil
 					}
 					return result, nil
@@ -56,24 +56,24 @@ func (s *server) addTools(to *mcp.Server) {
 		})
 	}
 
-	about := s.about()
-	add("repl", "Run code", s.replDescription(), nil, s.replSchema(), s.repl)
-	add("repl_output", "Read output", about+outputDescription, reads, s.outputSchema(), s.output)
-	add("repl_interrupt", "Interrupt", about+"Interrupt what runs, like Ctrl-C. Variables stay.", stops, s.sessionSchema(), s.interrupt)
-	add("repl_reset", "Restart", about+"Restart the interpreter, whatever it does. Variables are lost.", resets, s.resetSchema(), s.reset)
-	add("repl_sessions", "List sessions", about+"List sessions: language, state, memory. Or the variables of one: type, shape, size.", reads, object(map[string]schema{"session": {Type: "string", Description: "list its variables"}}), s.list)
+	about := s.descriptionPrefix()
+	add("repl", "Run code", s.replDescription(), nil, s.replSchema(), s.handleRepl)
+	add("repl_output", "Read output", about+outputDescription, reads, s.outputSchema(), s.handleOutput)
+	add("repl_interrupt", "Interrupt", about+"Interrupt what runs, like Ctrl-C. Variables stay.", stops, s.sessionSchema(), s.handleInterrupt)
+	add("repl_reset", "Restart", about+"Restart the interpreter, whatever it does. Variables are lost.", resets, s.resetSchema(), s.handleReset)
+	add("repl_sessions", "List sessions", about+"List sessions: language, state, memory. Or the variables of one: type, shape, size.", reads, objectSchema(map[string]schema{"session": {Type: "string", Description: "list its variables"}}), s.handleSessions)
 
-	to.AddReceivingMiddleware(nameTools(names))
+	to.AddReceivingMiddleware(rejectUnknownTools(names))
 }
 
-// nameTools answers a call of an unknown tool with the names of the tools.
-func nameTools(names []string) mcp.Middleware {
+// rejectUnknownTools answers a call of an unknown tool with the names of the tools.
+func rejectUnknownTools(names []string) mcp.Middleware {
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 			if p, ok := req.GetParams().(*mcp.CallToolParamsRaw); ok && !slices.Contains(names, p.Name) {
 				return nil, &jsonrpc.Error{
 					Code:    jsonrpc.CodeInvalidParams,
-					Message: fmt.Sprintf("unknown tool %q: the tools are %s", p.Name, list(names, "and", "none")),
+					Message: fmt.Sprintf("unknown tool %q: the tools are %s", p.Name, joinNames(names, "and", "none")),
 				}
 			}
 			return next(ctx, method, req)
@@ -81,38 +81,38 @@ func nameTools(names []string) mcp.Middleware {
 	}
 }
 
-// about begins the description of each tool with words for searches: clients with many tools hide
+// descriptionPrefix begins the description of each tool with words for searches: clients with many tools hide
 // them and search for them by words. One search must find all of ours.
-func (s *server) about() string {
+func (s *server) descriptionPrefix() string {
 	return s.languageNames() + " REPL: code interpreter, Jupyter, data, statistics, debugger. "
 }
 
 func (s *server) replDescription() string {
-	return s.about() + "Run code; variables, imports and definitions stay for later calls. " +
+	return s.descriptionPrefix() + "Run code; variables, imports and definitions stay for later calls. " +
 		"Returns what it printed, the value of its last expression, and plots as images.\n" +
-		s.stdin.taught() + "\n" +
+		s.stdin.toolDescription() + "\n" +
 		"Code that takes longer than timeout_ms goes on, and the reply ends with [running …]: " +
 		"then repl_output waits for it, repl_interrupt stops it, and no other input is taken.\n" +
-		`Input "" waits for news.` + s.toolsTaught()
+		`Input "" waits for news.` + s.toolsDescription()
 }
 
-// toolsTaught says how code finds the tools of servers; "" when there are none. Models pay for it
+// toolsDescription says how code finds the tools of servers; "" when there are none. Models pay for it
 // on every request.
-func (s *server) toolsTaught() string {
+func (s *server) toolsDescription() string {
 	const named = 40 // characters of names
 	if len(s.servers) == 0 {
 		return ""
 	}
-	return "\nCode can call tools of " + fewNames(s.servers, named) + `: import turnstone; turnstone.search("words") finds them; from turnstone.tools import ` +
+	return "\nCode can call tools of " + joinFirstNames(s.servers, named) + `: import turnstone; turnstone.search("words") finds them; from turnstone.tools import ` +
 		s.servers[0][:min(len(s.servers[0]), named)] + ". R: turnstone$search."
 }
 
 const outputDescription = "Wait for running code, and return its new output. " +
 	"Or look into output that a reply left out: grep for a regular expression, or lines by number."
 
-// instructions returns the text that a model sees if the tools are hidden: the purpose of the
+// serverInstructions returns the text that a model sees if the tools are hidden: the purpose of the
 // server, and when to use it.
-func (s *server) instructions() string {
+func (s *server) serverInstructions() string {
 	text := "A live " + s.languageNames() + " interpreter (REPL, like a Jupyter kernel) with the user's own packages. " +
 		"Use it instead of one-off scripts to compute, explore data, plot (images come back), debug, or run long jobs: variables stay between calls."
 	if s.sessions.shared {
@@ -127,21 +127,21 @@ func (s *server) languageNames() string {
 	for _, lang := range s.sessions.languages {
 		names = append(names, strings.ToUpper(lang[:1])+lang[1:])
 	}
-	return list(names, "or", "code")
+	return joinNames(names, "or", "code")
 }
 
-// placesTaught says how sessions at other places than the usual one are named; "" when there are
+// remotesDescription says how sessions at other places than the usual one are named; "" when there are
 // none.
-func (s *server) placesTaught() string {
-	if s.options.Host == nil || len(s.options.Host.Places()) < 2 {
+func (s *server) remotesDescription() string {
+	if s.options.Backend == nil || len(s.options.Backend.Remotes()) < 2 {
 		return ""
 	}
-	places := s.options.Host.Places()[1:]
-	return fmt.Sprintf("; %q is one at a place: %s", places[0]+behindPlace+MainSession, fewNames(places, 100))
+	places := s.options.Backend.Remotes()[1:]
+	return fmt.Sprintf("; %q is one at a place: %s", places[0]+remoteSeparator+MainSession, joinFirstNames(places, 100))
 }
 
-// fewNames joins names up to so many characters; of more there is the first, and their number.
-func fewNames(names []string, most int) string {
+// joinFirstNames joins names up to so many characters; of more there is the first, and their number.
+func joinFirstNames(names []string, most int) string {
 	if all := strings.Join(names, ", "); len(all) <= most {
 		return all
 	}
@@ -159,10 +159,10 @@ type schema struct {
 	Maximum     *int64            `json:"maximum,omitempty"`
 }
 
-// object returns the arguments of a tool. It always has properties, even none, because some
+// objectSchema returns the arguments of a tool. It always has properties, even none, because some
 // services for models refuse all tools without them. It allows additional ones, because hosts
 // add their own.
-func object(properties map[string]schema, required ...string) schema {
+func objectSchema(properties map[string]schema, required ...string) schema {
 	if properties == nil {
 		properties = map[string]schema{}
 	}
@@ -178,7 +178,7 @@ func (s *server) replSchema() schema {
 	if len(s.sessions.languages) > 1 {
 		properties["lang"] = schema{Type: "string", Enum: s.sessions.languages, Description: "of a new session; default " + s.sessions.languages[0]}
 	}
-	return s.withSession(`an independent session, made on first use; "new" makes one`+s.placesTaught(), properties, "input")
+	return s.withSession(`an independent session, made on first use; "new" makes one`+s.remotesDescription(), properties, "input")
 }
 
 func (s *server) outputSchema() schema {
@@ -207,7 +207,7 @@ func (s *server) withSession(description string, properties map[string]schema, r
 		description += "; default: the main one"
 	}
 	properties["session"] = schema{Type: "string", Description: description}
-	return object(properties, required...)
+	return objectSchema(properties, required...)
 }
 
 func timeSchema(description string) schema {

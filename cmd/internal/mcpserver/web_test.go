@@ -22,8 +22,8 @@ import (
 
 const webToken = "the-token-of-the-tests"
 
-// A web is a server over HTTP.
-type web struct {
+// A webServer is a server over HTTP.
+type webServer struct {
 	t      *testing.T
 	sup    *supervisor.Supervisor
 	url    string
@@ -32,14 +32,14 @@ type web struct {
 	runErr error         // of RunHTTP, once ended
 }
 
-// serveWeb starts a server that ends sessions after this idle time; 0 is the default.
-func serveWeb(t *testing.T, s *setup, idle time.Duration) *web {
+// newWebServer starts a server that ends sessions after this idle time; 0 is the default.
+func newWebServer(t *testing.T, s *setup, idle time.Duration) *webServer {
 	t.Helper()
 	if s == nil {
 		s = &setup{}
 	}
 	if s.specs == nil {
-		s.specs = map[string]func(string) workers.Spec{"fake": fake(nil)}
+		s.specs = map[string]func(string) workers.Spec{"fake": fakeSpec(nil)}
 	}
 	s.sup.Dir = t.TempDir()
 	sup, err := supervisor.New(&s.sup)
@@ -51,14 +51,14 @@ func serveWeb(t *testing.T, s *setup, idle time.Duration) *web {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	w := &web{t: t, sup: sup, url: "http://" + listener.Addr().String() + mcpwire.Path, stop: stop, ended: make(chan struct{})}
+	w := &webServer{t: t, sup: sup, url: "http://" + listener.Addr().String() + mcpwire.Path, stop: stop, ended: make(chan struct{})}
 	go func() {
 		w.runErr = mcpserver.RunHTTP(ctx, &mcpserver.Options{Supervisor: sup, Specs: s.specs, Default: s.main},
-			&mcpwire.HTTPOptions{Listener: listener, Token: webToken, Idle: idle})
+			&mcpwire.HTTPOptions{Listener: listener, Token: webToken, IdleTimeout: idle})
 		close(w.ended)
 	}()
 	t.Cleanup(func() {
-		w.end()
+		w.stopAndWait()
 		if left := sup.Sessions(); len(left) > 0 {
 			t.Errorf("%d sessions are open after RunHTTP", len(left))
 		}
@@ -69,8 +69,8 @@ func serveWeb(t *testing.T, s *setup, idle time.Duration) *web {
 	return w
 }
 
-// end ends the server and waits for that.
-func (w *web) end() {
+// stopAndWait ends the server and waits for that.
+func (w *webServer) stopAndWait() {
 	w.t.Helper()
 	w.stop()
 	select {
@@ -80,32 +80,32 @@ func (w *web) end() {
 	}
 }
 
-// A caller speaks raw HTTP with a server.
-type caller struct {
-	*web
+// A webClient speaks raw HTTP with a server.
+type webClient struct {
+	*webServer
 	version string // of the protocol
 	session string // Mcp-Session-Id; "" in the era without
 	http    *http.Client
 	lastID  int
 }
 
-func (w *web) caller(version string) *caller {
-	c := &caller{web: w, version: version, http: &http.Client{Transport: &http.Transport{}}}
+func (w *webServer) newWebClient(version string) *webClient {
+	c := &webClient{webServer: w, version: version, http: &http.Client{Transport: &http.Transport{}}}
 	w.t.Cleanup(c.http.CloseIdleConnections)
 	return c
 }
 
-// modern returns a caller of the era in which each request stands for itself.
-func (w *web) modern() *caller { return w.caller("2026-07-28") }
+// newStatelessClient returns a caller of the era in which each request stands for itself.
+func (w *webServer) newStatelessClient() *webClient { return w.newWebClient("2026-07-28") }
 
-// greet returns a caller of the eras with MCP sessions, and has one.
-func (w *web) greet(version string) *caller {
+// newSessionClient returns a caller of the eras with MCP sessions, and has one.
+func (w *webServer) newSessionClient(version string) *webClient {
 	w.t.Helper()
-	c := w.caller(version)
+	c := w.newWebClient(version)
 	a := c.send("initialize", map[string]any{
 		"protocolVersion": version, "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "test", "version": "1"},
 	})
-	if got := a.answer(); got.Error != nil {
+	if got := a.waitAnswer(); got.Error != nil {
 		w.t.Fatal(got.Error.Message)
 	}
 	if c.session = a.header.Get("Mcp-Session-Id"); c.session == "" {
@@ -115,22 +115,22 @@ func (w *web) greet(version string) *caller {
 	return c
 }
 
-// webEras runs a test with a caller of each era.
-func webEras(t *testing.T, test func(t *testing.T, c *caller)) {
+// runEachHTTPVersion runs a test with a caller of each era.
+func runEachHTTPVersion(t *testing.T, test func(t *testing.T, c *webClient)) {
 	for _, version := range []string{"2025-03-26", "2025-06-18", "2025-11-25"} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			test(t, serveWeb(t, nil, 0).greet(version))
+			test(t, newWebServer(t, nil, 0).newSessionClient(version))
 		})
 	}
 	t.Run("2026-07-28", func(t *testing.T) {
 		t.Parallel()
-		test(t, serveWeb(t, nil, 0).modern())
+		test(t, newWebServer(t, nil, 0).newStatelessClient())
 	})
 }
 
-// request has everything that one needs, or what header says instead.
-func (c *caller) request(ctx context.Context, method string, body []byte, header map[string]string) *http.Request {
+// newRequest has everything that one needs, or what header says instead.
+func (c *webClient) newRequest(ctx context.Context, method string, body []byte, header map[string]string) *http.Request {
 	r, err := http.NewRequestWithContext(ctx, method, c.url, bytes.NewReader(body))
 	if err != nil {
 		panic(err) // the URL is ours
@@ -153,9 +153,9 @@ func (c *caller) request(ctx context.Context, method string, body []byte, header
 }
 
 // do sends a request and returns the response when all of it is there.
-func (c *caller) do(method, body string, header map[string]string) (status int, text string, got http.Header) {
+func (c *webClient) do(method, body string, header map[string]string) (status int, text string, got http.Header) {
 	c.t.Helper()
-	response, err := c.http.Do(c.request(c.t.Context(), method, []byte(body), header))
+	response, err := c.http.Do(c.newRequest(c.t.Context(), method, []byte(body), header))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func (c *caller) do(method, body string, header map[string]string) (status int, 
 	return response.StatusCode, string(all), response.Header
 }
 
-func (c *caller) notify(method string, params map[string]any) {
+func (c *webClient) notify(method string, params map[string]any) {
 	c.t.Helper()
 	body, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "method": method, "params": params})
 	if status, text, _ := c.do("POST", string(body), nil); status != http.StatusAccepted {
@@ -175,26 +175,26 @@ func (c *caller) notify(method string, params map[string]any) {
 	}
 }
 
-// An asked is a request whose response is coming in.
-type asked struct {
-	c      *caller
+// An webRequest is a request whose response is coming in.
+type webRequest struct {
+	c      *webClient
 	id     string
 	hangUp context.CancelFunc // closes the stream
 
-	mu      sync.Mutex
-	status  int
-	header  http.Header
-	events  []answer      // all that came
-	lastID  string        // of the last event
-	alive   int           // comments that say that the stream is
-	names   []string      // of the events that have one
-	err     error         // of the connection
-	over    bool          // the response is
-	changed chan struct{} // closed at the next change
+	mu         sync.Mutex
+	status     int
+	header     http.Header
+	events     []answer      // all that came
+	lastID     string        // of the last event
+	keepAlives int           // comments that say that the stream is
+	names      []string      // of the events that have one
+	err        error         // of the connection
+	over       bool          // the response is
+	changed    chan struct{} // closed at the next change
 }
 
 // send sends a request.
-func (c *caller) send(method string, params map[string]any) *asked {
+func (c *webClient) send(method string, params map[string]any) *webRequest {
 	c.t.Helper()
 	if params == nil {
 		params = map[string]any{}
@@ -219,27 +219,27 @@ func (c *caller) send(method string, params map[string]any) *asked {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return c.open("POST", body, header, fmt.Sprint(c.lastID))
+	return c.openStream("POST", body, header, fmt.Sprint(c.lastID))
 }
 
-// open sends a request whose response is a stream, and reads that as it comes.
-func (c *caller) open(method string, body []byte, header map[string]string, id string) *asked {
+// openStream sends a request whose response is a stream, and reads that as it comes.
+func (c *webClient) openStream(method string, body []byte, header map[string]string, id string) *webRequest {
 	ctx, hangUp := context.WithCancel(context.Background())
-	a := &asked{c: c, id: id, hangUp: hangUp, changed: make(chan struct{})}
+	a := &webRequest{c: c, id: id, hangUp: hangUp, changed: make(chan struct{})}
 	c.t.Cleanup(hangUp)
 	go func() {
-		response, err := c.http.Do(c.request(ctx, method, body, header))
+		response, err := c.http.Do(c.newRequest(ctx, method, body, header))
 		if err == nil {
-			a.change(func() { a.status, a.header = response.StatusCode, response.Header })
+			a.update(func() { a.status, a.header = response.StatusCode, response.Header })
 			err = a.read(response.Body)
 			_ = response.Body.Close()
 		}
-		a.change(func() { a.over, a.err = true, err })
+		a.update(func() { a.over, a.err = true, err })
 	}()
 	return a
 }
 
-func (a *asked) change(f func()) {
+func (a *webRequest) update(f func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	f()
@@ -248,19 +248,19 @@ func (a *asked) change(f func()) {
 }
 
 // read reads events. If the body is no event stream, it returns the body as one event.
-func (a *asked) read(body io.Reader) error {
+func (a *webRequest) read(body io.Reader) error {
 	lines := bufio.NewReader(body)
 	for {
 		line, err := lines.ReadString('\n')
 		line = strings.TrimSpace(line)
 		if id, ok := strings.CutPrefix(line, "id: "); ok {
-			a.change(func() { a.lastID = id })
+			a.update(func() { a.lastID = id })
 		}
 		if strings.HasPrefix(line, ": keep-alive") {
-			a.change(func() { a.alive++ })
+			a.update(func() { a.keepAlives++ })
 		}
 		if name, ok := strings.CutPrefix(line, "event: "); ok {
-			a.change(func() { a.names = append(a.names, name) })
+			a.update(func() { a.names = append(a.names, name) })
 		}
 		line = strings.TrimPrefix(line, "data: ")
 		if strings.HasPrefix(line, "{") {
@@ -268,7 +268,7 @@ func (a *asked) read(body io.Reader) error {
 			if err := json.Unmarshal([]byte(line), &m); err != nil {
 				a.c.t.Errorf("the server wrote what is not JSON: %q", line)
 			}
-			a.change(func() { a.events = append(a.events, m) })
+			a.update(func() { a.events = append(a.events, m) })
 		}
 		if err == io.EOF {
 			return nil
@@ -279,8 +279,8 @@ func (a *asked) read(body io.Reader) error {
 	}
 }
 
-// until waits for something to be so.
-func (a *asked) until(what string, ok func() bool) {
+// waitFor waits for something to be so.
+func (a *webRequest) waitFor(what string, ok func() bool) {
 	a.c.t.Helper()
 	timeout := time.After(deadline)
 	for {
@@ -298,17 +298,17 @@ func (a *asked) until(what string, ok func() bool) {
 	}
 }
 
-// all returns everything that came, once the response is over.
-func (a *asked) all() []answer {
+// waitEvents returns everything that came, once the response is over.
+func (a *webRequest) waitEvents() []answer {
 	a.c.t.Helper()
-	a.until("the end of the response", func() bool { return a.over })
+	a.waitFor("the end of the response", func() bool { return a.over })
 	return a.events
 }
 
-// answer returns the answer, once the response is over.
-func (a *asked) answer() answer {
+// waitAnswer returns the answer, once the response is over.
+func (a *webRequest) waitAnswer() answer {
 	a.c.t.Helper()
-	all := a.all()
+	all := a.waitEvents()
 	if a.err != nil {
 		a.c.t.Errorf("%s: the response was cut: %v", a.id, a.err)
 	}
@@ -321,9 +321,9 @@ func (a *asked) answer() answer {
 	return answer{}
 }
 
-func (a *asked) result() toolResult {
+func (a *webRequest) waitResult() toolResult {
 	a.c.t.Helper()
-	m := a.answer()
+	m := a.waitAnswer()
 	if m.Error != nil {
 		a.c.t.Fatalf("got error %d: %s", m.Error.Code, m.Error.Message)
 	}
@@ -335,7 +335,7 @@ func (a *asked) result() toolResult {
 }
 
 // startCall begins a call of a tool. The session of a test is "main".
-func (c *caller) startCall(tool string, args, meta map[string]any) *asked {
+func (c *webClient) startCall(tool string, args, meta map[string]any) *webRequest {
 	c.t.Helper()
 	if args == nil {
 		args = map[string]any{}
@@ -350,49 +350,49 @@ func (c *caller) startCall(tool string, args, meta map[string]any) *asked {
 	return c.send("tools/call", params)
 }
 
-func (c *caller) call(tool string, args map[string]any) toolResult {
+func (c *webClient) call(tool string, args map[string]any) toolResult {
 	c.t.Helper()
-	return c.startCall(tool, args, nil).result()
+	return c.startCall(tool, args, nil).waitResult()
 }
 
-// repl returns the text of one call of repl.
-func (c *caller) repl(input string) string {
+// runRepl returns the text of one call of repl.
+func (c *webClient) runRepl(input string) string {
 	c.t.Helper()
 	return c.call("repl", map[string]any{"input": input}).text()
 }
 
-// untilState waits until a session is in a state that repl_sessions shows.
-func (c *caller) untilState(state string) {
+// waitState waits until a session is in a state that repl_sessions shows.
+func (c *webClient) waitState(state string) {
 	c.t.Helper()
-	eventually(c.t, "a session that is "+state, func() bool {
+	waitUntil(c.t, "a session that is "+state, func() bool {
 		return strings.Contains(c.call("repl_sessions", nil).text(), " "+state)
 	})
 }
 
-// untilBegun waits until the main session has printed "begun". It moves no cursor.
-func (c *caller) untilBegun() {
+// waitFirstOutput waits until the main session has printed "begun". It moves no cursor.
+func (c *webClient) waitFirstOutput() {
 	c.t.Helper()
-	eventually(c.t, "the first output", func() bool {
+	waitUntil(c.t, "the first output", func() bool {
 		return strings.Contains(c.call("repl_output", map[string]any{"grep": "^begun$"}).text(), ": begun")
 	})
-	c.untilState("running")
+	c.waitState("running")
 }
 
-// comeBack asks for the rest of what a has not got. The server may not know yet
+// reconnect asks for the rest of what a has not got. The server may not know yet
 // that its connection is lost, and then refuses, as the SDK does.
-func (c *caller) comeBack(a *asked) *asked {
+func (c *webClient) reconnect(a *webRequest) *webRequest {
 	c.t.Helper()
 	for {
-		back := c.open("GET", nil, map[string]string{"Last-Event-ID": a.lastID}, a.id)
-		back.until("a response", func() bool { return back.status != 0 || back.over })
+		back := c.openStream("GET", nil, map[string]string{"Last-Event-ID": a.lastID}, a.id)
+		back.waitFor("a response", func() bool { return back.status != 0 || back.over })
 		if back.status != http.StatusConflict {
 			return back
 		}
 	}
 }
 
-// eventually waits for something to be so.
-func eventually(t *testing.T, what string, ok func() bool) {
+// waitUntil waits for something to be so.
+func waitUntil(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	timeout := time.After(deadline)
 	for !ok() {
@@ -405,7 +405,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 }
 
 // cancel gives a call up, as its era does.
-func (c *caller) cancel(a *asked) {
+func (c *webClient) cancel(a *webRequest) {
 	c.t.Helper()
 	if c.session == "" {
 		a.hangUp()

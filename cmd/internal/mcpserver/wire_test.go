@@ -28,11 +28,11 @@ func (c *client) sendRaw(id, method string, params map[string]any) {
 
 func TestWire_IDsComeBackAsSent(t *testing.T) {
 	t.Parallel()
-	eras(t, func(t *testing.T, c *client) {
+	runEachProtocolVersion(t, func(t *testing.T, c *client) {
 		ids := []string{`7`, `"7"`, `0`, `""`, `-1`, `9007199254740993`, `1.5`, `"a\u0062\n"`}
 		for _, id := range ids {
 			c.sendRaw(id, "tools/list", map[string]any{})
-			if a := c.answerTo(id); a.Error != nil {
+			if a := c.waitAnswer(id); a.Error != nil {
 				t.Errorf("%s: got %s", id, a.Line)
 			}
 		}
@@ -41,33 +41,33 @@ func TestWire_IDsComeBackAsSent(t *testing.T) {
 
 func TestWire_IDsOfDifferentTypeAreDifferentCalls(t *testing.T) {
 	t.Parallel()
-	eras(t, func(t *testing.T, c *client) {
+	runEachProtocolVersion(t, func(t *testing.T, c *client) {
 		start := func(id, session string) {
-			c.sendRaw(id, "tools/call", map[string]any{"name": "repl", "arguments": in(session, "sleep")})
+			c.sendRaw(id, "tools/call", map[string]any{"name": "repl", "arguments": sessionInput(session, "sleep")})
 		}
 		start(`-500`, "number")
 		start(`"-500"`, "string")
 		for _, session := range []string{"number", "string"} {
-			c.untilPart("repl_output", map[string]any{"session": session, "wait_ms": 0}, "running")
+			c.waitPart("repl_output", map[string]any{"session": session, "wait_ms": 0}, "running")
 		}
 		c.cancel(`"-500"`)
 		wantPart(t, c.call("repl_output", map[string]any{"session": "string"}).text(), "Interrupted")
 		wantPart(t, c.call("repl_output", map[string]any{"session": "number", "wait_ms": 0}).text(), "running")
 		c.call("repl_interrupt", map[string]any{"session": "number"})
-		c.answerTo(`-500`)
-		c.neverAnswered(`"-500"`)
+		c.waitAnswer(`-500`)
+		c.wantNoAnswer(`"-500"`)
 	})
 }
 
 func TestWire_IDInUseIsRefusedAndTheFirstCallIsAnswered(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	first := c.startCall("repl", map[string]any{"input": "sleep"})
-	c.untilState("running")
+	c.waitState("running")
 	c.sendLine(`{"jsonrpc":"2.0","id":` + first + `,"method":"ping"}`)
-	wantPart(t, c.answerTo("null").Error.Message, "in use")
+	wantPart(t, c.waitAnswer("null").Error.Message, "in use")
 	c.call("repl_interrupt", nil)
-	c.resultOf(first)
+	c.waitResult(first)
 }
 
 func TestWire_WhatIsNotAMessageCostsAnErrorAndNotTheConnection(t *testing.T) {
@@ -88,13 +88,13 @@ func TestWire_WhatIsNotAMessageCostsAnErrorAndNotTheConnection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := greet(t, nil)
+			c := newInitializedClient(t, nil)
 			c.sendLine(bad.line)
-			a := c.until("an error", func(a answer) bool { return a.Error != nil })
+			a := c.waitMessage("an error", func(a answer) bool { return a.Error != nil })
 			if a.Error.Code != bad.code {
 				t.Errorf("got %d (%.200s), want %d", a.Error.Code, a.Error.Message, bad.code)
 			}
-			wantText(t, c.repl("print 2"), "2")
+			wantText(t, c.runRepl("print 2"), "2")
 		})
 	}
 }
@@ -103,16 +103,16 @@ func TestWire_WhatIsNotAMessageCostsAnErrorAndNotTheConnection(t *testing.T) {
 func TestWire_AMessageThatIsTooLongIsAnsweredByItsID(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 161<<20)
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	c.sendLine(`{"jsonrpc":"2.0","id":41,"method":"tools/call","params":{"id":1,"long":"` + long + `"}}`)
 	c.sendLine(`{"method":"tools/call","params":{"id":1,"long":"` + long + `"},"jsonrpc":"2.0","id":"a\"b" }`)
 	c.sendLine(`{"method":"tools/call","id":[1],"long":"` + long + `","params":{"id":43}}`)
 	for _, id := range []string{`41`, `"a\"b"`, `null`} {
-		if a := c.answerTo(id); a.Error == nil || a.Error.Code != -32600 {
+		if a := c.waitAnswer(id); a.Error == nil || a.Error.Code != -32600 {
 			t.Errorf("%s: got %.300s", id, a.Line)
 		}
 	}
-	wantText(t, c.repl("print 2"), "2")
+	wantText(t, c.runRepl("print 2"), "2")
 }
 
 func TestWire_ParametersOfTheWrongTypeAreNamedAsTheClientKnowsThem(t *testing.T) {
@@ -125,9 +125,9 @@ func TestWire_ParametersOfTheWrongTypeAreNamedAsTheClientKnowsThem(t *testing.T)
 		`{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"a","version":"1","icons":{}}}`:                   `initialize: "clientInfo.icons" must be an array, not object`,
 		`[1]`: `initialize: "params" must be an object, not array`,
 	} {
-		c := connect(t, nil)
+		c := newClient(t, nil)
 		c.sendLine(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":` + params + `}`)
-		if a := c.answerTo("1"); a.Error == nil || a.Error.Code != -32602 || a.Error.Message != want {
+		if a := c.waitAnswer("1"); a.Error == nil || a.Error.Code != -32602 || a.Error.Message != want {
 			t.Errorf("%s: got %s, want %s", params, a.Line, want)
 		}
 		c.initialize("2025-06-18")
@@ -146,12 +146,12 @@ func TestWrongParams(t *testing.T) {
 	} {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()
-			c := greet(t, nil)
+			c := newInitializedClient(t, nil)
 			c.sendLine(`{"jsonrpc":"2.0","id":"a","method":"` + method + `","params":` + test.params + `}`)
-			if a := c.answerTo(`"a"`); a.Error == nil || a.Error.Code != -32602 || a.Error.Message != test.want {
+			if a := c.waitAnswer(`"a"`); a.Error == nil || a.Error.Code != -32602 || a.Error.Message != test.want {
 				t.Errorf("got %s, want %s", a.Line, test.want)
 			}
-			webEras(t, func(t *testing.T, c *caller) {
+			runEachHTTPVersion(t, func(t *testing.T, c *webClient) {
 				header := map[string]string{"Mcp-Method": method}
 				_, text, _ := c.do("POST", `{"jsonrpc":"2.0","id":"a","method":"`+method+`","params":`+test.params+`}`, header)
 				want, _ := json.Marshal(test.want)
@@ -173,23 +173,23 @@ func TestEmptyLists(t *testing.T) {
 	}
 	t.Run("on standard input", func(t *testing.T) {
 		t.Parallel()
-		c := connect(t, nil)
+		c := newClient(t, nil)
 		c.sendLine(`{"jsonrpc":"2.0","id":"a","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{"roots":[]},"clientInfo":{"name":"php","version":"1","icons":[]}}}`)
-		if a := c.answerTo(`"a"`); a.Error != nil {
+		if a := c.waitAnswer(`"a"`); a.Error != nil {
 			t.Fatal(a.Line)
 		}
 		c.sendLine(`{"jsonrpc":"2.0","method":"notifications/initialized","params":[]}`)
 		for method, params := range calls {
 			c.sendLine(`{"jsonrpc":"2.0","id":"` + method + `","method":"` + method + `","params":` + params + `}`)
-			if a := c.answerTo(`"` + method + `"`); a.Error != nil || strings.Contains(a.Line, "isError") {
+			if a := c.waitAnswer(`"` + method + `"`); a.Error != nil || strings.Contains(a.Line, "isError") {
 				t.Errorf("%s: got %s", method, a.Line)
 			}
 		}
-		wantText(t, c.repl(`print {"a":[]}`), `{"a":[]}`)
+		wantText(t, c.runRepl(`print {"a":[]}`), `{"a":[]}`)
 	})
 	t.Run("over HTTP", func(t *testing.T) {
 		t.Parallel()
-		c := serveWeb(t, nil, 0).greet("2025-06-18")
+		c := newWebServer(t, nil, 0).newSessionClient("2025-06-18")
 		for method, params := range calls {
 			_, text, _ := c.do("POST", `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`, nil)
 			if strings.Contains(text, `"error"`) || strings.Contains(text, "isError") {
@@ -201,36 +201,36 @@ func TestEmptyLists(t *testing.T) {
 
 func TestWire_UnknownMethodIsAnError(t *testing.T) {
 	t.Parallel()
-	c := greet(t, nil)
+	c := newInitializedClient(t, nil)
 	if a := c.request("no/such", nil); a.Error == nil || a.Error.Code != -32601 {
 		t.Errorf("got %s", a.Line)
 	}
 	c.sendLine(`{"jsonrpc":"2.0","method":"notifications/nobody"}`)
 	c.sendLine(`{"jsonrpc":"2.0","id":99,"result":{}}`) // an answer to nothing
 	c.sendLine("")
-	wantText(t, c.repl("print 2"), "2")
+	wantText(t, c.runRepl("print 2"), "2")
 }
 
 func TestWire_AByteOrderMarkIsNoPartOfAMessage(t *testing.T) {
 	t.Parallel()
-	c := connect(t, nil)
+	c := newClient(t, nil)
 	c.sendLine("\ufeff" + `{"jsonrpc":"2.0","id":"m","method":"ping"}`)
-	if a := c.answerTo(`"m"`); a.Error != nil {
+	if a := c.waitAnswer(`"m"`); a.Error != nil {
 		t.Errorf("got %s", a.Line)
 	}
 }
 
 func TestWire_BatchIsAnsweredInOneLine(t *testing.T) {
 	t.Parallel()
-	c := connect(t, nil)
+	c := newClient(t, nil)
 	c.initialize("2025-03-26")
 	call := func(id, input string) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"method":"tools/call","params":{"name":"repl","arguments":{"input":%q,"session":%[1]q}}}`, id, input)
 	}
 	c.sendLine("[" + call("a", "print 1") + "," + call("b", "sleep") + `,{"jsonrpc":"2.0","method":"notifications/initialized"},{"id":5}]`)
-	c.untilState("running")
+	c.waitState("running")
 	c.cancel(`"b"`)
-	a := c.until("the batch", func(a answer) bool { return strings.HasPrefix(a.Line, "[") })
+	a := c.waitMessage("the batch", func(a answer) bool { return strings.HasPrefix(a.Line, "[") })
 	var answers []answer
 	if err := json.Unmarshal([]byte(a.Line), &answers); err != nil {
 		t.Fatal(err)
@@ -243,16 +243,16 @@ func TestWire_BatchIsAnsweredInOneLine(t *testing.T) {
 // A client may cancel what it never called, by mistake or by malice.
 // It looks at the memory of the whole process, so nothing runs beside it.
 func TestWire_UnknownCancelsLeaveNoTrace(t *testing.T) {
-	t.Run("handshake", func(t *testing.T) { unknownCancels(t, greet(t, nil)) })
+	t.Run("handshake", func(t *testing.T) { runUnknownCancels(t, newInitializedClient(t, nil)) })
 	t.Run("modern", func(t *testing.T) {
-		c := connect(t, nil)
-		c.modern()
-		unknownCancels(t, c)
+		c := newClient(t, nil)
+		c.useStateless()
+		runUnknownCancels(t, c)
 	})
 }
 
-func unknownCancels(t *testing.T, c *client) {
-	c.repl("print 1")
+func runUnknownCancels(t *testing.T, c *client) {
+	c.runRepl("print 1")
 	heap := func() uint64 {
 		var m runtime.MemStats
 		runtime.GC()
@@ -267,7 +267,7 @@ func unknownCancels(t *testing.T, c *client) {
 		c.sendLine(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":` + malformed + `}`)
 	}
 	c.sendLine(`{"jsonrpc":"2.0","method":"notifications/cancelled"}`)
-	wantText(t, c.repl("print 2"), "2")
+	wantText(t, c.runRepl("print 2"), "2")
 	if after := heap(); after > before+4<<20 {
 		t.Errorf("the heap grew from %d to %d bytes", before, after)
 	}

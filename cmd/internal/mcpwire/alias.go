@@ -8,26 +8,26 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/jsonline"
 )
 
-// An alias takes the place of an id that the SDK would change: of numbers it keeps only those that are
+// An idAlias takes the place of an id that the NewSDKServer would change: of numbers it keeps only those that are
 // whole and have 53 bits. On standard input the wire numbers all requests instead.
-type alias struct{ id, name json.RawMessage }
+type idAlias struct{ id, name json.RawMessage }
 
-// wholeBits bounds the numbers that the SDK keeps.
-const wholeBits = 53
+// maxIntegerBits bounds the numbers that the NewSDKServer keeps.
+const maxIntegerBits = 53
 
-// aliasOf returns the alias of an id; one without a name if it needs none.
-func aliasOf(id json.RawMessage) alias {
+// newIDAlias returns the alias of an id; one without a name if it needs none.
+func newIDAlias(id json.RawMessage) idAlias {
 	if len(id) == 0 || id[0] == '"' {
-		return alias{}
+		return idAlias{}
 	}
-	if n, err := strconv.ParseInt(string(id), 10, 64); err == nil && n >= -1<<wholeBits && n <= 1<<wholeBits {
-		return alias{}
+	if n, err := strconv.ParseInt(string(id), 10, 64); err == nil && n >= -1<<maxIntegerBits && n <= 1<<maxIntegerBits {
+		return idAlias{}
 	}
-	return alias{id, strconv.AppendQuote(nil, "number "+string(id))}
+	return idAlias{id, strconv.AppendQuote(nil, "number "+string(id))}
 }
 
-// restore puts the id back into a message of the SDK, or an event with one.
-func (a alias) restore(text []byte) []byte {
+// restoreID puts the id back into a message of the NewSDKServer, or an event with one.
+func (a idAlias) restoreID(text []byte) []byte {
 	if a.name == nil {
 		return text
 	}
@@ -35,40 +35,40 @@ func (a alias) restore(text []byte) []byte {
 	return bytes.Replace(text, append([]byte(key), a.name...), append([]byte(key), a.id...), 1)
 }
 
-// original returns the id that the client has sent.
-func (a alias) original(id json.RawMessage) json.RawMessage {
+// originalID returns the id that the client has sent.
+func (a idAlias) originalID(id json.RawMessage) json.RawMessage {
 	if a.name == nil {
 		return id
 	}
 	return a.id
 }
 
-// takeMessage returns the message of a body, in which aliases have taken the place of ids, or why it
+// decodeMessage returns the message of a body, in which aliases have taken the place of ids, or why it
 // holds none.
-func (x *exchange) takeMessage(body []byte) (*jsonline.Message, []byte, *jsonline.Problem) {
-	m, problem := read(body)
-	if params := withObjects(m.Params); !bytes.Equal(params, m.Params) {
-		body = withField(body, "params", params)
+func (x *exchange) decodeMessage(body []byte) (*jsonline.Message, []byte, *jsonline.Problem) {
+	m, problem := decodeBody(body)
+	if params := fixEmptyLists(m.Params); !bytes.Equal(params, m.Params) {
+		body = setField(body, "params", params)
 		m.Params = params
 	}
-	cancelled := alias{}
+	cancelled := idAlias{}
 	if m.Method == jsonline.MethodCancelled && m.ID == nil {
-		cancelled = aliasOf(json.RawMessage(jsonline.CancelledKey(m.Params)))
+		cancelled = newIDAlias(json.RawMessage(jsonline.CancelledKey(m.Params)))
 	}
-	switch x.alias = aliasOf(m.ID); {
+	switch x.alias = newIDAlias(m.ID); {
 	case x.alias.name != nil:
-		body = withField(body, "id", x.alias.name)
+		body = setField(body, "id", x.alias.name)
 	case cancelled.name != nil:
-		body = withField(body, "params", withField(m.Params, "requestId", cancelled.name))
+		body = setField(body, "params", setField(m.Params, "requestId", cancelled.name))
 	default:
 		return m, body, problem
 	}
-	m, problem = read(body)
+	m, problem = decodeBody(body)
 	return m, body, problem
 }
 
-// withField returns an object with another value of a field.
-func withField(object []byte, name string, value json.RawMessage) []byte {
+// setField returns an object with another value of a field.
+func setField(object []byte, name string, value json.RawMessage) []byte {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(object, &fields) != nil {
 		return object

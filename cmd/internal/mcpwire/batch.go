@@ -11,14 +11,14 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/jsonline"
 )
 
-// lastBatches is the last version of the protocol that allows several messages in one request.
-const lastBatches = "2025-03-26"
+// lastBatchVersion is the last version of the protocol that allows several messages in one request.
+const lastBatchVersion = "2025-03-26"
 
-// parts returns the messages of a body that holds several. It returns nil for one message, and
+// splitBatch returns the messages of a body that holds several. It returns nil for one message, and
 // where the version does not allow several.
-func parts(body []byte, version string) []json.RawMessage {
+func splitBatch(body []byte, version string) []json.RawMessage {
 	var all []json.RawMessage
-	if version > lastBatches || !bytes.HasPrefix(bytes.TrimSpace(body), []byte{'['}) || json.Unmarshal(body, &all) != nil {
+	if version > lastBatchVersion || !bytes.HasPrefix(bytes.TrimSpace(body), []byte{'['}) || json.Unmarshal(body, &all) != nil {
 		return nil
 	}
 	return all
@@ -29,41 +29,41 @@ func parts(body []byte, version string) []json.RawMessage {
 type sharedStream struct {
 	w http.ResponseWriter
 
-	mu    sync.Mutex
-	begun bool // guarded by mu; the header was written
+	mu            sync.Mutex
+	headerWritten bool // guarded by mu; the header was written
 }
 
-// event writes one event.
-func (s *sharedStream) event(text []byte) (int, error) {
+// writeEvent writes one event.
+func (s *sharedStream) writeEvent(text []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.begun {
-		s.begun = true
+	if !s.headerWritten {
+		s.headerWritten = true
 		s.w.Header().Set("Content-Type", "text/event-stream")
 		s.w.Header().Set("Cache-Control", "no-cache, no-transform")
 	}
 	return s.w.Write(text)
 }
 
-// answer writes an answer that is not the SDK's.
-func (s *sharedStream) answer(message []byte) {
-	_, _ = s.event(fmt.Appendf(nil, "event: message\ndata: %s\n\n", message)) // the client may have gone
+// writeAnswer writes an answer that is not the NewSDKServer's.
+func (s *sharedStream) writeAnswer(message []byte) {
+	_, _ = s.writeEvent(fmt.Appendf(nil, "event: message\ndata: %s\n\n", message)) // the client may have gone
 }
 
-// end writes a response when no message had an answer.
-func (s *sharedStream) end() {
-	if !s.begun {
+// finishStream writes a response when no message had an answer.
+func (s *sharedStream) finishStream() {
+	if !s.headerWritten {
 		s.w.WriteHeader(http.StatusAccepted)
 	}
 }
 
 // A partWriter is the response to one of the messages.
 type partWriter struct {
-	stream  *sharedStream
-	id      json.RawMessage // of the message; nil without one
-	header  http.Header
-	failed  int // the HTTP status, if it is an error; otherwise 0
-	message strings.Builder
+	stream      *sharedStream
+	id          json.RawMessage // of the message; nil without one
+	header      http.Header
+	errorStatus int // the HTTP status, if it is an error; otherwise 0
+	message     strings.Builder
 }
 
 // Header implements http.ResponseWriter. These headers are not sent.
@@ -72,16 +72,16 @@ func (p *partWriter) Header() http.Header { return p.header }
 // WriteHeader implements http.ResponseWriter.
 func (p *partWriter) WriteHeader(status int) {
 	if status >= http.StatusBadRequest {
-		p.failed = status
+		p.errorStatus = status
 	}
 }
 
 // Write implements http.ResponseWriter.
 func (p *partWriter) Write(text []byte) (int, error) {
-	if p.failed != 0 {
+	if p.errorStatus != 0 {
 		return p.message.Write(text)
 	}
-	return p.stream.event(text)
+	return p.stream.writeEvent(text)
 }
 
 // FlushError implements what http.ResponseController looks for.
@@ -94,12 +94,12 @@ func (p *partWriter) FlushError() error {
 // Unwrap implements what http.ResponseController looks for.
 func (p *partWriter) Unwrap() http.ResponseWriter { return p.stream.w }
 
-// end turns an HTTP status that is an error into an answer.
-func (p *partWriter) end() {
-	if p.failed == 0 || p.id == nil {
+// finishPart turns an HTTP status that is an error into an answer.
+func (p *partWriter) finishPart() {
+	if p.errorStatus == 0 || p.id == nil {
 		return
 	}
 	text := strings.TrimSpace(p.message.String())
-	answer := failure(p.id, &jsonline.Error{Code: jsonline.CodeInvalidRequest, Message: text})
-	p.stream.answer(answer)
+	answer := errorLine(p.id, &jsonline.Error{Code: jsonline.CodeInvalidRequest, Message: text})
+	p.stream.writeAnswer(answer)
 }

@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// callHeader carries a call's number through the SDK to its tool. Clients cannot set it,
+// callNumberHeader carries a call's number through the NewSDKServer to its tool. Clients cannot set it,
 // because each transport overwrites it.
-const callHeader = "Turnstone-Call"
+const callNumberHeader = "Turnstone-Call"
 
 // A Call is a call of a tool. It lasts from its arrival until it is certain whether the client
 // gets the answer.
@@ -18,21 +18,21 @@ type Call struct {
 	// meet the same one.
 	notify func(progressParams)
 
-	seen func() // called when a tool gets the call; may be nil
+	onSeen func() // called when a tool gets the call; may be nil
 
-	single bool // the client takes the answer alone
+	isSingleMessage bool // the client takes the answer alone
 
 	// Arrival is the call's place among the calls of its client, until the tool knows the
 	// call's session. It is nil for other requests.
-	Arrival *Place
+	Arrival *QueueTicket
 
-	mu        sync.Mutex
-	begun     bool                 // guarded by mu; Begin was called
-	cancelled bool                 // guarded by mu
-	last      uint64               // guarded by mu; the client's newest call when this one was over or cancelled
-	over      bool                 // guarded by mu; Deliver was called
-	delivery  func(delivered bool) // guarded by mu; nil when no tool wants to know
-	late      func(delivered bool) // guarded by mu; delivery, for an answer that the client may still fetch
+	mu             sync.Mutex
+	started        bool                 // guarded by mu; Begin was called
+	cancelled      bool                 // guarded by mu
+	newestAtEnd    uint64               // guarded by mu; the client's newest call when this one was over or cancelled
+	delivered      bool                 // guarded by mu; Deliver was called
+	onDelivery     func(delivered bool) // guarded by mu; nil when no tool wants to know
+	onLateDelivery func(delivered bool) // guarded by mu; delivery, for an answer that the client may still fetch
 }
 
 // Cancel notes that the client has given up the call. From now on the client gets nothing for
@@ -40,43 +40,43 @@ type Call struct {
 func (c *Call) Cancel() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.over && !c.cancelled {
-		c.cancelled, c.last = true, c.Arrival.latest()
-		if !c.begun {
-			c.Arrival.lose(c.last)
+	if !c.delivered && !c.cancelled {
+		c.cancelled, c.newestAtEnd = true, c.Arrival.newestPosition()
+		if !c.started {
+			c.Arrival.markLost(c.newestAtEnd)
 		}
 	}
 }
 
-// Begin notes that a tool knows what the call is about. A call that is cancelled before is lost: no
+// MarkStarted notes that a tool knows what the call is about. A call that is cancelled before is lost: no
 // tool may ever see it.
-func (c *Call) Begin() {
+func (c *Call) MarkStarted() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.begun = true
+	c.started = true
 }
 
-// FollowsLost reports whether the client sent the call before it cancelled an earlier one that was
+// FollowsLostCall reports whether the client sent the call before it cancelled an earlier one that was
 // lost. Nobody can say then what that one would have done to the state that this one is for.
-func (c *Call) FollowsLost() bool { return c.Arrival.followsLost() }
+func (c *Call) FollowsLostCall() bool { return c.Arrival.followsLost() }
 
 // Number returns the call's number in the order of its client's calls; 0 without one.
 func (c *Call) Number() uint64 {
 	if c.Arrival == nil {
 		return 0
 	}
-	return c.Arrival.number
+	return c.Arrival.position
 }
 
-// Outlived returns the number of the newest call that came before this one was answered or
+// NewestOverlapping returns the number of the newest call that came before this one was answered or
 // given up, as far as is known now.
-func (c *Call) Outlived() uint64 {
+func (c *Call) NewestOverlapping() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.over || c.cancelled {
-		return c.last
+	if c.delivered || c.cancelled {
+		return c.newestAtEnd
 	}
-	return c.Arrival.latest()
+	return c.Arrival.newestPosition()
 }
 
 // IsCancelled reports whether the client has given up the call.
@@ -92,8 +92,8 @@ func (c *Call) IsCancelled() bool {
 // the transport takes everything written before for progress.
 func (c *Call) OnDelivery(f func(delivered bool)) {
 	c.mu.Lock()
-	if !c.over {
-		c.delivery = f
+	if !c.delivered {
+		c.onDelivery = f
 		c.mu.Unlock()
 		return
 	}
@@ -107,14 +107,14 @@ func (c *Call) OnDelivery(f func(delivered bool)) {
 func (c *Call) Deliver(reachable bool) (write bool) {
 	c.mu.Lock()
 	delivered := reachable && !c.cancelled
-	f := c.delivery
+	f := c.onDelivery
 	if !delivered && !c.cancelled {
-		c.late = f
+		c.onLateDelivery = f
 	}
-	if !c.over && !c.cancelled {
-		c.last = c.Arrival.latest()
+	if !c.delivered && !c.cancelled {
+		c.newestAtEnd = c.Arrival.newestPosition()
 	}
-	c.over, c.delivery = true, nil
+	c.delivered, c.onDelivery = true, nil
 	c.mu.Unlock()
 	c.Arrival.Leave()
 	if f != nil {
@@ -126,9 +126,9 @@ func (c *Call) Deliver(reachable bool) (write bool) {
 // deliverLate tells the call that the client has come back for the answer.
 func (c *Call) deliverLate() {
 	c.mu.Lock()
-	f := c.late
-	if c.late = nil; f != nil {
-		c.last = c.Arrival.latest()
+	f := c.onLateDelivery
+	if c.onLateDelivery = nil; f != nil {
+		c.newestAtEnd = c.Arrival.newestPosition()
 	}
 	c.mu.Unlock()
 	if f != nil {
@@ -140,22 +140,22 @@ func (c *Call) deliverLate() {
 // the tool has called OnDelivery, the next message is the answer.
 func (c *Call) deliverIfReady() {
 	c.mu.Lock()
-	ready := c.delivery != nil
+	ready := c.onDelivery != nil
 	c.mu.Unlock()
 	if ready {
 		c.Deliver(true)
 	}
 }
 
-// TakesQuestions reports whether the server can ask the client something before the answer.
-func (c *Call) TakesQuestions() bool { return !c.single }
+// CanAskClient reports whether the server can ask the client something before the answer.
+func (c *Call) CanAskClient() bool { return !c.isSingleMessage }
 
 // WantsProgress reports whether the client has asked for progress.
 func (c *Call) WantsProgress() bool { return c.token != nil }
 
-// Progress sends progress to the client. It does nothing if the client did not ask for it, or
+// ReportProgress sends progress to the client. It does nothing if the client did not ask for it, or
 // has given up the call.
-func (c *Call) Progress(progress float64, text string) {
+func (c *Call) ReportProgress(progress float64, text string) {
 	if c.token != nil && !c.IsCancelled() {
 		c.notify(progressParams{Token: c.token, Progress: progress, Message: text})
 	}

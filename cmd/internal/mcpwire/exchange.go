@@ -18,45 +18,45 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/jsonline"
 )
 
-// An exchange is one HTTP request and its response, in front of the SDK. The SDK writes its
+// An exchange is one HTTP request and its response, in front of the NewSDKServer. The NewSDKServer writes its
 // messages to the exchange. Once the client has cancelled, the exchange passes none of them
 // on.
 type exchange struct {
 	http.ResponseWriter
-	logger   *slog.Logger  // nil for a part of a request: the whole logs it
-	sdk      *mcp.Server   // the server for the request
-	call     *Call         // the call whose messages are written here; nil for other requests
-	answered func()        // the replay calls it when it sees the answer of call
-	opened   bool          // the replay knows of it
-	leave    func()        // ends the request; nil for a part of one
-	left     chan struct{} // closed when the request has ended
-	alias    alias         // of the id of the request whose messages are written here
+	logger        *slog.Logger  // nil for a part of a request: the whole logs it
+	sdk           *mcp.Server   // the server for the request
+	call          *Call         // the call whose messages are written here; nil for other requests
+	onAnswered    func()        // the replay calls it when it sees the answer of call
+	isInReplay    bool          // the replay knows of it
+	cancelRequest func()        // ends the request; nil for a part of one
+	done          chan struct{} // closed when the request has ended
+	alias         idAlias       // of the id of the request whose messages are written here
 
-	mu    sync.Mutex  // held over each write
-	quiet *time.Timer // guarded by mu; runs while the response is a stream; nil before
-	over  bool        // guarded by mu; the request is served
+	mu             sync.Mutex  // held over each write
+	keepAliveTimer *time.Timer // guarded by mu; runs while the response is a stream; nil before
+	finished       bool        // guarded by mu; the request is served
 
 	// single says that the client takes no stream of events: it gets the answer alone.
-	single bool
+	isSingleMessage bool
 
 	// alone says that the answer can reach the client only through this exchange. Otherwise
 	// the replay knows whether the client gets it.
-	alone bool
+	isOnlyReader bool
 }
 
 // exchangeKey is the context key of a request's exchange.
 type exchangeKey struct{}
 
-func exchangeOf(ctx context.Context) *exchange {
+func exchangeFromContext(ctx context.Context) *exchange {
 	x, _ := ctx.Value(exchangeKey{}).(*exchange)
 	return x
 }
 
-// Write implements http.ResponseWriter. The SDK writes each message with one Write.
+// Write implements http.ResponseWriter. The NewSDKServer writes each message with one Write.
 func (x *exchange) Write(message []byte) (int, error) {
-	text := x.alias.restore(message)
+	text := x.alias.restoreID(message)
 	if x.call != nil {
-		if x.alone {
+		if x.isOnlyReader {
 			x.call.deliverIfReady()
 		}
 		if x.call.IsCancelled() {
@@ -66,21 +66,21 @@ func (x *exchange) Write(message []byte) (int, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.extendDeadline()
-	x.log("line sent", text)
+	x.logMessages("line sent", text)
 	switch streams := x.isStream(); {
-	case streams && x.single:
+	case streams && x.isSingleMessage:
 		return len(message), x.writeAnswer(text)
 	case streams:
-		x.keepAliveLocked()
+		x.resetKeepAliveLocked()
 	}
-	_, err := x.ResponseWriter.Write(bytes.TrimPrefix(text, primeName))
+	_, err := x.ResponseWriter.Write(bytes.TrimPrefix(text, primeEventName))
 	return len(message), err
 }
 
 // writeAnswer writes the message of an event if it is an answer. Others are not for a client that
 // takes one message.
 func (x *exchange) writeAnswer(event []byte) error {
-	message, _ := dataOf(event)
+	message, _ := eventData(event)
 	if !isAnswer(message) {
 		return nil
 	}
@@ -91,7 +91,7 @@ func (x *exchange) writeAnswer(event []byte) error {
 
 // WriteHeader implements http.ResponseWriter.
 func (x *exchange) WriteHeader(status int) {
-	if x.isStream() && x.single {
+	if x.isStream() && x.isSingleMessage {
 		return // it comes with the answer
 	}
 	x.ResponseWriter.WriteHeader(status)
@@ -108,18 +108,18 @@ func (x *exchange) isStream() bool {
 	return true
 }
 
-// takeAccept notes what a client takes. The protocol wants it to take streams of events and single
+// parseAccept notes what a client takes. The protocol wants it to take streams of events and single
 // messages, but many say less than they take, and some take no streams.
-func (x *exchange) takeAccept(h http.Header) {
+func (x *exchange) parseAccept(h http.Header) {
 	accept := strings.ToLower(strings.Join(h.Values("Accept"), ","))
-	x.single = strings.Contains(accept, "application/") && !strings.Contains(accept, eventStream) && !strings.Contains(accept, "*/*") && !strings.Contains(accept, "text/*")
+	x.isSingleMessage = strings.Contains(accept, "application/") && !strings.Contains(accept, eventStream) && !strings.Contains(accept, "*/*") && !strings.Contains(accept, "text/*")
 	h.Set("Accept", jsonType+", "+eventStream)
 }
 
-// takeName decodes the name that the header repeats from the body. A client encodes one that is not
-// plain ASCII, or looks encoded, and may encode any. The SDK decodes only headers of arguments.
-// One that cannot be decoded stays as it is, so the SDK refuses it.
-func takeName(h http.Header) {
+// decodeNameHeader decodes the name that the header repeats from the body. A client encodes one that is not
+// plain ASCII, or looks encoded, and may encode any. The NewSDKServer decodes only headers of arguments.
+// One that cannot be decoded stays as it is, so the NewSDKServer refuses it.
+func decodeNameHeader(h http.Header) {
 	encoded, begins := strings.CutPrefix(h.Get(nameHeader), "=?base64?")
 	encoded, ends := strings.CutSuffix(encoded, "?=")
 	if name, err := base64.StdEncoding.Strict().DecodeString(encoded); begins && ends && err == nil {
@@ -133,45 +133,45 @@ const (
 	jsonType    = "application/json"
 )
 
-// primeName is how the SDK names the event that a stream begins with, so that a client can come back
+// primeEventName is how the NewSDKServer names the event that a stream begins with, so that a client can come back
 // to it. The protocol gives it no name, and clients complain of one that they do not know.
-var primeName = []byte("event: prime\n")
+var primeEventName = []byte("event: prime\n")
 
-// aliveEvery is the longest silence of a stream of events. Proxies and clients take one that is
+// keepAliveInterval is the longest silence of a stream of events. Proxies and clients take one that is
 // silent for minutes for broken.
-const aliveEvery = 15 * time.Second
+const keepAliveInterval = 15 * time.Second
 
-// beginStream begins the response as a stream of events, with a line that clients ignore.
-func (x *exchange) beginStream() {
+// startStream begins the response as a stream of events, with a line that clients ignore.
+func (x *exchange) startStream() {
 	x.Header().Set("Content-Type", eventStream)
 	x.Header().Set("Cache-Control", "no-cache, no-transform")
 	_, _ = io.WriteString(x, ": ok\n\n")
 	_ = x.FlushError()
 }
 
-// stayAlive keeps the stream of a call alive from now on, before its first event.
-func (x *exchange) stayAlive() {
+// startKeepAlive keeps the stream of a call alive from now on, before its first event.
+func (x *exchange) startKeepAlive() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.keepAliveLocked()
+	x.resetKeepAliveLocked()
 }
 
-// keepAliveLocked starts the time of silence, or starts it anew.
-func (x *exchange) keepAliveLocked() {
+// resetKeepAliveLocked starts the time of silence, or starts it anew.
+func (x *exchange) resetKeepAliveLocked() {
 	switch {
-	case x.over, x.single:
-	case x.quiet == nil:
-		x.quiet = time.AfterFunc(aliveEvery, x.comment)
+	case x.finished, x.isSingleMessage:
+	case x.keepAliveTimer == nil:
+		x.keepAliveTimer = time.AfterFunc(keepAliveInterval, x.writeKeepAlive)
 	default:
-		x.quiet.Reset(aliveEvery)
+		x.keepAliveTimer.Reset(keepAliveInterval)
 	}
 }
 
-// comment writes a line that clients ignore.
-func (x *exchange) comment() {
+// writeKeepAlive writes a line that clients ignore.
+func (x *exchange) writeKeepAlive() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.over || x.call != nil && x.call.IsCancelled() {
+	if x.finished || x.call != nil && x.call.IsCancelled() {
 		return
 	}
 	x.extendDeadline()
@@ -180,25 +180,25 @@ func (x *exchange) comment() {
 		return // nobody is there
 	}
 	_ = http.NewResponseController(x.ResponseWriter).Flush()
-	x.keepAliveLocked()
+	x.resetKeepAliveLocked()
 }
 
-// end ends the response: nothing is written any more.
-func (x *exchange) end() {
+// finishResponse ends the response: nothing is written any more.
+func (x *exchange) finishResponse() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.over = true; x.quiet != nil {
-		x.quiet.Stop()
+	if x.finished = true; x.keepAliveTimer != nil {
+		x.keepAliveTimer.Stop()
 	}
 	x.extendDeadline() // for the end of the response
-	if x.leave != nil {
-		x.leave()
-		close(x.left)
+	if x.cancelRequest != nil {
+		x.cancelRequest()
+		close(x.done)
 	}
 }
 
-// log logs each message of a body or of an event at debug.
-func (x *exchange) log(what string, text []byte) {
+// logMessages logs each message of a body or of an event at debug.
+func (x *exchange) logMessages(what string, text []byte) {
 	if x.logger == nil || !x.logger.Enabled(context.Background(), slog.LevelDebug) {
 		return
 	}
@@ -209,13 +209,13 @@ func (x *exchange) log(what string, text []byte) {
 		}
 		return
 	}
-	if message, isEvent := dataOf(text); !isEvent || len(message) > 0 {
+	if message, isEvent := eventData(text); !isEvent || len(message) > 0 {
 		jsonline.LogLine(x.logger, what, message)
 	}
 }
 
-// dataOf returns the message of an event, which may be empty, or the text if it is none.
-func dataOf(text []byte) (message []byte, isEvent bool) {
+// eventData returns the message of an event, which may be empty, or the text if it is none.
+func eventData(text []byte) (message []byte, isEvent bool) {
 	for line := range bytes.Lines(text) {
 		if data, ok := bytes.CutPrefix(line, []byte("data:")); ok {
 			return bytes.TrimSpace(data), true
@@ -228,7 +228,7 @@ func dataOf(text []byte) (message []byte, isEvent bool) {
 func (x *exchange) FlushError() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.isStream() && x.single {
+	if x.isStream() && x.isSingleMessage {
 		return nil
 	}
 	x.extendDeadline()
@@ -244,35 +244,35 @@ func (x *exchange) extendDeadline() {
 	_ = http.NewResponseController(x.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTimeout))
 }
 
-// refuse answers a request that is not for the SDK.
-func (x *exchange) refuse(id json.RawMessage, code int, text string) {
-	x.answer(http.StatusBadRequest, failure(id, &jsonline.Error{Code: code, Message: text}))
+// writeRefusal answers a request that is not for the NewSDKServer.
+func (x *exchange) writeRefusal(id json.RawMessage, code int, text string) {
+	x.writeMessage(http.StatusBadRequest, errorLine(id, &jsonline.Error{Code: code, Message: text}))
 }
 
-// answer writes one message.
-func (x *exchange) answer(status int, message []byte) {
+// writeMessage writes one message.
+func (x *exchange) writeMessage(status int, message []byte) {
 	x.Header().Set("Content-Type", jsonType)
 	x.WriteHeader(status)
 	_, _ = x.Write(message)
 }
 
-// receive reads the body of a request, in bounded time. If it returns false, it has already
+// readBody reads the body of a request, in bounded time. If it returns false, it has already
 // written the response.
-func (x *exchange) receive(r *http.Request) (body []byte, ok bool) {
+func (x *exchange) readBody(r *http.Request) (body []byte, ok bool) {
 	control := http.NewResponseController(x.ResponseWriter)
 	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
-	body, err := io.ReadAll(http.MaxBytesReader(x.ResponseWriter, r.Body, maxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(x.ResponseWriter, r.Body, maxBodyBytes))
 	_ = control.SetReadDeadline(time.Time{}) // otherwise the deadline would end the request later
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		http.Error(x, fmt.Sprintf("a message may have %d MiB", maxBody>>20), http.StatusRequestEntityTooLarge)
+		http.Error(x, fmt.Sprintf("a message may have %d MiB", maxBodyBytes>>20), http.StatusRequestEntityTooLarge)
 	case err != nil:
 		http.Error(x, "the body did not come: "+err.Error(), http.StatusRequestTimeout)
 	}
 	body = bytes.TrimPrefix(body, byteOrderMark)
 	if err == nil {
-		x.log("line received", body)
+		x.logMessages("line received", body)
 	}
 	return body, err == nil
 }

@@ -27,68 +27,68 @@ const (
 
 	lastEventHeader = "Last-Event-ID"
 
-	// codeNoSession is the code with which the TypeScript SDK says that it does not know a session. With
+	// codeNoSession is the code with which the TypeScript NewSDKServer says that it does not know a session. With
 	// another body, Claude Code takes the status for that of a wrong address, and begins no new
-	// session. The id is null, as there: the Go SDK takes an error with an id for the answer to the call.
+	// session. The id is null, as there: the Go NewSDKServer takes an error with an id for the answer to the call.
 	codeNoSession = -32001
 
 	// maxClients bounds the MCP sessions. For one more, the client that has been away for
 	// longest ends.
 	maxClients = 32
 
-	// maxCalls bounds the open calls of one MCP session.
-	maxCalls = 64
+	// maxOpenCalls bounds the open calls of one MCP session.
+	maxOpenCalls = 64
 )
 
-// A front is the HTTP side of the transport, in front of the SDK. It finds the protocol era
+// A httpFront is the HTTP side of the transport, in front of the NewSDKServer. It finds the protocol era
 // and the client of each request. It knows the calls, so a cancel counts from its arrival.
-type front struct {
-	newTools func(Client) Tools
-	idle     time.Duration
-	logger   *slog.Logger
+type httpFront struct {
+	newTools    func(Client) Tools
+	idleTimeout time.Duration
+	logger      *slog.Logger
 
-	inSessions http.Handler // the SDK's handler, for the eras with MCP sessions
-	stateless  http.Handler // the SDK's handler, for the era without
+	sessionHandler   http.Handler // the NewSDKServer's handler, for the eras with MCP sessions
+	statelessHandler http.Handler // the NewSDKServer's handler, for the era without
 
-	replay *replay // of inSessions
+	replay *replayStore // of sessionHandler
 
-	shared    Tools // for all calls without an MCP session
-	sharedSDK *mcp.Server
+	sharedTools Tools // for all calls without an MCP session
+	sharedSDK   *mcp.Server
 
 	arrivals Queue // the queue of calls without an MCP session
 
-	ending sync.WaitGroup // counts the clients that are being ended
+	endingClients sync.WaitGroup // counts the clients that are being ended
 
-	mu      sync.Mutex
-	last    int64              // guarded by mu; the number of the last call
-	calls   map[int64]*Call    // guarded by mu; open calls by number
-	made    int                // guarded by mu; how many clients there have been
-	clients map[string]*client // guarded by mu; by the ids of their MCP sessions
-	spare   *client            // guarded by mu; the last client whose session was opened ahead; nil without one
-	closed  bool               // guarded by mu
+	mu          sync.Mutex
+	lastCall    int64                  // guarded by mu; the number of the last call
+	calls       map[int64]*Call        // guarded by mu; open calls by number
+	clientCount int                    // guarded by mu; how many clients there have been
+	clients     map[string]*httpClient // guarded by mu; by the ids of their MCP sessions
+	spareClient *httpClient            // guarded by mu; the last client whose session was opened ahead; nil without one
+	closed      bool                   // guarded by mu
 }
 
-func newFront(idle time.Duration, logger *slog.Logger, newTools func(Client) Tools) *front {
-	f := &front{
-		newTools: newTools,
-		idle:     idle,
-		logger:   logger,
-		replay:   newReplay(),
-		calls:    make(map[int64]*Call),
-		clients:  make(map[string]*client),
+func newHTTPFront(idle time.Duration, logger *slog.Logger, newTools func(Client) Tools) *httpFront {
+	f := &httpFront{
+		newTools:    newTools,
+		idleTimeout: idle,
+		logger:      logger,
+		replay:      newReplayStore(),
+		calls:       make(map[int64]*Call),
+		clients:     make(map[string]*httpClient),
 	}
-	f.shared = newTools(Client{Calls: f, Shared: true, Idle: idle})
-	f.sharedSDK = f.shared.SDK(nil)
+	f.sharedTools = newTools(Client{Calls: f, Shared: true, IdleTimeout: idle})
+	f.sharedSDK = f.sharedTools.NewSDKServer(nil)
 
-	serving := func(r *http.Request) *mcp.Server { return exchangeOf(r.Context()).sdk }
+	serving := func(r *http.Request) *mcp.Server { return exchangeFromContext(r.Context()).sdk }
 	// The gate has checked the host, and receive has checked the size.
-	f.inSessions = mcp.NewStreamableHTTPHandler(serving, &mcp.StreamableHTTPOptions{
+	f.sessionHandler = mcp.NewStreamableHTTPHandler(serving, &mcp.StreamableHTTPOptions{
 		Logger:                     logger,
 		EventStore:                 f.replay,
 		DisableLocalhostProtection: true,
 		MaxRequestBodyBytes:        -1,
 	})
-	f.stateless = mcp.NewStreamableHTTPHandler(serving, &mcp.StreamableHTTPOptions{
+	f.statelessHandler = mcp.NewStreamableHTTPHandler(serving, &mcp.StreamableHTTPOptions{
 		Logger:                       logger,
 		Stateless:                    true,
 		PropagateRequestCancellation: true,
@@ -99,25 +99,25 @@ func newFront(idle time.Duration, logger *slog.Logger, newTools func(Client) Too
 }
 
 // ServeHTTP implements http.Handler.
-func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (f *httpFront) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, leave := context.WithCancel(r.Context())
 	r = r.WithContext(ctx)
-	x := &exchange{ResponseWriter: w, logger: f.logger, sdk: f.sharedSDK, leave: leave, left: make(chan struct{})}
-	defer x.end()
-	r.Header.Del(callHeader)
+	x := &exchange{ResponseWriter: w, logger: f.logger, sdk: f.sharedSDK, cancelRequest: leave, done: make(chan struct{})}
+	defer x.finishResponse()
+	r.Header.Del(callNumberHeader)
 	var body []byte
 	if r.Method == http.MethodPost {
 		var ok bool
-		if body, ok = x.receive(r); !ok {
+		if body, ok = x.readBody(r); !ok {
 			return
 		}
 	}
-	m, body, problem := x.takeMessage(body)
-	if r.Method == http.MethodPost && problem != nil && len(parts(body, r.Header.Get(versionHeader))) == 0 {
-		x.refuse(problem.ID, problem.Code, problem.Text)
+	m, body, problem := x.decodeMessage(body)
+	if r.Method == http.MethodPost && problem != nil && len(splitBatch(body, r.Header.Get(versionHeader))) == 0 {
+		x.writeRefusal(problem.ID, problem.Code, problem.Text)
 		return
 	}
-	if m.Method == methodInitialize && versionSaid(m.Params) == "" { // it asks for a version, and a session, itself
+	if m.Method == methodInitialize && requestVersion(m.Params) == "" { // it asks for a version, and a session, itself
 		r.Header.Del(versionHeader)
 		r.Header.Del(sessionHeader)
 	}
@@ -125,20 +125,20 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.Header.Del(lastEventHeader) // an empty one names no event
 	}
 	if r.Method == http.MethodPost {
-		x.takeAccept(r.Header)
-		takeName(r.Header)
+		x.parseAccept(r.Header)
+		decodeNameHeader(r.Header)
 	}
 	version := r.Header.Get(versionHeader)
 	odd := version != "" && (!isVersion(version) || version > StatelessVersion)
-	wrong := wrongParams(m)
+	wrong := paramTypeError(m)
 	switch {
 	case m.ID != nil && wrong != "":
-		x.refuse(m.ID, jsonline.CodeInvalidParams, wrong)
-	case odd && versionSaid(m.Params) == "":
-		x.refuse(m.ID, jsonline.CodeInvalidRequest, fmt.Sprintf("the header %s has %q, which is no version of the protocol that is spoken here: the newest is %s", versionHeader, firstBytes(version), StatelessVersion))
-	case m.Method != "" && m.ID == nil && !isKnown(m.Method):
+		x.writeRefusal(m.ID, jsonline.CodeInvalidParams, wrong)
+	case odd && requestVersion(m.Params) == "":
+		x.writeRefusal(m.ID, jsonline.CodeInvalidRequest, fmt.Sprintf("the header %s has %q, which is no version of the protocol that is spoken here: the newest is %s", versionHeader, firstBytes(version), StatelessVersion))
+	case m.Method != "" && m.ID == nil && !isKnownMethod(m.Method):
 		x.WriteHeader(http.StatusAccepted)
-	case odd || version >= StatelessVersion, r.Header.Get(sessionHeader) == "" && versionSaid(m.Params) >= StatelessVersion:
+	case odd || version >= StatelessVersion, r.Header.Get(sessionHeader) == "" && requestVersion(m.Params) >= StatelessVersion:
 		f.serveStateless(x, r, m, body)
 	default:
 		f.serveInSession(x, r, m, body)
@@ -151,9 +151,9 @@ func isVersion(s string) bool {
 	return err == nil
 }
 
-// versionSaid returns the version that a request names itself, as those of StatelessVersion do; "" if it names
-// none. The SDK compares it with the header, and answers with the versions that there are.
-func versionSaid(params json.RawMessage) string {
+// requestVersion returns the version that a request names itself, as those of StatelessVersion do; "" if it names
+// none. The NewSDKServer compares it with the header, and answers with the versions that there are.
+func requestVersion(params json.RawMessage) string {
 	var p struct {
 		Meta struct {
 			Version string `json:"io.modelcontextprotocol/protocolVersion"`
@@ -166,17 +166,17 @@ func versionSaid(params json.RawMessage) string {
 // firstBytes returns a text that a client chose for a message, bounded.
 func firstBytes(s string) string { return strings.ToValidUTF8(s[:min(len(s), 100)], "") }
 
-// handOver passes a message to a handler of the SDK.
-func (x *exchange) handOver(to http.Handler, r *http.Request, body []byte) {
+// passToSDK passes a message to a handler of the NewSDKServer.
+func (x *exchange) passToSDK(to http.Handler, r *http.Request, body []byte) {
 	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	to.ServeHTTP(x, r)
 }
 
-// read returns the message of a body. For a body that holds none it returns one without anything, and
-// why. The SDK gets none of these: it would read some in another way than the front, which has the
+// decodeBody returns the message of a body. For a body that holds none it returns one without anything, and
+// why. The NewSDKServer gets none of these: it would read some in another way than the front, which has the
 // calls in order.
-func read(body []byte) (*jsonline.Message, *jsonline.Problem) {
+func decodeBody(body []byte) (*jsonline.Message, *jsonline.Problem) {
 	m, err := jsonline.Decode(body)
 	if problem, ok := errors.AsType[*jsonline.Problem](err); ok {
 		return &jsonline.Message{}, problem
@@ -185,42 +185,42 @@ func read(body []byte) (*jsonline.Message, *jsonline.Problem) {
 }
 
 // serveStateless serves a request without a session. When the request ends, so does the call.
-func (f *front) serveStateless(x *exchange, r *http.Request, m *jsonline.Message, body []byte) {
-	x.alone = true
-	x.call = &Call{token: jsonline.ProgressToken(m.Params), seen: x.stayAlive}
+func (f *httpFront) serveStateless(x *exchange, r *http.Request, m *jsonline.Message, body []byte) {
+	x.isOnlyReader = true
+	x.call = &Call{token: jsonline.ProgressToken(m.Params), onSeen: x.startKeepAlive}
 	if m.Method == methodCallTool {
 		x.call.Arrival = f.arrivals.Join()
 	}
-	number, err := f.begin(x.call)
+	number, err := f.numberCall(x.call)
 	if err != nil {
 		x.call.Deliver(false)
 		http.Error(x, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	defer f.finish(number)
+	defer f.forgetCall(number)
 	gone := context.AfterFunc(r.Context(), x.call.Cancel)
-	r.Header.Set(callHeader, strconv.FormatInt(number, 10))
-	x.handOver(f.stateless, r, body)
+	r.Header.Set(callNumberHeader, strconv.FormatInt(number, 10))
+	x.passToSDK(f.statelessHandler, r, body)
 	gone()
 	x.call.Deliver(false) // has no effect after an answer
 }
 
 // serveInSession serves a request of a client that has an MCP session, or wants one.
-func (f *front) serveInSession(x *exchange, r *http.Request, m *jsonline.Message, body []byte) {
+func (f *httpFront) serveInSession(x *exchange, r *http.Request, m *jsonline.Message, body []byte) {
 	id := r.Header.Get(sessionHeader)
 	begins := id == "" && m.Method == methodInitialize
-	var c *client
+	var c *httpClient
 	var err error
 	switch {
 	case begins:
-		c, err = f.admit()
+		c, err = f.newClient()
 	case id != "":
-		c = f.find(id)
+		c = f.findClient(id)
 	case m.IsRequest():
-		x.refuse(m.ID, jsonline.CodeInvalidRequest, "there is no MCP session: initialize one, and send its "+sessionHeader+" with each request")
+		x.writeRefusal(m.ID, jsonline.CodeInvalidRequest, "there is no MCP session: initialize one, and send its "+sessionHeader+" with each request")
 		return
 	default:
-		x.handOver(f.inSessions, r, body) // without a session, the SDK can do little for it
+		x.passToSDK(f.sessionHandler, r, body) // without a session, the NewSDKServer can do little for it
 		return
 	}
 	switch {
@@ -228,149 +228,149 @@ func (f *front) serveInSession(x *exchange, r *http.Request, m *jsonline.Message
 		http.Error(x, err.Error(), http.StatusServiceUnavailable)
 		return
 	case c == nil:
-		x.answer(http.StatusNotFound, failure(nil, &jsonline.Error{Code: codeNoSession, Message: "Session not found: it has ended, or was never there; initialize a new one"}))
+		x.writeMessage(http.StatusNotFound, errorLine(nil, &jsonline.Error{Code: codeNoSession, Message: "Session not found: it has ended, or was never there; initialize a new one"}))
 		return
 	}
-	defer c.release()
-	if m.IsRequest() && !isKnown(m.Method) {
-		x.answer(http.StatusOK, failure(m.ID, &jsonline.Error{Code: jsonline.CodeMethodNotFound, Message: fmt.Sprintf("method not found: %q", firstBytes(m.Method))}))
+	defer c.releaseRequest()
+	if m.IsRequest() && !isKnownMethod(m.Method) {
+		x.writeMessage(http.StatusOK, errorLine(m.ID, &jsonline.Error{Code: jsonline.CodeMethodNotFound, Message: fmt.Sprintf("method not found: %q", firstBytes(m.Method))}))
 		return
 	}
-	several := parts(body, r.Header.Get(versionHeader))
+	several := splitBatch(body, r.Header.Get(versionHeader))
 	switch {
 	case r.Method == http.MethodDelete:
 		c.tools.Close()
-		f.end(c)
+		f.endClient(c)
 		x.WriteHeader(http.StatusNoContent)
 	case r.Method == http.MethodGet:
-		f.takeStream(x, r, c)
+		f.takeOverStream(x, r, c)
 		f.serveOne(x, r, c, m, body)
-	case len(several) > maxCalls:
-		http.Error(x, fmt.Sprintf("a batch may have %d messages", maxCalls), http.StatusBadRequest)
+	case len(several) > maxOpenCalls:
+		http.Error(x, fmt.Sprintf("a batch may have %d messages", maxOpenCalls), http.StatusBadRequest)
 	case len(several) > 0:
-		f.serveParts(x, r, c, several)
+		f.serveBatch(x, r, c, several)
 	default:
 		f.serveOne(x, r, c, m, body)
 	}
 	if begins {
-		c.initialized()
+		c.finishInitialize()
 	}
 }
 
-// takeStream ends the request that reads the stream which this one wants, and waits for that. A client
+// takeOverStream ends the request that reads the stream which this one wants, and waits for that. A client
 // that has lost a connection comes back before this end, or a proxy on the way, knows of the loss.
-func (f *front) takeStream(x *exchange, r *http.Request, c *client) {
+func (f *httpFront) takeOverStream(x *exchange, r *http.Request, c *httpClient) {
 	name, _, resumes := strings.Cut(r.Header.Get(lastEventHeader), "_")
 	var before *exchange
 	if resumes {
-		before = f.replay.readerOf(streamKey{c.id, name})
+		before = f.replay.readerExchange(streamKey{c.id, name})
 	} else {
 		f.mu.Lock()
-		before, c.listener = c.listener, x
+		before, c.eventReader = c.eventReader, x
 		f.mu.Unlock()
 	}
-	if before == nil || before.leave == nil {
+	if before == nil || before.cancelRequest == nil {
 		return
 	}
-	before.leave()
+	before.cancelRequest()
 	select {
-	case <-before.left:
+	case <-before.done:
 	case <-r.Context().Done():
 	}
 }
 
-// serveParts serves all messages of one request at the same time.
-func (f *front) serveParts(x *exchange, r *http.Request, c *client, several []json.RawMessage) {
-	x.single = false // a batch has several answers
+// serveBatch serves all messages of one request at the same time.
+func (f *httpFront) serveBatch(x *exchange, r *http.Request, c *httpClient, several []json.RawMessage) {
+	x.isSingleMessage = false // a batch has several answers
 	stream := &sharedStream{w: x}
-	defer stream.end()
+	defer stream.finishStream()
 	var serving sync.WaitGroup
 	defer serving.Wait()
 	for _, body := range several {
 		p := &partWriter{stream: stream, header: make(http.Header)}
 		x, one := &exchange{ResponseWriter: p}, r.Clone(r.Context())
-		m, body, problem := x.takeMessage(body)
+		m, body, problem := x.decodeMessage(body)
 		if problem != nil {
-			stream.answer(failure(problem.ID, &jsonline.Error{Code: problem.Code, Message: problem.Text}))
+			stream.writeAnswer(errorLine(problem.ID, &jsonline.Error{Code: problem.Code, Message: problem.Text}))
 			continue
 		}
-		p.id = x.alias.original(m.ID)
-		if !f.register(x, one, c, m) {
-			p.end()
+		p.id = x.alias.originalID(m.ID)
+		if !f.registerMessage(x, one, c, m) {
+			p.finishPart()
 			continue
 		}
 		serving.Go(func() {
-			defer p.end()
-			defer x.end()
+			defer p.finishPart()
+			defer x.finishResponse()
 			f.serveRegistered(x, one, body)
 		})
 	}
 }
 
 // serveOne serves one message of a client, or its request for messages that it missed.
-func (f *front) serveOne(x *exchange, r *http.Request, c *client, m *jsonline.Message, body []byte) {
-	if f.register(x, r, c, m) {
+func (f *httpFront) serveOne(x *exchange, r *http.Request, c *httpClient, m *jsonline.Message, body []byte) {
+	if f.registerMessage(x, r, c, m) {
 		f.serveRegistered(x, r, body)
 	}
 }
 
-// register notes a message and its call, in the order of arrival. If it returns false, it has
+// registerMessage notes a message and its call, in the order of arrival. If it returns false, it has
 // already written the response.
-func (f *front) register(x *exchange, r *http.Request, c *client, m *jsonline.Message) bool {
+func (f *httpFront) registerMessage(x *exchange, r *http.Request, c *httpClient, m *jsonline.Message) bool {
 	x.sdk = c.sdk
 	if m.Method == jsonline.MethodCancelled && m.ID == nil {
-		c.cancel(m.Params)
+		c.cancelCall(m.Params)
 	}
 	if m.Method == methodCallTool && m.ID != nil {
-		number, err := c.begin(x, m)
+		number, err := c.registerCall(x, m)
 		switch {
-		case errors.Is(err, errTaken):
+		case errors.Is(err, errIDInUse):
 			http.Error(x, err.Error(), http.StatusBadRequest)
 			return false
 		case err != nil:
 			http.Error(x, err.Error(), http.StatusServiceUnavailable)
 			return false
 		}
-		r.Header.Set(callHeader, strconv.FormatInt(number, 10))
+		r.Header.Set(callNumberHeader, strconv.FormatInt(number, 10))
 	}
 	return true
 }
 
-// serveRegistered hands a message to the SDK.
-func (f *front) serveRegistered(x *exchange, r *http.Request, body []byte) {
-	x.handOver(f.inSessions, r, body)
-	if x.answered != nil && !x.opened { // the SDK has refused the call
-		x.answered()
+// serveRegistered hands a message to the NewSDKServer.
+func (f *httpFront) serveRegistered(x *exchange, r *http.Request, body []byte) {
+	x.passToSDK(f.sessionHandler, r, body)
+	if x.onAnswered != nil && !x.isInReplay { // the NewSDKServer has refused the call
+		x.onAnswered()
 		x.call.Deliver(false)
 	}
 }
 
-// begin numbers a call.
-func (f *front) begin(c *Call) (number int64, err error) {
+// numberCall numbers a call.
+func (f *httpFront) numberCall(c *Call) (number int64, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.beginLocked(c)
+	return f.numberCallLocked(c)
 }
 
-func (f *front) beginLocked(c *Call) (number int64, err error) {
+func (f *httpFront) numberCallLocked(c *Call) (number int64, err error) {
 	if f.closed {
-		return 0, errEnding
+		return 0, errShuttingDown
 	}
-	f.last++
-	f.calls[f.last] = c
-	return f.last, nil
+	f.lastCall++
+	f.calls[f.lastCall] = c
+	return f.lastCall, nil
 }
 
-// finish forgets an answered call.
-func (f *front) finish(number int64) {
+// forgetCall forgets an answered call.
+func (f *httpFront) forgetCall(number int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.calls, number)
 }
 
-// Call implements Calls.
-func (f *front) Call(ctx context.Context, req *mcp.CallToolRequest) (c *Call, ok bool) {
-	number, _ := strconv.ParseInt(req.Extra.Header.Get(callHeader), 10, 64)
+// FindCall implements Calls.
+func (f *httpFront) FindCall(ctx context.Context, req *mcp.CallToolRequest) (c *Call, ok bool) {
+	number, _ := strconv.ParseInt(req.Extra.Header.Get(callNumberHeader), 10, 64)
 	f.mu.Lock()
 	c = f.calls[number]
 	f.mu.Unlock()
@@ -382,20 +382,20 @@ func (f *front) Call(ctx context.Context, req *mcp.CallToolRequest) (c *Call, ok
 			ProgressToken: p.Token, Progress: p.Progress, Message: p.Message,
 		})
 	}
-	if c.seen != nil {
-		c.seen()
+	if c.onSeen != nil {
+		c.onSeen()
 	}
 	return c, !c.IsCancelled()
 }
 
 // closeTools closes the tools of all clients at the same time, and waits.
-func (f *front) closeTools() {
+func (f *httpFront) closeTools() {
 	f.mu.Lock()
 	f.closed = true
 	open := slices.Collect(maps.Values(f.clients))
 	f.mu.Unlock()
 	var closing sync.WaitGroup
-	closing.Go(f.shared.Close)
+	closing.Go(f.sharedTools.Close)
 	for _, c := range open {
 		closing.Go(c.tools.Close)
 	}
@@ -403,15 +403,15 @@ func (f *front) closeTools() {
 }
 
 // endClients ends every MCP session, until ctx ends.
-func (f *front) endClients(ctx context.Context) {
+func (f *httpFront) endClients(ctx context.Context) {
 	f.mu.Lock()
 	for _, c := range f.clients {
-		f.endLocked(c)
+		f.endClientLocked(c)
 	}
 	f.mu.Unlock()
 	done := make(chan struct{})
 	go func() {
-		f.ending.Wait()
+		f.endingClients.Wait()
 		close(done)
 	}()
 	select {

@@ -10,29 +10,29 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/gate"
 )
 
-// A guard admits only requests with the token. It refuses requests that a foreign web page made
+// A requestGuard admits only requests with the token. It refuses requests that a foreign web page made
 // a browser send. It reads only the header of a request.
-type guard struct {
+type requestGuard struct {
 	token gate.Secret
 	hosts []string
 	next  http.Handler
 }
 
-func newGuard(token string, hosts []string, next http.Handler) *guard {
-	return &guard{token: gate.NewSecret(token), hosts: hosts, next: next}
+func newRequestGuard(token string, hosts []string, next http.Handler) *requestGuard {
+	return &requestGuard{token: gate.NewSecret(token), hosts: hosts, next: next}
 }
 
 // ServeHTTP implements http.Handler.
-func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (g *requestGuard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case !g.knows(r.Host):
+	case !g.isKnownHost(r.Host):
 		http.Error(w, fmt.Sprintf("the host %q is not this server's: call it by its address, or start it with --http-host", r.Host), http.StatusForbidden)
 	case !gate.HasOwnOrigin(r):
 		http.Error(w, fmt.Sprintf("requests from pages of %q are not served", r.Header.Get("Origin")), http.StatusForbidden)
 	case strings.TrimSuffix(r.URL.Path, "/") != Path:
 		http.Error(w, "there is nothing here: this server answers at "+Path, http.StatusNotFound)
-	case !g.admits(r.Header.Get("Authorization")):
-		w.Header().Set("WWW-Authenticate", challenge(r))
+	case !g.isAuthorized(r.Header.Get("Authorization")):
+		w.Header().Set("WWW-Authenticate", authChallenge(r))
 		w.Header().Set("Connection", "close") // strangers keep no connection open
 		http.Error(w, "this server wants the header Authorization: Bearer TOKEN; it said when it started which file has the token", http.StatusUnauthorized)
 	default:
@@ -40,20 +40,20 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// knows reports whether a Host header names this server. A stranger's DNS name that points
+// isKnownHost reports whether a Host header names this server. A stranger's DNS name that points
 // here is refused.
-func (g *guard) knows(host string) bool {
+func (g *requestGuard) isKnownHost(host string) bool {
 	name := strings.ToLower((&url.URL{Host: host}).Hostname())
 	return gate.IsLoopback(name) || slices.ContainsFunc(g.hosts, func(h string) bool { return strings.EqualFold(h, name) })
 }
 
-func (g *guard) admits(authorization string) bool {
+func (g *requestGuard) isAuthorized(authorization string) bool {
 	scheme, token, _ := strings.Cut(authorization, " ")
 	return g.token.Is(strings.TrimSpace(token)) && strings.EqualFold(scheme, "Bearer")
 }
 
-// challenge returns the WWW-Authenticate header for a refused client.
-func challenge(r *http.Request) string {
+// authChallenge returns the WWW-Authenticate header for a refused client.
+func authChallenge(r *http.Request) string {
 	c := `Bearer realm="turnstone"`
 	if r.Header.Get("Authorization") != "" {
 		c += `, error="invalid_token"`

@@ -16,20 +16,20 @@ const (
 	// Path is the URL path that ServeHTTP serves, also with a slash behind it.
 	Path = "/mcp"
 
-	// DefaultIdle replaces an HTTPOptions.Idle of 0.
-	DefaultIdle = time.Hour
+	// DefaultIdleTimeout replaces an HTTPOptions.IdleTimeout of 0.
+	DefaultIdleTimeout = time.Hour
 
 	// maxConnections bounds the open connections, and so the requests at one time. More
 	// connections wait in the kernel.
 	maxConnections = 128
 
-	// maxBody bounds one message of a client, in bytes.
-	maxBody = 4 << 20
+	// maxBodyBytes bounds one message of a client, in bytes.
+	maxBodyBytes = 4 << 20
 
-	headerTimeout = 10 * time.Second // for a request's header
-	bodyTimeout   = 30 * time.Second // for a request's body
-	writeTimeout  = 30 * time.Second // for each write to a client that does not read
-	keepAlive     = 2 * time.Minute  // for a connection between two requests
+	headerTimeout    = 10 * time.Second // for a request's header
+	bodyTimeout      = 30 * time.Second // for a request's body
+	writeTimeout     = 30 * time.Second // for each write to a client that does not read
+	keepAliveTimeout = 2 * time.Minute  // for a connection between two requests
 )
 
 // HTTPOptions say where ServeHTTP serves, and whom. Listener and Token are required.
@@ -46,8 +46,8 @@ type HTTPOptions struct {
 	Hosts []string
 
 	// Idle is how long a client stays without a connection before it is ended. Shared sessions
-	// end after the same time without a call. 0 means DefaultIdle.
-	Idle time.Duration
+	// end after the same time without a call. 0 means DefaultIdleTimeout.
+	IdleTimeout time.Duration
 }
 
 // ServeHTTP serves any number of clients over streamable HTTP until ctx ends, or the listener
@@ -59,18 +59,18 @@ func ServeHTTP(ctx context.Context, h *HTTPOptions, logger *slog.Logger, newTool
 	switch {
 	case h.Listener == nil || h.Token == "":
 		return errors.New("mcpwire: Listener and Token are required")
-	case h.Idle < 0:
+	case h.IdleTimeout < 0:
 		return errors.New("mcpwire: Idle is negative")
 	}
-	idle := h.Idle
+	idle := h.IdleTimeout
 	if idle == 0 {
-		idle = DefaultIdle
+		idle = DefaultIdleTimeout
 	}
-	f := newFront(idle, logger, newTools)
+	f := newHTTPFront(idle, logger, newTools)
 	web := &http.Server{
-		Handler:           logRefusals(logger, newGuard(h.Token, h.Hosts, f)),
+		Handler:           logRefusals(logger, newRequestGuard(h.Token, h.Hosts, f)),
 		ReadHeaderTimeout: headerTimeout,
-		IdleTimeout:       keepAlive,
+		IdleTimeout:       keepAliveTimeout,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 	}
@@ -86,7 +86,7 @@ func ServeHTTP(ctx context.Context, h *HTTPOptions, logger *slog.Logger, newTool
 		err = fmt.Errorf("mcpwire: %w", err)
 	}
 	f.closeTools()
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrites)
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWritesTimeout)
 	defer cancel()
 	f.endClients(bounded)
 	_ = web.Shutdown(bounded)

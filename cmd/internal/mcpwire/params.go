@@ -10,9 +10,9 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/jsonline"
 )
 
-// isKnown reports whether the SDK has a method. It refuses any other by an HTTP status, which clients
+// isKnownMethod reports whether the NewSDKServer has a method. It refuses any other by an HTTP status, which clients
 // take for the end of the connection, and not by an answer.
-func isKnown(method string) bool {
+func isKnownMethod(method string) bool {
 	switch method {
 	case methodInitialize, methodCallTool, "ping", "server/discover", "subscriptions/listen",
 		"tools/list", "prompts/list", "prompts/get", "completion/complete", "logging/setLevel",
@@ -23,9 +23,9 @@ func isKnown(method string) bool {
 	return false
 }
 
-// wrongParams says which parameter of a request has a wrong type, or "". The SDK's own message
+// paramTypeError says which parameter of a request has a wrong type, or "". The NewSDKServer's own message
 // would name its Go types.
-func wrongParams(m *jsonline.Message) string {
+func paramTypeError(m *jsonline.Message) string {
 	var p any
 	switch m.Method {
 	case methodInitialize:
@@ -79,13 +79,13 @@ func wrongParams(m *jsonline.Message) string {
 	return fmt.Sprintf("%s: %q must be %s, not %s", m.Method, field, kind, wrong.Value)
 }
 
-// withObjects returns params in which empty lists are empty objects where the protocol has objects. To
+// fixEmptyLists returns params in which empty lists are empty objects where the protocol has objects. To
 // PHP both are the same, and clients in it send one for the other.
-func withObjects(params json.RawMessage) json.RawMessage {
-	return withObjectsAt(params, "arguments", "_meta", "capabilities")
+func fixEmptyLists(params json.RawMessage) json.RawMessage {
+	return fixEmptyListsIn(params, "arguments", "_meta", "capabilities")
 }
 
-func withObjectsAt(object json.RawMessage, names ...string) json.RawMessage {
+func fixEmptyListsIn(object json.RawMessage, names ...string) json.RawMessage {
 	if string(object) == "[]" {
 		return json.RawMessage("{}")
 	}
@@ -97,12 +97,12 @@ func withObjectsAt(object json.RawMessage, names ...string) json.RawMessage {
 		meant := fields[name]
 		switch {
 		case name == "capabilities":
-			meant = withObjectsAt(meant, "roots", "sampling", "elicitation", "experimental", "extensions")
+			meant = fixEmptyListsIn(meant, "roots", "sampling", "elicitation", "experimental", "extensions")
 		case string(meant) == "[]":
 			meant = json.RawMessage("{}")
 		}
 		if !bytes.Equal(meant, fields[name]) {
-			object = withField(object, name, meant)
+			object = setField(object, name, meant)
 		}
 	}
 	return object

@@ -19,54 +19,54 @@ const (
 	maxReplayStreams = 256
 )
 
-// A replay keeps the messages of calls whose client may have lost its connection. The client
-// fetches them later with Last-Event-ID. The replay is the SDK's event store, so it alone
+// A replayStore keeps the messages of calls whose client may have lost its connection. The client
+// fetches them later with Last-Event-ID. The replay is the NewSDKServer's event store, so it alone
 // knows whether a client is there to read an answer.
-type replay struct {
+type replayStore struct {
 	mu      sync.Mutex
-	streams map[streamKey]*stream // guarded by mu
-	order   []streamKey           // guarded by mu; streams with messages, now or later; oldest first
-	bytes   int                   // guarded by mu
+	streams map[streamKey]*replayStream // guarded by mu
+	order   []streamKey                 // guarded by mu; streams with messages, now or later; oldest first
+	bytes   int                         // guarded by mu
 }
 
 type streamKey struct{ session, stream string }
 
-// A stream has the server's messages for one request of a client.
-type stream struct {
-	call     *Call  // nil when the request is no call
-	alias    alias  // of the request's id
-	answered func() // called once the answer of call is there
+// A replayStream has the server's messages for one request of a client.
+type replayStream struct {
+	call       *Call   // nil when the request is no call
+	alias      idAlias // of the request's id
+	onAnswered func()  // called once the answer of call is there
 
-	reader   context.Context // the context of the last request that reads the messages
-	exchange *exchange       // that request
-	messages [][]byte        // a nil message is not sent again
-	bytes    int
-	complete bool // the answer is there
-	dropped  bool // messages are no longer kept
+	readerContext context.Context // the context of the last request that reads the messages
+	exchange      *exchange       // that request
+	messages      [][]byte        // a nil message is not sent again
+	bytes         int
+	complete      bool // the answer is there
+	dropped       bool // messages are no longer kept
 }
 
-var _ mcp.EventStore = (*replay)(nil)
+var _ mcp.EventStore = (*replayStore)(nil)
 
-func newReplay() *replay { return &replay{streams: make(map[streamKey]*stream)} }
+func newReplayStore() *replayStore { return &replayStore{streams: make(map[streamKey]*replayStream)} }
 
 // Open implements mcp.EventStore. ctx is that of the request.
-func (r *replay) Open(ctx context.Context, session, name string) error {
-	x := exchangeOf(ctx)
+func (r *replayStore) Open(ctx context.Context, session, name string) error {
+	x := exchangeFromContext(ctx)
 	if name == "" || x == nil { // the stream "" would have messages without a request, and there are none
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := streamKey{session, name}
-	r.streams[key] = &stream{call: x.call, alias: x.alias, answered: x.answered, reader: ctx, exchange: x}
+	r.streams[key] = &replayStream{call: x.call, alias: x.alias, onAnswered: x.onAnswered, readerContext: ctx, exchange: x}
 	r.order = append(r.order, key)
-	x.opened = true
+	x.isInReplay = true
 	return nil
 }
 
-// Append implements mcp.EventStore. The SDK calls it for each message, just before it writes
+// Append implements mcp.EventStore. The NewSDKServer calls it for each message, just before it writes
 // the message to a connected client.
-func (r *replay) Append(_ context.Context, session, name string, message []byte) error {
+func (r *replayStore) Append(_ context.Context, session, name string, message []byte) error {
 	key := streamKey{session, name}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,8 +77,8 @@ func (r *replay) Append(_ context.Context, session, name string, message []byte)
 	if isAnswer(message) {
 		s.complete = true
 		if s.call != nil {
-			s.answered()
-			s.call.Deliver(s.reader.Err() == nil)
+			s.onAnswered()
+			s.call.Deliver(s.readerContext.Err() == nil)
 		}
 	}
 	if s.call != nil && s.call.IsCancelled() {
@@ -89,15 +89,15 @@ func (r *replay) Append(_ context.Context, session, name string, message []byte)
 		s.bytes += len(message)
 		r.bytes += len(message)
 	}
-	r.boundLocked()
+	r.trimLocked()
 	if s.dropped && s.complete {
 		delete(r.streams, key)
 	}
 	return nil
 }
 
-// boundLocked drops the oldest messages while there are too many.
-func (r *replay) boundLocked() {
+// trimLocked drops the oldest messages while there are too many.
+func (r *replayStore) trimLocked() {
 	for len(r.order) > maxReplayStreams || r.bytes > maxReplayBytes {
 		key := r.order[0]
 		r.order = r.order[1:]
@@ -111,18 +111,18 @@ func (r *replay) boundLocked() {
 }
 
 // After implements mcp.EventStore. ctx belongs to the request of a client that has come back.
-func (r *replay) After(ctx context.Context, session, name string, index int) iter.Seq2[[]byte, error] {
+func (r *replayStore) After(ctx context.Context, session, name string, index int) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		if name == "" {
 			return
 		}
-		messages, err := r.resume(ctx, streamKey{session, name}, index+1)
+		messages, err := r.resumeStream(ctx, streamKey{session, name}, index+1)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		if x := exchangeOf(ctx); x != nil {
-			x.beginStream() // the SDK would begin it with the first message, which may be far off
+		if x := exchangeFromContext(ctx); x != nil {
+			x.startStream() // the NewSDKServer would begin it with the first message, which may be far off
 		}
 		for _, m := range messages {
 			if !yield(m, nil) {
@@ -132,8 +132,8 @@ func (r *replay) After(ctx context.Context, session, name string, index int) ite
 	}
 }
 
-// readerOf returns the request that reads a stream, or did so last; nil if there is none.
-func (r *replay) readerOf(key streamKey) *exchange {
+// readerExchange returns the request that reads a stream, or did so last; nil if there is none.
+func (r *replayStore) readerExchange(key streamKey) *exchange {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s := r.streams[key]; s != nil {
@@ -142,17 +142,17 @@ func (r *replay) readerOf(key streamKey) *exchange {
 	return nil
 }
 
-// resume returns the messages of a stream from an index on. Later messages go to the request
+// resumeStream returns the messages of a stream from an index on. Later messages go to the request
 // of ctx.
-func (r *replay) resume(ctx context.Context, key streamKey, from int) ([][]byte, error) {
+func (r *replayStore) resumeStream(ctx context.Context, key streamKey, from int) ([][]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.streams[key]
 	if s == nil || s.dropped || from > len(s.messages) {
 		return nil, mcp.ErrEventsPurged
 	}
-	s.reader = ctx
-	if x := exchangeOf(ctx); x != nil {
+	s.readerContext = ctx
+	if x := exchangeFromContext(ctx); x != nil {
 		s.exchange = x
 		x.call, x.alias = s.call, s.alias
 	}
@@ -163,7 +163,7 @@ func (r *replay) resume(ctx context.Context, key streamKey, from int) ([][]byte,
 }
 
 // SessionClosed implements mcp.EventStore.
-func (r *replay) SessionClosed(_ context.Context, session string) error {
+func (r *replayStore) SessionClosed(_ context.Context, session string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.order = slices.DeleteFunc(r.order, func(key streamKey) bool {
@@ -173,7 +173,7 @@ func (r *replay) SessionClosed(_ context.Context, session string) error {
 		r.bytes -= r.streams[key].bytes
 		return true
 	})
-	maps.DeleteFunc(r.streams, func(key streamKey, _ *stream) bool { return key.session == session })
+	maps.DeleteFunc(r.streams, func(key streamKey, _ *replayStream) bool { return key.session == session })
 	return nil
 }
 

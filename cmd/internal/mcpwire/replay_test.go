@@ -10,10 +10,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// fill opens a stream of a session and appends messages to it.
-func fill(t *testing.T, r *replay, session, stream string, c *Call, messages ...string) {
+// fillStream opens a stream of a session and appends messages to it.
+func fillStream(t *testing.T, r *replayStore, session, stream string, c *Call, messages ...string) {
 	t.Helper()
-	ctx := context.WithValue(t.Context(), exchangeKey{}, &exchange{call: c, answered: func() {}})
+	ctx := context.WithValue(t.Context(), exchangeKey{}, &exchange{call: c, onAnswered: func() {}})
 	if err := r.Open(ctx, session, stream); err != nil {
 		t.Fatal(err)
 	}
@@ -24,8 +24,8 @@ func fill(t *testing.T, r *replay, session, stream string, c *Call, messages ...
 	}
 }
 
-// rest returns what comes after an index, in one line.
-func rest(r *replay, session, stream string, index int) (string, error) {
+// readStream returns what comes after an index, in one line.
+func readStream(r *replayStore, session, stream string, index int) (string, error) {
 	var all []string
 	for m, err := range r.After(context.Background(), session, stream, index) {
 		if err != nil {
@@ -36,24 +36,24 @@ func rest(r *replay, session, stream string, index int) (string, error) {
 	return strings.Join(all, " "), nil
 }
 
-const anAnswer = `{"jsonrpc":"2.0","id":1,"result":{}}`
+const answerMessage = `{"jsonrpc":"2.0","id":1,"result":{}}`
 
 func TestReplay_KeepsTheOrderAndNothingOfOthers(t *testing.T) {
-	r := newReplay()
-	fill(t, r, "a", "1", &Call{}, "", `{"method":"x"}`, anAnswer)
-	fill(t, r, "b", "1", &Call{}, `{"error":1}`)
-	for index, want := range map[int]string{-1: " {\"method\":\"x\"} " + anAnswer, 0: `{"method":"x"} ` + anAnswer, 1: anAnswer, 2: ""} {
-		if got, err := rest(r, "a", "1", index); err != nil || got != want {
+	r := newReplayStore()
+	fillStream(t, r, "a", "1", &Call{}, "", `{"method":"x"}`, answerMessage)
+	fillStream(t, r, "b", "1", &Call{}, `{"error":1}`)
+	for index, want := range map[int]string{-1: " {\"method\":\"x\"} " + answerMessage, 0: `{"method":"x"} ` + answerMessage, 1: answerMessage, 2: ""} {
+		if got, err := readStream(r, "a", "1", index); err != nil || got != want {
 			t.Errorf("after %d: got %q, %v, want %q", index, got, err, want)
 		}
 	}
 	if err := r.SessionClosed(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := rest(r, "a", "1", 0); !errors.Is(err, mcp.ErrEventsPurged) {
+	if _, err := readStream(r, "a", "1", 0); !errors.Is(err, mcp.ErrEventsPurged) {
 		t.Errorf("got %v for a session that is closed", err)
 	}
-	if got, err := rest(r, "b", "1", -1); err != nil || got != `{"error":1}` {
+	if got, err := readStream(r, "b", "1", -1); err != nil || got != `{"error":1}` {
 		t.Errorf("got %q, %v for the other session", got, err)
 	}
 	if r.bytes != len(`{"error":1}`) || len(r.order) != 1 || len(r.streams) != 1 {
@@ -62,39 +62,39 @@ func TestReplay_KeepsTheOrderAndNothingOfOthers(t *testing.T) {
 }
 
 func TestReplay_IsBounded(t *testing.T) {
-	r := newReplay()
+	r := newReplayStore()
 	for i := range 4 * maxReplayStreams {
-		fill(t, r, "s", fmt.Sprint(i), &Call{}, anAnswer)
+		fillStream(t, r, "s", fmt.Sprint(i), &Call{}, answerMessage)
 	}
 	if len(r.streams) > maxReplayStreams || len(r.order) > maxReplayStreams {
 		t.Errorf("%d streams are kept", len(r.streams))
 	}
 	large := `{"result":"` + strings.Repeat("x", maxReplayBytes/4) + `"}`
 	for i := range 10 {
-		fill(t, r, "s", fmt.Sprint("large ", i), &Call{}, large)
+		fillStream(t, r, "s", fmt.Sprint("large ", i), &Call{}, large)
 	}
 	if r.bytes > maxReplayBytes {
 		t.Errorf("%d bytes are kept", r.bytes)
 	}
-	if got, err := rest(r, "s", "large 9", -1); err != nil || got != large {
+	if got, err := readStream(r, "s", "large 9", -1); err != nil || got != large {
 		t.Errorf("the last is not kept: %v", err)
 	}
-	if _, err := rest(r, "s", "large 0", -1); !errors.Is(err, mcp.ErrEventsPurged) {
+	if _, err := readStream(r, "s", "large 0", -1); !errors.Is(err, mcp.ErrEventsPurged) {
 		t.Errorf("got %v for what is gone, want ErrEventsPurged", err)
 	}
 }
 
 // A call whose messages had to go is still told whether it is answered.
 func TestReplay_TellsOfDeliveryWhenTheMessagesAreGone(t *testing.T) {
-	r := newReplay()
+	r := newReplayStore()
 	delivery := make(chan bool, 1)
 	c := &Call{}
 	c.OnDelivery(func(delivered bool) { delivery <- delivered })
-	fill(t, r, "s", "old", c)
+	fillStream(t, r, "s", "old", c)
 	for i := range maxReplayStreams + 1 {
-		fill(t, r, "s", fmt.Sprint(i), &Call{}, anAnswer)
+		fillStream(t, r, "s", fmt.Sprint(i), &Call{}, answerMessage)
 	}
-	if err := r.Append(t.Context(), "s", "old", []byte(anAnswer)); err != nil {
+	if err := r.Append(t.Context(), "s", "old", []byte(answerMessage)); err != nil {
 		t.Fatal(err)
 	}
 	if !<-delivery {
@@ -107,7 +107,7 @@ func TestReplay_TellsOfDeliveryWhenTheMessagesAreGone(t *testing.T) {
 
 func TestIsAnswer_TellsAnswersFromTheRest(t *testing.T) {
 	for text, want := range map[string]bool{
-		anAnswer:                           true,
+		answerMessage:                      true,
 		`{"id":"x","error":{"code":1}}`:    true,
 		`{"result":{"method":"x"},"id":1}`: true,
 		`{"id":1,"method":"elicitation/create","params":{"result":1}}`: false,

@@ -13,15 +13,15 @@ const StatelessVersion = "2026-07-28"
 
 // Tools serve one client. All methods may be called at the same time.
 type Tools interface {
-	// SDK makes the SDK's server with the tools. sessionID returns the id of its MCP session;
+	// NewSDKServer makes the NewSDKServer's server with the tools. sessionID returns the id of its MCP session;
 	// it is nil without MCP sessions.
-	SDK(sessionID func() string) *mcp.Server
+	NewSDKServer(sessionID func() string) *mcp.Server
 
 	// OpenAhead begins to open the things that a first call is likely to need.
 	OpenAhead()
 
 	// Used reports whether a call has used anything yet.
-	Used() bool
+	IsUsed() bool
 
 	// Close ends everything that belongs to the client, and waits for that.
 	Close()
@@ -38,14 +38,14 @@ type Client struct {
 
 	// Shared means that this client stands for all callers without an MCP session. Each call
 	// must name its session. A session that no call uses for the time Idle should be ended.
-	Shared bool
-	Idle   time.Duration
+	Shared      bool
+	IdleTimeout time.Duration
 }
 
-// Calls gives tools their calls. It learns of a cancel before the SDK does, and knows whether
+// Calls gives tools their calls. It learns of a cancel before the NewSDKServer does, and knows whether
 // the client gets an answer. The tools learn both from the Call.
 type Calls interface {
-	// Call returns the call that the SDK hands to a tool. ok is false when the client has
+	// Call returns the call that the NewSDKServer hands to a tool. ok is false when the client has
 	// already given it up.
-	Call(ctx context.Context, req *mcp.CallToolRequest) (c *Call, ok bool)
+	FindCall(ctx context.Context, req *mcp.CallToolRequest) (c *Call, ok bool)
 }

@@ -18,22 +18,22 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/jsonline"
 )
 
-// maxLine bounds one message of the client, in bytes.
-const maxLine = jsonline.MaxRequestBytes
+// maxLineBytes bounds one message of the client, in bytes.
+const maxLineBytes = jsonline.MaxRequestBytes
 
-// maxOpen bounds the open requests, and maxOpenBytes bounds their size. The wire refuses any
+// maxOpenRequests bounds the open requests, and maxOpenBytes bounds their size. The wire refuses any
 // more, but goes on reading: it must see cancels, answers and the end of the input. So these
 // constants bound the cost of a client that writes and never reads.
 const (
-	maxOpen      = 1024
-	maxOpenBytes = 2 * maxLine
+	maxOpenRequests = 1024
+	maxOpenBytes    = 2 * maxLineBytes
 )
 
-// maxAside and maxAsideBytes bound the lines, other than answers to calls, that wait for a
+// maxQueuedLines and maxQueuedBytes bound the lines, other than answers to calls, that wait for a
 // client that does not read. More lines are dropped.
 const (
-	maxAside      = 1024
-	maxAsideBytes = 16 << 20
+	maxQueuedLines = 1024
+	maxQueuedBytes = 16 << 20
 )
 
 // byteOrderMark is what some clients begin with.
@@ -44,45 +44,45 @@ const (
 	methodCallTool   = "tools/call"
 )
 
-// A wire is the connection to the client, with one JSON-RPC message on each line. It numbers
-// the client's calls for the SDK. So ids of any type and size stay distinct, and the client
+// A stdioConn is the connection to the client, with one JSON-RPC message on each line. It numbers
+// the client's calls for the NewSDKServer. So ids of any type and size stay distinct, and the client
 // gets them back as it sent them.
-type wire struct {
+type stdioConn struct {
 	in    io.Reader
 	out   io.Writer
-	lines chan line // unbuffered; never closed
+	lines chan inputLine // unbuffered; never closed
 
 	logger *slog.Logger
 
 	// writing holds one token. A goroutine takes it to write a line.
-	writing chan struct{}
+	writeToken chan struct{}
 
 	arrivals Queue // the queue of calls of tools
 
-	pending []jsonrpc.Message // decoded but not read yet; only the reader uses it
+	decodedMessages []jsonrpc.Message // decoded but not read yet; only the reader uses it
 
-	closing sync.Once
-	closed  chan struct{} // closed by Close
-	ended   chan struct{} // closed when the input has ended; Read waits for Close then
+	closing    sync.Once
+	closed     chan struct{} // closed by Close
+	inputEnded chan struct{} // closed when the input has ended; Read waits for Close then
 
-	answered chan struct{} // holds one token when no request waits for its answer any more
+	allAnswered chan struct{} // holds one token when no request waits for its answer any more
 
-	asides sync.WaitGroup // counts writeAsides while it runs
+	queueWriters sync.WaitGroup // counts writeQueuedLines while it runs
 
-	mu      sync.Mutex
-	hello   json.RawMessage     // guarded by mu; the result of initialize; nil before
-	last    int64               // guarded by mu; the number of the last request
-	open    map[int64]*wireCall // guarded by mu; open requests by number
-	unsent  int                 // guarded by mu; requests whose answers are not written
-	begun   time.Time           // guarded by mu; when the last request came
-	size    int                 // guarded by mu; the bytes of their ids and parameters
-	numbers map[string]int64    // guarded by mu; numbers of open requests by the keys of their ids
-	aside   [][]byte            // guarded by mu; at most maxAside; writeAsides runs while there are lines
-	waiting int                 // guarded by mu; the bytes of aside
+	mu               sync.Mutex
+	initializeResult json.RawMessage        // guarded by mu; the result of initialize; nil before
+	lastNumber       int64                  // guarded by mu; the number of the last request
+	openRequests     map[int64]*openRequest // guarded by mu; open requests by number
+	unwrittenAnswers int                    // guarded by mu; requests whose answers are not written
+	lastRequestTime  time.Time              // guarded by mu; when the last request came
+	openBytes        int                    // guarded by mu; the bytes of their ids and parameters
+	requestNumbers   map[string]int64       // guarded by mu; numbers of open requests by the keys of their ids
+	queuedLines      [][]byte               // guarded by mu; at most maxQueuedLines; writeQueuedLines runs while there are lines
+	queuedBytes      int                    // guarded by mu; the bytes of aside
 }
 
-// A wireCall is an open request of the client, for a tool or not.
-type wireCall struct {
+// A openRequest is an open request of the client, for a tool or not.
+type openRequest struct {
 	Call
 	number int64
 	id     json.RawMessage
@@ -98,43 +98,43 @@ type batch struct {
 	answers [][]byte // guarded by wire.mu
 }
 
-type line struct {
+type inputLine struct {
 	text []byte
 	err  error
 }
 
-func newWire(in io.Reader, out io.Writer, logger *slog.Logger) *wire {
-	return &wire{
-		in:       in,
-		out:      out,
-		lines:    make(chan line),
-		logger:   logger,
-		writing:  make(chan struct{}, 1),
-		closed:   make(chan struct{}),
-		ended:    make(chan struct{}),
-		answered: make(chan struct{}, 1),
-		open:     make(map[int64]*wireCall),
-		numbers:  make(map[string]int64),
+func newStdioConn(in io.Reader, out io.Writer, logger *slog.Logger) *stdioConn {
+	return &stdioConn{
+		in:             in,
+		out:            out,
+		lines:          make(chan inputLine),
+		logger:         logger,
+		writeToken:     make(chan struct{}, 1),
+		closed:         make(chan struct{}),
+		inputEnded:     make(chan struct{}),
+		allAnswered:    make(chan struct{}, 1),
+		openRequests:   make(map[int64]*openRequest),
+		requestNumbers: make(map[string]int64),
 	}
 }
 
 // Connect implements mcp.Transport.
-func (w *wire) Connect(context.Context) (mcp.Connection, error) {
+func (w *stdioConn) Connect(context.Context) (mcp.Connection, error) {
 	go w.readLines() // it ends with the input: see the package comment
 	return w, nil
 }
 
 // SessionID implements mcp.Connection. A pair of streams has no session.
-func (w *wire) SessionID() string { return "" }
+func (w *stdioConn) SessionID() string { return "" }
 
 // Close ends Read. It is idempotent and does not wait.
-func (w *wire) Close() error {
+func (w *stdioConn) Close() error {
 	w.closing.Do(func() { close(w.closed) })
 	return nil
 }
 
-func (w *wire) readLines() {
-	r := jsonline.NewReader(w.in, maxLine)
+func (w *stdioConn) readLines() {
+	r := jsonline.NewReader(w.in, maxLineBytes)
 	for {
 		text, err := r.Next()
 		text = bytes.TrimSpace(bytes.TrimPrefix(text, byteOrderMark))
@@ -147,7 +147,7 @@ func (w *wire) readLines() {
 		}
 		if len(text) > 0 || err != nil {
 			select {
-			case w.lines <- line{text, err}:
+			case w.lines <- inputLine{text, err}:
 			case <-w.closed:
 				return
 			}
@@ -158,24 +158,24 @@ func (w *wire) readLines() {
 	}
 }
 
-// Read implements mcp.Connection. The wire answers lines that are not for the SDK itself. It
+// Read implements mcp.Connection. The wire answers lines that are not for the NewSDKServer itself. It
 // does not wait for the client to read these answers, because it must see the end of the
-// input. After that end Read waits for Close, because the SDK would end the calls.
-func (w *wire) Read(ctx context.Context) (jsonrpc.Message, error) {
-	for len(w.pending) == 0 {
+// input. After that end Read waits for Close, because the NewSDKServer would end the calls.
+func (w *stdioConn) Read(ctx context.Context) (jsonrpc.Message, error) {
+	for len(w.decodedMessages) == 0 {
 		select {
 		case l := <-w.lines:
 			long, isLong := errors.AsType[*jsonline.TooLongError](l.err)
 			switch {
 			case isLong:
-				w.refuseCall(long.ID, nil, jsonline.CodeInvalidRequest, fmt.Sprintf("a message may have %d MiB", maxLine>>20))
+				w.refuseCall(long.ID, nil, jsonline.CodeInvalidRequest, fmt.Sprintf("a message may have %d MiB", maxLineBytes>>20))
 			case errors.Is(l.err, io.EOF):
-				close(w.ended)
+				close(w.inputEnded)
 			case l.err != nil:
 				_ = w.Close() // it never fails
 				return nil, l.err
 			default:
-				w.accept(l.text)
+				w.acceptLine(l.text)
 			}
 		case <-w.closed:
 			return nil, io.EOF
@@ -183,119 +183,119 @@ func (w *wire) Read(ctx context.Context) (jsonrpc.Message, error) {
 			return nil, ctx.Err()
 		}
 	}
-	m := w.pending[0]
-	w.pending = w.pending[1:]
+	m := w.decodedMessages[0]
+	w.decodedMessages = w.decodedMessages[1:]
 	return m, nil
 }
 
-// accept handles one line: a message or a batch.
-func (w *wire) accept(text []byte) {
+// acceptLine handles one line: a message or a batch.
+func (w *stdioConn) acceptLine(text []byte) {
 	if text[0] != '[' {
-		w.acceptOne(text, nil)
+		w.acceptMessage(text, nil)
 		return
 	}
 	var parts []json.RawMessage
 	if err := json.Unmarshal(text, &parts); err != nil || len(parts) == 0 {
-		w.refuse(nil, jsonline.CodeInvalidRequest, "a batch is an array of messages, one at least")
+		w.refuseLine(nil, jsonline.CodeInvalidRequest, "a batch is an array of messages, one at least")
 		return
 	}
 	b := &batch{open: 1} // kept open until all its messages are in
 	for _, part := range parts {
-		w.acceptOne(part, b)
+		w.acceptMessage(part, b)
 	}
-	if text := w.partDone(b, nil); text != nil {
-		w.writeAside(text)
+	if text := w.finishPart(b, nil); text != nil {
+		w.queueLine(text)
 	}
 }
 
-func (w *wire) acceptOne(text []byte, b *batch) {
+func (w *stdioConn) acceptMessage(text []byte, b *batch) {
 	m, err := jsonline.Decode(text)
 	if problem, ok := errors.AsType[*jsonline.Problem](err); ok {
-		w.refuse(b, problem.Code, problem.Text)
+		w.refuseLine(b, problem.Code, problem.Text)
 		return
 	}
 	if m.Method != "" { // an answer may be a secret, and even its length stays secret
 		jsonline.LogLine(w.logger, "line received", text)
 	}
-	m.Params = withObjects(m.Params)
-	wrong := wrongParams(m)
+	m.Params = fixEmptyLists(m.Params)
+	wrong := paramTypeError(m)
 	switch {
 	case m.Method == "":
 		w.acceptAnswer(text)
 	case m.ID == nil && m.Method == jsonline.MethodCancelled:
-		w.cancel(m.Params)
+		w.cancelRequest(m.Params)
 	case m.ID == nil:
-		w.pending = append(w.pending, &jsonrpc.Request{Method: m.Method, Params: m.Params})
+		w.decodedMessages = append(w.decodedMessages, &jsonrpc.Request{Method: m.Method, Params: m.Params})
 	case wrong != "":
 		w.refuseCall(m.ID, b, jsonline.CodeInvalidParams, wrong)
-	case m.Method == methodInitialize && w.greeted() != nil: // a gateway passes on that of each of its clients
-		w.answerAside(b, jsonline.ResultLine(m.ID, w.greeted()))
+	case m.Method == methodInitialize && w.savedInitializeResult() != nil: // a gateway passes on that of each of its clients
+		w.queueAnswer(b, jsonline.ResultLine(m.ID, w.savedInitializeResult()))
 	default:
-		w.begin(m, b)
+		w.startRequest(m, b)
 	}
 }
 
-// greeted returns the result of initialize; nil before there is one.
-func (w *wire) greeted() json.RawMessage {
+// savedInitializeResult returns the result of initialize; nil before there is one.
+func (w *stdioConn) savedInitializeResult() json.RawMessage {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.hello
+	return w.initializeResult
 }
 
 // acceptAnswer passes on the answer to a question of the server. It ignores a malformed
 // answer, and one that no question waits for.
-func (w *wire) acceptAnswer(text []byte) {
+func (w *stdioConn) acceptAnswer(text []byte) {
 	if m, err := jsonrpc.DecodeMessage(text); err == nil {
 		if answer, ok := m.(*jsonrpc.Response); ok {
-			w.pending = append(w.pending, answer)
+			w.decodedMessages = append(w.decodedMessages, answer)
 		}
 	}
 }
 
-// begin hands a call to the SDK.
-func (w *wire) begin(m *jsonline.Message, b *batch) {
-	r := &wireCall{
-		Call:   Call{token: jsonline.ProgressToken(m.Params), notify: w.notify},
+// startRequest hands a call to the NewSDKServer.
+func (w *stdioConn) startRequest(m *jsonline.Message, b *batch) {
+	r := &openRequest{
+		Call:   Call{token: jsonline.ProgressToken(m.Params), notify: w.writeProgress},
 		id:     m.ID,
 		method: m.Method,
 		size:   len(m.ID) + len(m.Params),
 		batch:  b,
 	}
 	w.mu.Lock()
-	if _, taken := w.numbers[jsonline.IDKey(r.id)]; taken {
+	if _, taken := w.requestNumbers[jsonline.IDKey(r.id)]; taken {
 		w.mu.Unlock()
-		w.refuse(b, jsonline.CodeInvalidRequest, fmt.Sprintf("id %s is in use by a call that is not answered yet", r.id))
+		w.refuseLine(b, jsonline.CodeInvalidRequest, fmt.Sprintf("id %s is in use by a call that is not answered yet", r.id))
 		return
 	}
-	if open := len(w.open); open >= maxOpen || open > 0 && w.size+r.size > maxOpenBytes {
+	if open := len(w.openRequests); open >= maxOpenRequests || open > 0 && w.openBytes+r.size > maxOpenBytes {
 		w.mu.Unlock()
 		w.refuseCall(r.id, b, jsonline.CodeInternal, fmt.Sprintf("%d requests are not answered yet: read the answers first", open))
 		return
 	}
-	w.size += r.size
-	w.unsent++
-	w.begun = time.Now()
-	w.last++
-	r.number = w.last
+	w.openBytes += r.size
+	w.unwrittenAnswers++
+	w.lastRequestTime = time.Now()
+	w.lastNumber++
+	r.number = w.lastNumber
 	if m.Method == methodCallTool {
 		r.Arrival = w.arrivals.Join()
 	}
-	w.open[r.number] = r
-	w.numbers[jsonline.IDKey(r.id)] = r.number
+	w.openRequests[r.number] = r
+	w.requestNumbers[jsonline.IDKey(r.id)] = r.number
 	if b != nil {
 		b.open++
 	}
 	w.mu.Unlock()
-	w.pending = append(w.pending, &jsonrpc.Request{
-		ID:     numberID(r.number),
+	w.decodedMessages = append(w.decodedMessages, &jsonrpc.Request{
+		ID:     idFromNumber(r.number),
 		Method: r.method,
 		Params: m.Params,
-		Extra:  &mcp.RequestExtra{Header: map[string][]string{callHeader: {strconv.FormatInt(r.number, 10)}}},
+		Extra:  &mcp.RequestExtra{Header: map[string][]string{callNumberHeader: {strconv.FormatInt(r.number, 10)}}},
 	})
 }
 
-// numberID makes an id from a number. It cannot fail.
-func numberID(n int64) jsonrpc.ID {
+// idFromNumber makes an id from a number. It cannot fail.
+func idFromNumber(n int64) jsonrpc.ID {
 	id, err := jsonrpc.MakeID(float64(n))
 	if err != nil {
 		panic(err)
@@ -303,21 +303,21 @@ func numberID(n int64) jsonrpc.ID {
 	return id
 }
 
-// cancel marks a call that the client has given up. From now on the client gets nothing for
+// cancelRequest marks a call that the client has given up. From now on the client gets nothing for
 // it. It ignores a cancel that names no open call.
-func (w *wire) cancel(params json.RawMessage) {
+func (w *stdioConn) cancelRequest(params json.RawMessage) {
 	w.mu.Lock()
-	r := w.open[w.numbers[jsonline.CancelledKey(params)]]
+	r := w.openRequests[w.requestNumbers[jsonline.CancelledKey(params)]]
 	w.mu.Unlock()
 	if r != nil && r.method != methodInitialize {
 		r.Cancel()
 		number := strconv.AppendInt([]byte(`{"requestId":`), r.number, 10)
-		w.pending = append(w.pending, &jsonrpc.Request{Method: jsonline.MethodCancelled, Params: append(number, '}')})
+		w.decodedMessages = append(w.decodedMessages, &jsonrpc.Request{Method: jsonline.MethodCancelled, Params: append(number, '}')})
 	}
 }
 
 // Write implements mcp.Connection.
-func (w *wire) Write(ctx context.Context, m jsonrpc.Message) error {
+func (w *stdioConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	answer, ok := m.(*jsonrpc.Response)
 	if !ok {
 		if ctx.Err() != nil {
@@ -331,17 +331,17 @@ func (w *wire) Write(ctx context.Context, m jsonrpc.Message) error {
 	}
 	number, _ := answer.ID.Raw().(int64)
 	w.mu.Lock()
-	r := w.open[number]
+	r := w.openRequests[number]
 	if r == nil {
 		w.mu.Unlock()
-		return w.writeLine(encode(nil, answer))
+		return w.writeLine(encodeResponse(nil, answer))
 	}
-	defer w.sent()
-	w.size -= r.size
-	delete(w.open, number)
-	delete(w.numbers, jsonline.IDKey(r.id))
+	defer w.countAnswer()
+	w.openBytes -= r.size
+	delete(w.openRequests, number)
+	delete(w.requestNumbers, jsonline.IDKey(r.id))
 	if r.method == methodInitialize && answer.Error == nil {
-		w.hello = answer.Result
+		w.initializeResult = answer.Result
 	}
 	w.mu.Unlock()
 
@@ -349,10 +349,10 @@ func (w *wire) Write(ctx context.Context, m jsonrpc.Message) error {
 	// answer must be done before it is written.
 	var text []byte
 	if r.Deliver(true) {
-		text = encode(r.id, answer)
+		text = encodeResponse(r.id, answer)
 	}
 	if r.batch != nil {
-		text = w.partDone(r.batch, text)
+		text = w.finishPart(r.batch, text)
 	}
 	if text == nil {
 		return nil
@@ -360,37 +360,37 @@ func (w *wire) Write(ctx context.Context, m jsonrpc.Message) error {
 	return w.writeLine(text)
 }
 
-// sent counts an answer that is written, or dropped.
-func (w *wire) sent() {
+// countAnswer counts an answer that is written, or dropped.
+func (w *stdioConn) countAnswer() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.unsent--; w.unsent > 0 {
+	if w.unwrittenAnswers--; w.unwrittenAnswers > 0 {
 		return
 	}
 	select {
-	case w.answered <- struct{}{}:
+	case w.allAnswered <- struct{}{}:
 	default:
 	}
 }
 
-// lastBegun returns when the last request came.
-func (w *wire) lastBegun() time.Time {
+// lastRequestAt returns when the last request came.
+func (w *stdioConn) lastRequestAt() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.begun
+	return w.lastRequestTime
 }
 
 // awaitAnswers waits until every request is answered, ctx ends, or the wire is closed.
-func (w *wire) awaitAnswers(ctx context.Context) {
+func (w *stdioConn) awaitAnswers(ctx context.Context) {
 	for {
 		w.mu.Lock()
-		unsent := w.unsent
+		unsent := w.unwrittenAnswers
 		w.mu.Unlock()
 		if unsent == 0 {
 			return
 		}
 		select {
-		case <-w.answered:
+		case <-w.allAnswered:
 		case <-w.closed:
 			return
 		case <-ctx.Done():
@@ -399,9 +399,9 @@ func (w *wire) awaitAnswers(ctx context.Context) {
 	}
 }
 
-// partDone counts one part of a batch as done, with its answer, if any. After the last part,
+// finishPart counts one part of a batch as done, with its answer, if any. After the last part,
 // it returns the line with all answers, if any.
-func (w *wire) partDone(b *batch, answer []byte) []byte {
+func (w *stdioConn) finishPart(b *batch, answer []byte) []byte {
 	w.mu.Lock()
 	if answer != nil {
 		b.answers = append(b.answers, answer)
@@ -416,28 +416,28 @@ func (w *wire) partDone(b *batch, answer []byte) []byte {
 	return append(text, ']')
 }
 
-// refuse answers a malformed line.
-func (w *wire) refuse(b *batch, code int, text string) { w.refuseCall(nil, b, code, text) }
+// refuseLine answers a malformed line.
+func (w *stdioConn) refuseLine(b *batch, code int, text string) { w.refuseCall(nil, b, code, text) }
 
-// refuseCall answers a request that is not for the SDK.
-func (w *wire) refuseCall(id json.RawMessage, b *batch, code int, text string) {
+// refuseCall answers a request that is not for the NewSDKServer.
+func (w *stdioConn) refuseCall(id json.RawMessage, b *batch, code int, text string) {
 	w.logger.Info("refused", "code", code)
-	w.answerAside(b, failure(id, &jsonline.Error{Code: code, Message: text}))
+	w.queueAnswer(b, errorLine(id, &jsonline.Error{Code: code, Message: text}))
 }
 
-// answerAside answers a request that the SDK does not get.
-func (w *wire) answerAside(b *batch, answer []byte) {
+// queueAnswer answers a request that the NewSDKServer does not get.
+func (w *stdioConn) queueAnswer(b *batch, answer []byte) {
 	if b != nil {
 		w.mu.Lock()
 		b.answers = append(b.answers, answer)
 		w.mu.Unlock()
 		return
 	}
-	w.writeAside(answer)
+	w.queueLine(answer)
 }
 
-// encode returns the line of a response. An error without a code is one of ours.
-func encode(id json.RawMessage, r *jsonrpc.Response) []byte {
+// encodeResponse returns the line of a response. An error without a code is one of ours.
+func encodeResponse(id json.RawMessage, r *jsonrpc.Response) []byte {
 	if r.Error == nil {
 		return jsonline.ResultLine(id, r.Result)
 	}
@@ -445,12 +445,12 @@ func encode(id json.RawMessage, r *jsonrpc.Response) []byte {
 	if known := (*jsonrpc.Error)(nil); errors.As(r.Error, &known) {
 		e.Code, e.Data = int(known.Code), known.Data
 	}
-	return failure(id, e)
+	return errorLine(id, e)
 }
 
-// failure returns the line of an error answer. A nil id stands for an id that could not be
+// errorLine returns the line of an error answer. A nil id stands for an id that could not be
 // read.
-func failure(id json.RawMessage, e *jsonline.Error) []byte {
+func errorLine(id json.RawMessage, e *jsonline.Error) []byte {
 	body, err := json.Marshal(e)
 	if err != nil {
 		body = []byte(`{"code":-32603,"message":"the error cannot be shown"}`)
@@ -458,31 +458,31 @@ func failure(id json.RawMessage, e *jsonline.Error) []byte {
 	return jsonline.ErrorLine(id, body)
 }
 
-// writeAside queues one message to be written, and does not wait. It reports no error: if the
+// queueLine queues one message to be written, and does not wait. It reports no error: if the
 // client has gone, the next read says so.
-func (w *wire) writeAside(text []byte) {
+func (w *stdioConn) queueLine(text []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if n := len(w.aside); n == maxAside || n > 0 && w.waiting+len(text) > maxAsideBytes {
+	if n := len(w.queuedLines); n == maxQueuedLines || n > 0 && w.queuedBytes+len(text) > maxQueuedBytes {
 		return
 	}
-	w.waiting += len(text)
-	w.aside = append(w.aside, text)
-	if len(w.aside) == 1 {
-		w.asides.Go(w.writeAsides)
+	w.queuedBytes += len(text)
+	w.queuedLines = append(w.queuedLines, text)
+	if len(w.queuedLines) == 1 {
+		w.queueWriters.Go(w.writeQueuedLines)
 	}
 }
 
-func (w *wire) writeAsides() {
+func (w *stdioConn) writeQueuedLines() {
 	for {
 		w.mu.Lock()
-		text := w.aside[0]
+		text := w.queuedLines[0]
 		w.mu.Unlock()
 		_ = w.writeLine(text)
 		w.mu.Lock()
-		w.waiting -= len(text)
-		w.aside = w.aside[1:]
-		done := len(w.aside) == 0
+		w.queuedBytes -= len(text)
+		w.queuedLines = w.queuedLines[1:]
+		done := len(w.queuedLines) == 0
 		w.mu.Unlock()
 		if done {
 			return
@@ -491,9 +491,9 @@ func (w *wire) writeAsides() {
 }
 
 // writeLine writes one message. It blocks while the client does not read.
-func (w *wire) writeLine(text []byte) error {
-	w.writing <- struct{}{}
-	defer func() { <-w.writing }()
+func (w *stdioConn) writeLine(text []byte) error {
+	w.writeToken <- struct{}{}
+	defer func() { <-w.writeToken }()
 	jsonline.LogLine(w.logger, "line sent", text)
 	if _, err := w.out.Write(append(text, '\n')); err != nil {
 		return fmt.Errorf("cannot write to the client: %w", err)
@@ -501,11 +501,11 @@ func (w *wire) writeLine(text []byte) error {
 	return nil
 }
 
-// Call implements Calls.
-func (w *wire) Call(_ context.Context, req *mcp.CallToolRequest) (c *Call, ok bool) {
-	number, _ := strconv.ParseInt(req.Extra.Header.Get(callHeader), 10, 64)
+// FindCall implements Calls.
+func (w *stdioConn) FindCall(_ context.Context, req *mcp.CallToolRequest) (c *Call, ok bool) {
+	number, _ := strconv.ParseInt(req.Extra.Header.Get(callNumberHeader), 10, 64)
 	w.mu.Lock()
-	r := w.open[number]
+	r := w.openRequests[number]
 	w.mu.Unlock()
 	if r == nil {
 		return nil, false
@@ -513,8 +513,8 @@ func (w *wire) Call(_ context.Context, req *mcp.CallToolRequest) (c *Call, ok bo
 	return &r.Call, !r.IsCancelled()
 }
 
-// notify writes a message about progress.
-func (w *wire) notify(p progressParams) {
+// writeProgress writes a message about progress.
+func (w *stdioConn) writeProgress(p progressParams) {
 	if line, err := jsonline.NotificationLine("notifications/progress", p); err == nil {
 		_ = w.writeLine(line) // the answer will meet the same error
 	}

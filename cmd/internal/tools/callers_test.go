@@ -13,7 +13,7 @@ import (
 // Callers do not see what others have done to a server, and the servers of one that is gone end.
 func TestTools_EachCallerHasItsOwnConnections(t *testing.T) {
 	t.Parallel()
-	s := rudeSet(t, Options{Allow: []string{"*", "moody.wipe"}, CallerOf: func(name string) string {
+	s := newRudeSet(t, Options{Allow: []string{"*", "moody.wipe"}, CallerOf: func(name string) string {
 		caller, _, _ := strings.Cut(name, "-")
 		return caller
 	}}, "moody")
@@ -51,7 +51,7 @@ func TestTools_EachCallerHasItsOwnConnections(t *testing.T) {
 	ada("moody.wipe(zeta='')\nwhile not hasattr(moody, 'added'): pass\nmoody.added('')", "ran added")
 	ada2("while not hasattr(moody, 'added'): pass\nmoody.added('')", "ran added")
 	bob("moody.echo('a'), hasattr(moody, 'added')", "False)")
-	gone := s.of(bob("", ""))
+	gone := s.forSession(bob("", ""))
 	if err := bob("", "").Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestTools_EachCallerHasItsOwnConnections(t *testing.T) {
 // A server that has no tools for code ends with its caller, too.
 func TestTools_AServerWithoutToolsEndsWithItsCaller(t *testing.T) {
 	t.Parallel()
-	s := rudeSet(t, Options{CallerOf: func(name string) string { return name }}, "toolless")
+	s := newRudeSet(t, Options{CallerOf: func(name string) string { return name }}, "toolless")
 	sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir(), Functions: s.Functions()})
 	if err != nil {
 		t.Fatal(err)

@@ -21,8 +21,8 @@ const depthVariable = "TURNSTONE_SERVERS_DEPTH"
 // maxServers bounds the servers of one program.
 const maxServers = 100
 
-// A Config says how to reach one server.
-type Config struct {
+// A ServerConfig says how to reach one server.
+type ServerConfig struct {
 	Name    string // as the configuration calls it
 	Group   string // as code calls it
 	Command string // absolute; "" when URL is set
@@ -34,16 +34,16 @@ type Config struct {
 	Headers map[string]string
 }
 
-// Clients are the names for From that stand for what a person approved in a client.
-func Clients() []string { return []string{"claude", "codex", "vscode", "cursor"} }
+// ClientNames are the names for From that stand for what a person approved in a client.
+func ClientNames() []string { return []string{"claude", "codex", "vscode", "cursor"} }
 
-// From returns the servers that a file or a client's configuration names, and a line for each one
+// LoadServers returns the servers that a file or a client's configuration names, and a line for each one
 // that is left out.
-func From(source string, p install.Places) (list []Config, left []string, err error) {
+func LoadServers(source string, p install.Places) (list []ServerConfig, left []string, err error) {
 	if p.Getenv(depthVariable) != "" {
 		return nil, []string{"--servers " + source + ": no servers, because this program is itself a server that repl started"}, nil
 	}
-	entries, left, vars, err := entriesOf(source, p)
+	entries, left, vars, err := readEntries(source, p)
 	if err != nil {
 		return nil, nil, fmt.Errorf("--servers %s: %w", source, err)
 	}
@@ -52,7 +52,7 @@ func From(source string, p install.Places) (list []Config, left []string, err er
 	}
 	taken := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
-		c, why := vars.config(name, entries[name])
+		c, why := vars.parseEntry(name, entries[name])
 		if why != nil {
 			left = append(left, fmt.Sprintf("server %s is left out: %v", name, why))
 			continue
@@ -65,10 +65,10 @@ func From(source string, p install.Places) (list []Config, left []string, err er
 	return list, left, nil
 }
 
-// entriesOf returns the entries of a source.
-func entriesOf(source string, p install.Places) (entries map[string]any, left []string, v *variables, err error) {
-	v = &variables{places: p}
-	if !slices.Contains(Clients(), source) {
+// readEntries returns the entries of a source.
+func readEntries(source string, p install.Places) (entries map[string]any, left []string, v *variableExpander, err error) {
+	v = &variableExpander{places: p}
+	if !slices.Contains(ClientNames(), source) {
 		tree, err := install.ReadJSON(source)
 		if err != nil {
 			return nil, nil, nil, err
@@ -89,7 +89,7 @@ func entriesOf(source string, p install.Places) (entries map[string]any, left []
 	if entries == nil {
 		entries = map[string]any{}
 	}
-	v.asIs = source == "codex"
+	v.isLiteral = source == "codex"
 	if source == "claude" {
 		left = addClaudeProject(entries, client, tree, p)
 	}
@@ -106,9 +106,9 @@ func addClaudeProject(entries map[string]any, client install.Client, tree map[st
 	project, _ := projects[p.Project].(map[string]any)
 	file, shared, err := client.ProjectTree(p)
 	if err == nil {
-		decided := approvalsOf(project, p)
+		decided := readApprovals(project, p)
 		for name, entry := range client.ServersIn(shared) {
-			if decided.of(name) {
+			if decided.isApproved(name) {
 				entries[name] = entry
 			} else {
 				left = append(left, fmt.Sprintf("server %s of %s is left out: it was not approved in Claude Code", name, file))
@@ -118,7 +118,7 @@ func addClaudeProject(entries map[string]any, client install.Client, tree map[st
 	}
 	own, _ := project["mcpServers"].(map[string]any)
 	maps.Copy(entries, own)
-	for _, name := range texts(project["disabledMcpServers"]) {
+	for _, name := range stringItems(project["disabledMcpServers"]) {
 		delete(entries, name)
 	}
 	return left
@@ -126,48 +126,48 @@ func addClaudeProject(entries map[string]any, client install.Client, tree map[st
 
 // approvals are what a person decided about the servers of a project's .mcp.json.
 type approvals struct {
-	all          bool
-	yes, refused []string
+	approvesAll       bool
+	approved, refused []string
 }
 
-// of reports whether a server is approved. A no anywhere counts more than a yes.
-func (a approvals) of(name string) bool {
-	return !slices.Contains(a.refused, name) && (a.all || slices.Contains(a.yes, name))
+// isApproved reports whether a server is approved. A no anywhere counts more than a yes.
+func (a approvals) isApproved(name string) bool {
+	return !slices.Contains(a.refused, name) && (a.approvesAll || slices.Contains(a.approved, name))
 }
 
-func (a *approvals) add(settings map[string]any, mayApprove bool) {
-	a.refused = append(a.refused, texts(settings["disabledMcpjsonServers"])...)
+func (a *approvals) addSettings(settings map[string]any, mayApprove bool) {
+	a.refused = append(a.refused, stringItems(settings["disabledMcpjsonServers"])...)
 	if mayApprove {
-		a.all = a.all || settings["enableAllProjectMcpServers"] == true
-		a.yes = append(a.yes, texts(settings["enabledMcpjsonServers"])...)
+		a.approvesAll = a.approvesAll || settings["enableAllProjectMcpServers"] == true
+		a.approved = append(a.approved, stringItems(settings["enabledMcpjsonServers"])...)
 	}
 }
 
-// approvalsOf reads where Claude Code keeps them: its entry of the project, the person's settings,
+// readApprovals reads where Claude Code keeps them: its entry of the project, the person's settings,
 // and the project's own. A project cannot approve its servers itself: what is checked in only
 // refuses, and its local settings count once the person has trusted the project.
-func approvalsOf(project map[string]any, p install.Places) (a approvals) {
-	a.add(project, true)
+func readApprovals(project map[string]any, p install.Places) (a approvals) {
+	a.addSettings(project, true)
 	trusted := project["hasTrustDialogAccepted"] == true
 	for _, one := range []struct {
 		dir, name  string
 		mayApprove bool
 	}{{p.Home, "settings.json", true}, {p.Project, "settings.local.json", trusted}, {p.Project, "settings.json", false}} {
 		if settings, err := install.ReadJSON(filepath.Join(one.dir, ".claude", one.name)); err == nil { // mostly there is none
-			a.add(settings, one.mayApprove)
+			a.addSettings(settings, one.mayApprove)
 		}
 	}
 	return a
 }
 
-// variables replaces variables in the settings of servers.
-type variables struct {
-	places install.Places
-	asIs   bool // the client replaces none
+// variableExpander replaces variables in the settings of servers.
+type variableExpander struct {
+	places    install.Places
+	isLiteral bool // the client replaces none
 }
 
-// config reads one entry.
-func (v *variables) config(name string, entry any) (c Config, err error) {
+// parseEntry reads one entry.
+func (v *variableExpander) parseEntry(name string, entry any) (c ServerConfig, err error) {
 	settings, ok := entry.(map[string]any)
 	if !ok {
 		return c, errors.New("it is no object")
@@ -176,7 +176,7 @@ func (v *variables) config(name string, entry any) (c Config, err error) {
 		return c, errors.New("it is switched off")
 	}
 	c.Name, c.Dir = name, v.places.Project
-	if dir := v.text(settings["cwd"], &err); dir != "" {
+	if dir := v.expandText(settings["cwd"], &err); dir != "" {
 		c.Dir = dir
 		if !filepath.IsAbs(dir) {
 			c.Dir = filepath.Join(v.places.Project, dir)
@@ -184,48 +184,48 @@ func (v *variables) config(name string, entry any) (c Config, err error) {
 	}
 	kind, _ := settings["type"].(string)
 	c.SSE = kind == "sse"
-	if c.URL = v.text(cmp.Or(settings["url"], settings["httpUrl"]), &err); c.URL != "" {
-		c.Headers = v.headers(settings, &err)
+	if c.URL = v.expandText(cmp.Or(settings["url"], settings["httpUrl"]), &err); c.URL != "" {
+		c.Headers = v.parseHeaders(settings, &err)
 		return c, err
 	}
-	command := v.text(settings["command"], &err)
-	for _, arg := range texts(settings["args"]) {
-		c.Args = append(c.Args, v.text(arg, &err))
+	command := v.expandText(settings["command"], &err)
+	for _, arg := range stringItems(settings["args"]) {
+		c.Args = append(c.Args, v.expandText(arg, &err))
 	}
-	c.Env = v.environment(settings, &err)
+	c.Env = v.serverEnvironment(settings, &err)
 	if err == nil && command == "" {
 		err = errors.New(`it has neither "command" nor "url"`)
 	}
 	if err == nil {
-		c.Command, err = find(command, c.Dir)
+		c.Command, err = findCommand(command, c.Dir)
 	}
-	if err == nil && isOurs(c) {
+	if err == nil && isOwnCommand(c) {
 		err = errors.New("it is this program itself")
 	}
 	return c, err
 }
 
-// headers returns those of an address.
-func (v *variables) headers(settings map[string]any, err *error) map[string]string {
+// parseHeaders returns those of an address.
+func (v *variableExpander) parseHeaders(settings map[string]any, err *error) map[string]string {
 	all := map[string]string{}
 	for _, key := range []string{"headers", "http_headers"} {
 		given, _ := settings[key].(map[string]any)
 		for name, value := range given {
-			all[name] = v.text(value, err)
+			all[name] = v.expandText(value, err)
 		}
 	}
 	named, _ := settings["env_http_headers"].(map[string]any)
 	for name, variable := range named {
-		all[name] = v.named(variable, err)
+		all[name] = v.lookupNamed(variable, err)
 	}
 	if variable := settings["bearer_token_env_var"]; variable != nil {
-		all["Authorization"] = "Bearer " + v.named(variable, err)
+		all["Authorization"] = "Bearer " + v.lookupNamed(variable, err)
 	}
 	return all
 }
 
-// named returns the variable that a setting names.
-func (v *variables) named(variable any, err *error) string {
+// lookupNamed returns the variable that a setting names.
+func (v *variableExpander) lookupNamed(variable any, err *error) string {
 	name, _ := variable.(string)
 	value := v.places.Getenv(name)
 	if value == "" && *err == nil {
@@ -234,27 +234,27 @@ func (v *variables) named(variable any, err *error) string {
 	return value
 }
 
-// environment returns a small safe one, with what the entry adds.
-func (v *variables) environment(settings map[string]any, err *error) (env []string) {
+// serverEnvironment returns a small safe one, with what the entry adds.
+func (v *variableExpander) serverEnvironment(settings map[string]any, err *error) (env []string) {
 	own, _ := settings["env"].(map[string]any)
-	for _, name := range append(safeVariables(), texts(settings["env_vars"])...) {
+	for _, name := range append(safeVariables(), stringItems(settings["env_vars"])...) {
 		if value := v.places.Getenv(name); value != "" && own[name] == nil {
 			env = append(env, name+"="+value)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(own)) {
-		env = append(env, name+"="+v.text(own[name], err))
+		env = append(env, name+"="+v.expandText(own[name], err))
 	}
 	return append(env, depthVariable+"=1")
 }
 
-// text returns a setting with its variables replaced. It sets err if that cannot be done.
-func (v *variables) text(setting any, err *error) string {
+// expandText returns a setting with its variables replaced. It sets err if that cannot be done.
+func (v *variableExpander) expandText(setting any, err *error) string {
 	if setting == nil {
 		return ""
 	}
 	text := fmt.Sprint(setting)
-	if v.asIs {
+	if v.isLiteral {
 		return text
 	}
 	var b strings.Builder
@@ -266,7 +266,7 @@ func (v *variables) text(setting any, err *error) string {
 			b.WriteString(text[len(before):])
 			return b.String()
 		}
-		value, fault := v.value(name)
+		value, fault := v.lookupValue(name)
 		if fault != nil && *err == nil {
 			*err = fault
 		}
@@ -275,8 +275,8 @@ func (v *variables) text(setting any, err *error) string {
 	}
 }
 
-// value returns what stands for ${name}.
-func (v *variables) value(name string) (string, error) {
+// lookupValue returns what stands for ${name}.
+func (v *variableExpander) lookupValue(name string) (string, error) {
 	name, otherwise, hasDefault := strings.Cut(name, ":-")
 	switch {
 	case name == "workspaceFolder":
@@ -295,8 +295,8 @@ func (v *variables) value(name string) (string, error) {
 	return "", fmt.Errorf("the variable %s is not set", strings.TrimPrefix(name, "env:"))
 }
 
-// find returns the absolute path of a command.
-func find(command, dir string) (string, error) {
+// findCommand returns the absolute path of a command.
+func findCommand(command, dir string) (string, error) {
 	if !filepath.IsAbs(command) && strings.ContainsRune(filepath.ToSlash(command), '/') {
 		command = filepath.Join(dir, command)
 	}
@@ -307,8 +307,8 @@ func find(command, dir string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// isOurs reports whether a server is this program's own mcp command.
-func isOurs(c Config) bool {
+// isOwnCommand reports whether a server is this program's own mcp command.
+func isOwnCommand(c ServerConfig) bool {
 	self, err := os.Executable()
 	if err != nil || !slices.Contains(c.Args, "mcp") {
 		return false
@@ -334,7 +334,7 @@ func groupName(name string, taken map[string]bool) string {
 	if group == "" || group[0] <= '9' {
 		group = "_" + group
 	}
-	if slices.Contains(keywords(), group) || slices.Contains(keywordsOfR(), group) {
+	if slices.Contains(pythonKeywords(), group) || slices.Contains(rKeywords(), group) {
 		group += "_"
 	}
 	const most = 60
@@ -348,19 +348,19 @@ func groupName(name string, taken map[string]bool) string {
 	}
 }
 
-// keywords of Python.
-func keywords() []string {
+// pythonKeywords of Python.
+func pythonKeywords() []string {
 	return strings.Fields("False None True and as assert async await break class continue def del elif else except finally for from global " +
 		"if import in is lambda nonlocal not or pass raise return try while with yield")
 }
 
-// keywordsOfR are those that Python has not.
-func keywordsOfR() []string {
+// rKeywords are those that Python has not.
+func rKeywords() []string {
 	return []string{"repeat", "function", "next", "TRUE", "FALSE", "NULL", "Inf", "NaN", "NA"}
 }
 
-// texts returns the texts of a list.
-func texts(v any) (list []string) {
+// stringItems returns the texts of a list.
+func stringItems(v any) (list []string) {
 	items, _ := v.([]any)
 	for _, item := range items {
 		if s, ok := item.(string); ok {

@@ -13,33 +13,33 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor"
 )
 
-// elicit passes a question of the server on to a person, who is asked in the turn of a call that
+// handleElicitation passes a question of the server on to a person, who is asked in the turn of a call that
 // runs. The end of that call withdraws the question.
-func (s *server) elicit(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-	one := s.asking(ctx)
+func (s *server) handleElicitation(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+	one := s.askingCall(ctx)
 	if one == nil { // nobody has called it
 		return &mcp.ElicitResult{Action: string(session.FormDecline)}, nil
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(one.ctx, stop)()
-	answer, err := s.ask(ctx, one.Caller, r.Params)
+	answer, err := s.askUser(ctx, one.Caller, r.Params)
 	if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the question cannot be put to a person: " + err.Error()}
 	}
 	return &mcp.ElicitResult{Action: string(answer.Action), Content: answer.Content}, nil
 }
 
-// asking returns the call because of which the server asks; nil if none runs. Versions before
+// askingCall returns the call because of which the server asks; nil if none runs. Versions before
 // 2026-07-28 do not say which it is: then it is the one that began last.
-func (s *server) asking(ctx context.Context) *openCall {
+func (s *server) askingCall(ctx context.Context) *openCall {
 	if caller := supervisor.CallerOf(ctx); caller.Session != nil {
 		return &openCall{Caller: caller, ctx: ctx}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var last *openCall
-	for _, one := range s.open {
+	for _, one := range s.openCalls {
 		if last == nil || one.number > last.number {
 			last = one
 		}
@@ -47,8 +47,8 @@ func (s *server) asking(ctx context.Context) *openCall {
 	return last
 }
 
-// ask asks a person. The error says why nobody can be asked that.
-func (s *server) ask(ctx context.Context, caller supervisor.Caller, p *mcp.ElicitParams) (session.FormAnswer, error) {
+// askUser asks a person. The error says why nobody can be asked that.
+func (s *server) askUser(ctx context.Context, caller supervisor.Caller, p *mcp.ElicitParams) (session.FormAnswer, error) {
 	form := session.Form{Server: s.Name, Message: p.Message, URL: p.URL}
 	if p.URL != "" {
 		if to, err := url.Parse(p.URL); err != nil || to.Host == "" || to.Scheme != "https" && to.Scheme != "http" {
@@ -58,14 +58,14 @@ func (s *server) ask(ctx context.Context, caller supervisor.Caller, p *mcp.Elici
 	} else if text, ok := p.Meta[schemaKey].(string); ok {
 		form.Schema = json.RawMessage(text)
 	} else {
-		form.Schema = inOrder(p.RequestedSchema)
+		form.Schema = orderedSchema(p.RequestedSchema)
 	}
 	return caller.Ask(ctx, form)
 }
 
-// sendThere asks a person to go to the addresses that a server wants visited before a call, and
+// askToVisit asks a person to go to the addresses that a server wants visited before a call, and
 // returns the error of that call: when the person is done there, only they and the code know.
-func (s *server) sendThere(ctx context.Context, caller supervisor.Caller, told *jsonrpc.Error) error {
+func (s *server) askToVisit(ctx context.Context, caller supervisor.Caller, told *jsonrpc.Error) error {
 	var wanted struct {
 		Elicitations []*mcp.ElicitParams `json:"elicitations"`
 	}
@@ -74,7 +74,7 @@ func (s *server) sendThere(ctx context.Context, caller supervisor.Caller, told *
 		if one == nil || one.URL == "" {
 			continue
 		}
-		answer, err := s.ask(ctx, caller, one)
+		answer, err := s.askUser(ctx, caller, one)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()

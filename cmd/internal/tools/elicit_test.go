@@ -16,8 +16,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// asks waits until a server asks a person.
-func asks(t *testing.T, r *drive.REPL, turn uint64) session.InputRequest {
+// waitForm waits until a server asks a person.
+func waitForm(t *testing.T, r *drive.REPL, turn uint64) session.InputRequest {
 	t.Helper()
 	reply, err := r.Wait(t.Context(), turn, nil)
 	if err != nil {
@@ -29,29 +29,29 @@ func asks(t *testing.T, r *drive.REPL, turn uint64) session.InputRequest {
 	return *reply.InputRequest
 }
 
-func answers(t *testing.T, r *drive.REPL, w session.InputRequest, a session.FormAnswer) {
+func sendFormAnswer(t *testing.T, r *drive.REPL, w session.InputRequest, a session.FormAnswer) {
 	t.Helper()
 	if _, err := r.As("user").Answer(t.Context(), w.ID, a.Input()); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// eachEra runs a test with servers that ask in either way.
-func eachEra(t *testing.T, test func(t *testing.T, r *drive.REPL)) {
+// runEachProtocolVersion runs a test with servers that ask in either way.
+func runEachProtocolVersion(t *testing.T, test func(t *testing.T, r *drive.REPL)) {
 	t.Helper()
 	t.Parallel()
 	for _, manner := range []string{"polite", "older"} {
 		t.Run(manner, func(t *testing.T) {
 			t.Parallel()
-			r := openWith(t, rudeSet(t, Options{Allow: []string{"*"}}, manner))
-			says(t, r, "from turnstone.tools import "+manner+" as bird", "")
+			r := newSessionWith(t, newRudeSet(t, Options{Allow: []string{"*"}}, manner))
+			wantOutput(t, r, "from turnstone.tools import "+manner+" as bird", "")
 			test(t, r)
 		})
 	}
 }
 
 func TestElicit_APersonsAnswerReachesTheServer(t *testing.T) {
-	eachEra(t, func(t *testing.T, r *drive.REPL) {
+	runEachProtocolVersion(t, func(t *testing.T, r *drive.REPL) {
 		for _, one := range []struct {
 			answer session.FormAnswer
 			want   string
@@ -61,15 +61,15 @@ func TestElicit_APersonsAnswerReachesTheServer(t *testing.T) {
 			{session.FormAnswer{Action: session.FormDecline}, `{"action":"decline","content":null}`},
 			{session.FormAnswer{Action: session.FormCancel}, `{"action":"cancel","content":null}`},
 		} {
-			turn := submit(t, r, "print(bird.ask())")
-			w := asks(t, r, turn)
+			turn := submitCode(t, r, "print(bird.ask())")
+			w := waitForm(t, r, turn)
 			if w.Kind != timeline.InputKindForm || !strings.Contains(w.Form.Question(), "asks: Which bird?") || len(w.Form.Schema) == 0 {
 				t.Errorf("got %+v, %+v", w, w.Form)
 			}
 			if at := strings.Index(string(w.Form.Schema), `"tame"`); at < 0 || at > strings.Index(string(w.Form.Schema), `"eggs"`) {
 				t.Errorf("the order of the fields is lost: %s", w.Form.Schema)
 			}
-			answers(t, r, w, one.answer)
+			sendFormAnswer(t, r, w, one.answer)
 			if res := r.Ended(t, turn); !strings.Contains(res.Text(), one.want) {
 				t.Errorf("%+v: got %s, want %s", one.answer, res.Text(), one.want)
 			}
@@ -79,9 +79,9 @@ func TestElicit_APersonsAnswerReachesTheServer(t *testing.T) {
 
 func TestElicit_AnAnswerThatDoesNotFitIsAskedForAgain(t *testing.T) {
 	t.Parallel()
-	r := openWith(t, rudeSet(t, Options{Allow: []string{"*"}}, "polite"))
-	turn := submit(t, r, "from turnstone.tools import polite; print(polite.ask())")
-	w := asks(t, r, turn)
+	r := newSessionWith(t, newRudeSet(t, Options{Allow: []string{"*"}}, "polite"))
+	turn := submitCode(t, r, "from turnstone.tools import polite; print(polite.ask())")
+	w := waitForm(t, r, turn)
 	for _, in := range []string{"owl\n", `{"action":"accept","content":{"name":"x"}}`, `{"action":"accept"}`} {
 		if _, err := r.Answer(t.Context(), w.ID, session.Input{Data: []byte(in)}); session.KindOf(err) != session.KindInvalid {
 			t.Errorf("%s: got %v", in, err)
@@ -102,7 +102,7 @@ func TestElicit_AnAnswerThatDoesNotFitIsAskedForAgain(t *testing.T) {
 }
 
 func TestElicit_AnAddressIsForAPersonToOpen(t *testing.T) {
-	eachEra(t, func(t *testing.T, r *drive.REPL) {
+	runEachProtocolVersion(t, func(t *testing.T, r *drive.REPL) {
 		for _, one := range []struct {
 			code, want string
 			action     session.FormAction
@@ -112,27 +112,27 @@ func TestElicit_AnAddressIsForAPersonToOpen(t *testing.T) {
 			{"bird.first()", "the person was asked to do that: call again when they have", session.FormAccept},
 			{"bird.first()", "the person did not agree to that", session.FormDecline},
 		} {
-			turn := submit(t, r, one.code)
-			w := asks(t, r, turn)
+			turn := submitCode(t, r, one.code)
+			w := waitForm(t, r, turn)
 			if !strings.HasPrefix(w.Form.URL, "https://example.org/") || !strings.Contains(w.Form.Question(), w.Form.URL) {
 				t.Errorf("got %+v", w.Form)
 			}
-			answers(t, r, w, session.FormAnswer{Action: one.action})
+			sendFormAnswer(t, r, w, session.FormAnswer{Action: one.action})
 			if res := r.Ended(t, turn); !strings.Contains(res.Text(), one.want) {
 				t.Errorf("%s, %s: got %s", one.code, one.action, res.Text())
 			}
 		}
-		says(t, r, "bird.lure()", "Error", "is no address for a browser")
+		wantOutput(t, r, "bird.lure()", "Error", "is no address for a browser")
 	})
 }
 
 // An interrupt, the server itself and a reset withdraw a question.
 func TestElicit_AQuestionThatIsOverIsWithdrawn(t *testing.T) {
 	t.Parallel()
-	r := openWith(t, rudeSet(t, Options{Allow: []string{"*"}}, "older"))
-	says(t, r, "from turnstone.tools import older", "")
-	turn := submit(t, r, "older.ask()")
-	w := asks(t, r, turn)
+	r := newSessionWith(t, newRudeSet(t, Options{Allow: []string{"*"}}, "older"))
+	wantOutput(t, r, "from turnstone.tools import older", "")
+	turn := submitCode(t, r, "older.ask()")
+	w := waitForm(t, r, turn)
 	r.InterruptTurn(t, turn)
 	if res := r.Ended(t, turn); !strings.Contains(res.Text(), "KeyboardInterrupt") {
 		t.Errorf("after an interrupt: %s", res.Text())
@@ -144,26 +144,26 @@ func TestElicit_AQuestionThatIsOverIsWithdrawn(t *testing.T) {
 		}
 	}
 	over(w)
-	turn = submit(t, r, "print(older.patient())")
+	turn = submitCode(t, r, "print(older.patient())")
 	if res := r.Ended(t, turn); !strings.Contains(res.Text(), "gave up: ") || strings.Contains(res.Text(), "gave up: <nil>") {
 		t.Errorf("a server that does not wait: %s", res.Text())
 	}
-	turn = submit(t, r, "older.ask()")
-	w = asks(t, r, turn)
+	turn = submitCode(t, r, "older.ask()")
+	w = waitForm(t, r, turn)
 	if err := r.Reset(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	over(w)
 	r.WaitUntilReady(t)
-	says(t, r, "from turnstone.tools import older; print(older.hello())", "hello")
+	wantOutput(t, r, "from turnstone.tools import older; print(older.hello())", "hello")
 }
 
 func TestElicit_WithNobodyToAskIsDeclinedAndSaid(t *testing.T) {
 	t.Parallel()
-	r := openWith(t, rudeSet(t, Options{Allow: []string{"*"}}, "polite"))
+	r := newSessionWith(t, newRudeSet(t, Options{Allow: []string{"*"}}, "polite"))
 	said := strconv.Quote(filepath.Join(t.TempDir(), "said"))
-	says(t, r, "from turnstone.tools import polite", "")
-	submit(t, r, "import threading, time\nt = threading.Thread(target=lambda: (time.sleep(.3), open("+said+", 'w').write(polite.ask()), print('wrote')))\nt.start()")
+	wantOutput(t, r, "from turnstone.tools import polite", "")
+	submitCode(t, r, "import threading, time\nt = threading.Thread(target=lambda: (time.sleep(.3), open("+said+", 'w').write(polite.ask()), print('wrote')))\nt.start()")
 	e := r.Until(t, "the decline", func(e timeline.Event) bool {
 		n, ok := e.Body.(timeline.Notice)
 		return ok && strings.Contains(n.Message, "the server polite asks, and nobody can be asked now, so it was declined: Which bird?")
@@ -171,10 +171,10 @@ func TestElicit_WithNobodyToAskIsDeclinedAndSaid(t *testing.T) {
 	if e.Turn == 0 && !e.BetweenTurns {
 		t.Errorf("got %+v", e)
 	}
-	says(t, r, "t.join(); print(open("+said+").read())", `"decline"`)
-	turn := submit(t, r, "print([polite.ask() for _ in range(22)][-1])")
+	wantOutput(t, r, "t.join(); print(open("+said+").read())", `"decline"`)
+	turn := submitCode(t, r, "print([polite.ask() for _ in range(22)][-1])")
 	for range 20 {
-		answers(t, r, asks(t, r, turn), session.FormAnswer{Action: session.FormCancel})
+		sendFormAnswer(t, r, waitForm(t, r, turn), session.FormAnswer{Action: session.FormCancel})
 	}
 	if res := r.Ended(t, turn); !strings.Contains(res.Text(), `"decline"`) {
 		t.Errorf("beyond the bound: %s", res.Text())
@@ -184,12 +184,12 @@ func TestElicit_WithNobodyToAskIsDeclinedAndSaid(t *testing.T) {
 // Threads that are asked at once are asked one after the other, and each server gets its own answer.
 func TestElicit_ManyAtOnce(t *testing.T) {
 	t.Parallel()
-	r := openWith(t, rudeSet(t, Options{Allow: []string{"*"}}, "polite"))
-	turn := submit(t, r, "from turnstone.tools import polite\nfrom concurrent.futures import ThreadPoolExecutor\nprint(sorted(ThreadPoolExecutor(10).map(lambda _: polite.ask(), range(10))))")
+	r := newSessionWith(t, newRudeSet(t, Options{Allow: []string{"*"}}, "polite"))
+	turn := submitCode(t, r, "from turnstone.tools import polite\nfrom concurrent.futures import ThreadPoolExecutor\nprint(sorted(ThreadPoolExecutor(10).map(lambda _: polite.ask(), range(10))))")
 	var want []string
 	for i := range 10 {
 		name := fmt.Sprintf("bird %d", i)
-		answers(t, r, asks(t, r, turn), session.FormAnswer{Action: session.FormAccept, Content: map[string]any{"name": name}})
+		sendFormAnswer(t, r, waitForm(t, r, turn), session.FormAnswer{Action: session.FormAccept, Content: map[string]any{"name": name}})
 		text, _ := json.Marshal(map[string]any{"action": "accept", "content": map[string]any{"name": name, "eggs": 3}})
 		want = append(want, string(text))
 	}

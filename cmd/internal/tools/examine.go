@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// An Examined says whether a server works.
-type Examined struct {
+// An CheckResult says whether a server works.
+type CheckResult struct {
 	Name   string
 	Err    error  // why it does not start, with its last words
 	Detail string // its tools, and how long it took to start
 }
 
-// Examine starts all servers side by side, and says what came of each, in their order.
-func (s *Set) Examine(ctx context.Context) []Examined {
-	list := make([]Examined, len(s.servers))
+// CheckServers starts all servers side by side, and says what came of each, in their order.
+func (s *ServerSet) CheckServers(ctx context.Context) []CheckResult {
+	list := make([]CheckResult, len(s.servers))
 	var all sync.WaitGroup
 	for i, one := range s.servers {
 		all.Go(func() {
 			begun := time.Now()
-			_, err := one.connected(ctx)
-			list[i] = Examined{Name: one.Name, Err: err}
+			_, err := one.ensureConnected(ctx)
+			list[i] = CheckResult{Name: one.Name, Err: err}
 			if err == nil {
-				list[i].Detail = one.described(time.Since(begun))
+				list[i].Detail = one.describeTools(time.Since(begun))
 			}
 		})
 	}
@@ -33,8 +33,8 @@ func (s *Set) Examine(ctx context.Context) []Examined {
 	return list
 }
 
-// described counts the tools of a server that took some time to start.
-func (s *server) described(took time.Duration) string {
+// describeTools counts the tools of a server that took some time to start.
+func (s *server) describeTools(took time.Duration) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	destructive := 0
@@ -47,8 +47,8 @@ func (s *server) described(took time.Duration) string {
 	if s.Group != s.Name {
 		text += "; called " + s.Group + " in code"
 	}
-	if len(s.left) > 0 {
-		text += "; left out: " + strings.Join(s.left[:min(len(s.left), shownLeft)], ", ")
+	if len(s.omitted) > 0 {
+		text += "; left out: " + strings.Join(s.omitted[:min(len(s.omitted), maxShownOmitted)], ", ")
 	}
 	return text
 }

@@ -26,19 +26,19 @@ type webServer struct {
 	running *http.Server
 	headers []string // Authorization of each request
 
-	forgotten forgotten // the answer to a request of an unknown session; the zero value for the SDK's
+	sessionLoss sessionLossAnswer // the answer to a request of an unknown session; the zero value for the SDK's
 }
 
-type forgotten struct {
+type sessionLossAnswer struct {
 	status int
 	body   string
 }
 
-// atAddress returns a server of these tools, reached in the older way if sse.
-func atAddress(t *testing.T, sse, older bool) *webServer {
+// newWebServer returns a server of these tools, reached in the older way if sse.
+func newWebServer(t *testing.T, sse, older bool) *webServer {
 	t.Helper()
 	w := &webServer{t: t}
-	w.renew(sse, older)
+	w.replaceServer(sse, older)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -49,9 +49,9 @@ func atAddress(t *testing.T, sse, older bool) *webServer {
 	return w
 }
 
-// renew makes a server that knows nothing of the sessions before.
-func (w *webServer) renew(sse, older bool) {
-	server := politeServer(older)
+// replaceServer makes a server that knows nothing of the sessions before.
+func (w *webServer) replaceServer(sse, older bool) {
+	server := newPoliteServer(older)
 	server.AddTool(&mcp.Tool{Name: "hang", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -75,20 +75,20 @@ func (w *webServer) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 		http.Error(out, "who are you?", http.StatusUnauthorized)
 		return
 	}
-	if w.forgotten.status != 0 {
-		out = &forgetful{out, w.forgotten, false}
+	if w.sessionLoss.status != 0 {
+		out = &sessionLossWriter{out, w.sessionLoss, false}
 	}
 	handler.ServeHTTP(out, r)
 }
 
-// forgetful is a response that is another one if its status is 404.
-type forgetful struct {
+// sessionLossWriter is a response that is another one if its status is 404.
+type sessionLossWriter struct {
 	http.ResponseWriter
-	answer forgotten
+	answer sessionLossAnswer
 	wrote  bool
 }
 
-func (f *forgetful) WriteHeader(status int) {
+func (f *sessionLossWriter) WriteHeader(status int) {
 	if f.wrote = status == http.StatusNotFound; f.wrote {
 		f.Header().Set("Content-Type", "application/json")
 		status = f.answer.status
@@ -99,14 +99,14 @@ func (f *forgetful) WriteHeader(status int) {
 	}
 }
 
-func (f *forgetful) Write(text []byte) (int, error) {
+func (f *sessionLossWriter) Write(text []byte) (int, error) {
 	if f.wrote {
 		return len(text), nil
 	}
 	return f.ResponseWriter.Write(text)
 }
 
-func (f *forgetful) Unwrap() http.ResponseWriter { return f.ResponseWriter }
+func (f *sessionLossWriter) Unwrap() http.ResponseWriter { return f.ResponseWriter }
 
 func (w *webServer) serve(listener net.Listener) {
 	one := &http.Server{Handler: w}
@@ -122,8 +122,8 @@ func (w *webServer) stop() {
 	_ = w.running.Close()
 }
 
-// back serves again at the same address.
-func (w *webServer) back() {
+// restart serves again at the same address.
+func (w *webServer) restart() {
 	w.t.Helper()
 	listener, err := net.Listen("tcp", w.address)
 	if err != nil {
@@ -132,8 +132,8 @@ func (w *webServer) back() {
 	w.serve(listener)
 }
 
-func (w *webServer) config(name, token string, sse bool) Config {
-	return Config{Name: name, Group: name, URL: "http://" + w.address + "/mcp", SSE: sse, Headers: map[string]string{"Authorization": token}}
+func (w *webServer) serverConfig(name, token string, sse bool) ServerConfig {
+	return ServerConfig{Name: name, Group: name, URL: "http://" + w.address + "/mcp", SSE: sse, Headers: map[string]string{"Authorization": token}}
 }
 
 func TestHTTP_AServerAtAnAddressIsLikeAnyOther(t *testing.T) {
@@ -141,39 +141,39 @@ func TestHTTP_AServerAtAnAddressIsLikeAnyOther(t *testing.T) {
 	for name, way := range map[string]struct{ sse, older bool }{"streamable": {false, false}, "streamable_older": {false, true}, "sse": {true, true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := atAddress(t, way.sse, way.older)
-			s := New(Options{Allow: []string{"*"}, Servers: []Config{w.config("web", "Bearer t0", way.sse), w.config("barred", "Bearer x", way.sse)}})
+			w := newWebServer(t, way.sse, way.older)
+			s := NewServerSet(Options{Allow: []string{"*"}, Servers: []ServerConfig{w.serverConfig("web", "Bearer t0", way.sse), w.serverConfig("barred", "Bearer x", way.sse)}})
 			t.Cleanup(s.Close)
-			r := openWith(t, s)
-			says(t, r, "from turnstone.tools import web; print([web.hello() for _ in range(3)])", `['"hello"', '"hello"', '"hello"']`)
-			says(t, r, "from turnstone.tools import barred", "ConnectionError: the server barred did not start: ", "Unauthorized")
+			r := newSessionWith(t, s)
+			wantOutput(t, r, "from turnstone.tools import web; print([web.hello() for _ in range(3)])", `['"hello"', '"hello"', '"hello"']`)
+			wantOutput(t, r, "from turnstone.tools import barred", "ConnectionError: the server barred did not start: ", "Unauthorized")
 
-			turn := submit(t, r, "print(web.ask())")
-			answers(t, r, asks(t, r, turn), session.FormAnswer{Action: session.FormAccept, Content: map[string]any{"name": "Ada"}})
+			turn := submitCode(t, r, "print(web.ask())")
+			sendFormAnswer(t, r, waitForm(t, r, turn), session.FormAnswer{Action: session.FormAccept, Content: map[string]any{"name": "Ada"}})
 			if res := r.Ended(t, turn); !strings.Contains(res.Text(), `"name":"Ada"`) {
 				t.Errorf("the form: %s", res.Text())
 			}
 
 			s.servers[0].mu.Lock()
-			before := s.servers[0].calls
+			before := s.servers[0].callCount
 			s.servers[0].mu.Unlock()
-			turn = submit(t, r, "web.hang()")
+			turn = submitCode(t, r, "web.hang()")
 			for calls := before; calls == before; { // until it waits
 				s.servers[0].mu.Lock()
-				calls = s.servers[0].calls
+				calls = s.servers[0].callCount
 				s.servers[0].mu.Unlock()
 			}
 			w.stop()
 			if res := r.Ended(t, turn); !strings.Contains(res.Text(), "Error") || !strings.Contains(res.Text(), "web") {
 				t.Errorf("the server went away: %s", res.Text())
 			}
-			says(t, r, "web.hello()", "ConnectionError", "web")
-			w.renew(way.sse, way.older) // the sessions of before are unknown now
-			w.back()
-			says(t, r, "import time, turnstone\nfor _ in range(100):\n    try: print(web.hello()); break\n    except ConnectionError as e: time.sleep(.1)\nelse: print(e)", `"hello"`)
+			wantOutput(t, r, "web.hello()", "ConnectionError", "web")
+			w.replaceServer(way.sse, way.older) // the sessions of before are unknown now
+			w.restart()
+			wantOutput(t, r, "import time, turnstone\nfor _ in range(100):\n    try: print(web.hello()); break\n    except ConnectionError as e: time.sleep(.1)\nelse: print(e)", `"hello"`)
 
-			w.renew(way.sse, way.older) // it has lost its sessions, and its connections stand
-			says(t, r, "for _ in range(100):\n    try: print('again', web.hello()); break\n    except ConnectionError as e: time.sleep(.1)\nelse: print(e)", `again "hello"`)
+			w.replaceServer(way.sse, way.older) // it has lost its sessions, and its connections stand
+			wantOutput(t, r, "for _ in range(100):\n    try: print('again', web.hello()); break\n    except ConnectionError as e: time.sleep(.1)\nelse: print(e)", `again "hello"`)
 			for _, h := range w.headers {
 				if h != "Bearer t0" && h != "Bearer x" {
 					t.Errorf("a request came without its header: %q", h)
@@ -187,7 +187,7 @@ func TestHTTP_AServerAtAnAddressIsLikeAnyOther(t *testing.T) {
 // most of them with an error for it.
 func TestHTTP_ASessionThatTheServerForgot(t *testing.T) {
 	t.Parallel()
-	for name, answer := range map[string]forgotten{
+	for name, answer := range map[string]sessionLossAnswer{
 		"of the Python SDK":           {404, `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Session not found"}}`},
 		"of the TypeScript SDK":       {404, `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`},
 		"of the TypeScript reference": {400, `{"jsonrpc":"2.0","id":7,"error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}`},
@@ -195,15 +195,15 @@ func TestHTTP_ASessionThatTheServerForgot(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := atAddress(t, false, true)
-			w.forgotten = answer
-			s := New(Options{Allow: []string{"*"}, Servers: []Config{w.config("web", "Bearer t0", false)}})
+			w := newWebServer(t, false, true)
+			w.sessionLoss = answer
+			s := NewServerSet(Options{Allow: []string{"*"}, Servers: []ServerConfig{w.serverConfig("web", "Bearer t0", false)}})
 			t.Cleanup(s.Close)
-			r := openWith(t, s)
-			says(t, r, "from turnstone.tools import web; web.hello()", `"hello"`)
+			r := newSessionWith(t, s)
+			wantOutput(t, r, "from turnstone.tools import web; web.hello()", `"hello"`)
 			for range 2 {
-				w.renew(false, true)
-				says(t, r, "print([web.hello() for _ in range(2)])", `['"hello"', '"hello"']`)
+				w.replaceServer(false, true)
+				wantOutput(t, r, "print([web.hello() for _ in range(2)])", `['"hello"', '"hello"']`)
 			}
 		})
 	}
@@ -212,7 +212,7 @@ func TestHTTP_ASessionThatTheServerForgot(t *testing.T) {
 // Headers are for the configured address, also where that leads elsewhere.
 func TestHTTP_ARedirectElsewhereGetsNoHeaders(t *testing.T) {
 	t.Parallel()
-	other := atAddress(t, false, true)
+	other := newWebServer(t, false, true)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -220,11 +220,11 @@ func TestHTTP_ARedirectElsewhereGetsNoHeaders(t *testing.T) {
 	lure := &http.Server{Handler: http.RedirectHandler("http://"+other.address+"/mcp", http.StatusTemporaryRedirect)}
 	go func() { _ = lure.Serve(listener) }()
 	t.Cleanup(func() { _ = lure.Close() })
-	c := other.config("web", "Bearer t0", false)
+	c := other.serverConfig("web", "Bearer t0", false)
 	c.URL = "http://" + listener.Addr().String() + "/mcp"
-	s := New(Options{Servers: []Config{c}})
+	s := NewServerSet(Options{Servers: []ServerConfig{c}})
 	t.Cleanup(s.Close)
-	says(t, openWith(t, s), "from turnstone.tools import web", "ConnectionError: the server web did not start: ")
+	wantOutput(t, newSessionWith(t, s), "from turnstone.tools import web", "ConnectionError: the server web did not start: ")
 	other.mu.Lock()
 	defer other.mu.Unlock()
 	for _, h := range other.headers {

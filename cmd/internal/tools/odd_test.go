@@ -10,8 +10,8 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
-// hostileTools are tools whose names and schemas nobody would write who means well.
-func hostileTools() string {
+// hostileToolList are tools whose names and schemas nobody would write who means well.
+func hostileToolList() string {
 	big := strings.Repeat(`"p%d":{"type":"string","description":"`+strings.Repeat("x", 1000)+`"},`, 1)
 	var huge strings.Builder
 	for i := range 9000 { // 9 MiB
@@ -49,15 +49,15 @@ func hostileTools() string {
 	}, ",") + `]}`
 }
 
-// odd is a server with a manner of its own.
-func odd(manner string) {
+// runOddServer is a server with a manner of its own.
+func runOddServer(manner string) {
 	r := &rudeServer{out: bufio.NewWriter(os.Stdout)}
 	if manner == "texts" {
-		r.begins, r.textIDs = "\ufeff", true
+		r.linePrefix, r.textIDs = "\ufeff", true
 	}
 	if manner == "hasty" { // it answers before it is asked
 		for i := range 20 {
-			r.result(json.RawMessage(fmt.Sprint(i)), said("too early"))
+			r.writeResult(json.RawMessage(fmt.Sprint(i)), textContent("too early"))
 		}
 	}
 	in := bufio.NewReader(os.Stdin)
@@ -73,30 +73,30 @@ func odd(manner string) {
 		}
 		switch q.Method {
 		case "server/discover":
-			r.line(`{"jsonrpc":"2.0","error":{"code":-32601,"message":"unknown"},"id":%s}`, q.ID)
+			r.writeLine(`{"jsonrpc":"2.0","error":{"code":-32601,"message":"unknown"},"id":%s}`, q.ID)
 		case "initialize":
 			version := "2025-11-25"
 			if manner == "ancient" {
 				version = "1999-01-01"
 			}
-			r.result(q.ID, `{"protocolVersion":"`+version+`","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"odd","version":"1"}}`)
+			r.writeResult(q.ID, `{"protocolVersion":"`+version+`","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"odd","version":"1"}}`)
 		case "tools/list":
 			if manner == "closing" {
 				os.Stdin.Close() // before the answer, after which a call could still be written
 			}
 			switch manner {
 			case "hostile":
-				r.result(q.ID, hostileTools())
+				r.writeResult(q.ID, hostileToolList())
 			case "endless":
 				cursor++
-				r.result(q.ID, fmt.Sprintf(`{"tools":[{"name":"same","inputSchema":{"type":"object"}},{"name":"own%d","inputSchema":{"type":"object"}}],"nextCursor":"c"}`, cursor))
+				r.writeResult(q.ID, fmt.Sprintf(`{"tools":[{"name":"same","inputSchema":{"type":"object"}},{"name":"own%d","inputSchema":{"type":"object"}}],"nextCursor":"c"}`, cursor))
 			case "toolless":
-				r.result(q.ID, `{"tools":null}`)
+				r.writeResult(q.ID, `{"tools":null}`)
 			default:
-				r.result(q.ID, `{"tools":[{"name":"do","inputSchema":{"type":"object","properties":{"text":{"type":"string"}}}}]}`)
+				r.writeResult(q.ID, `{"tools":[{"name":"do","inputSchema":{"type":"object","properties":{"text":{"type":"string"}}}}]}`)
 			}
 		case "tools/call":
-			r.oddCall(manner, q)
+			r.handleOddCall(manner, q)
 		}
 		switch {
 		case manner == "unread" && q.Method == "tools/list":
@@ -107,23 +107,23 @@ func odd(manner string) {
 	}
 }
 
-func (r *rudeServer) oddCall(manner string, q request) {
+func (r *rudeServer) handleOddCall(manner string, q request) {
 	switch manner + "/" + q.Params.Name {
 	case "storm/do":
 		for i := range 5000 {
-			r.line(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
-			r.line(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d,"total":"much","message":"x"}}`, q.Params.Meta.ProgressToken, i)
-			r.line(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, q.Params.Meta.ProgressToken, i)
-			r.line(`{"jsonrpc":"2.0","method":"notifications/unheard_of","params":[1,2]}`)
+			r.writeLine(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+			r.writeLine(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d,"total":"much","message":"x"}}`, q.Params.Meta.ProgressToken, i)
+			r.writeLine(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, q.Params.Meta.ProgressToken, i)
+			r.writeLine(`{"jsonrpc":"2.0","method":"notifications/unheard_of","params":[1,2]}`)
 		}
-		r.result(q.ID, said("after the storm"))
+		r.writeResult(q.ID, textContent("after the storm"))
 	case "twisted/do":
 		var args struct{ Text string }
 		_ = json.Unmarshal(q.Params.Arguments, &args)
-		r.result(q.ID, args.Text)
+		r.writeResult(q.ID, args.Text)
 	case "hostile/wrong_output":
-		r.result(q.ID, `{"content":[],"structuredContent":{"n":"many"}}`)
+		r.writeResult(q.ID, `{"content":[],"structuredContent":{"n":"many"}}`)
 	default:
-		r.result(q.ID, said("ran "+q.Params.Name))
+		r.writeResult(q.ID, textContent("ran "+q.Params.Name))
 	}
 }

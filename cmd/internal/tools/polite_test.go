@@ -20,14 +20,14 @@ var birdForm = &mcp.ElicitParams{Mode: "form", Message: "Which \x1b[31mbird?", R
 		"eggs": {"type": "integer", "default": 3}
 	}}`)}
 
-// politeServer is a server of the SDK that asks. An older one does not know the version in which a
+// newPoliteServer is a server of the SDK that asks. An older one does not know the version in which a
 // result has the question.
-func politeServer(older bool) *mcp.Server {
+func newPoliteServer(older bool) *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: "polite", Version: "1"}, nil)
 	if older {
 		server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 			return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
-				if method == discover {
+				if method == discoverMethod {
 					return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "unknown"}
 				}
 				return next(ctx, method, r)
@@ -65,8 +65,8 @@ func politeServer(older bool) *mcp.Server {
 	return server
 }
 
-func polite(older bool) {
-	if err := politeServer(older).Run(context.Background(), &mcp.StdioTransport{}); err != nil {
+func runPoliteServer(older bool) {
+	if err := newPoliteServer(older).Run(context.Background(), &mcp.StdioTransport{}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
 }

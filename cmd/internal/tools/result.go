@@ -12,14 +12,14 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor"
 )
 
-// value returns what a tool returned as a value for code: its structured content, or else its
+// resultValue returns what a tool returned as a value for code: its structured content, or else its
 // texts, pictures and files, of which one alone is not in a list.
-func value(r *mcp.CallToolResult) (any, error) {
+func resultValue(r *mcp.CallToolResult) (any, error) {
 	if r.IsError {
-		return nil, &supervisor.CallError{Name: "ToolError", Message: textOf(r.Content)}
+		return nil, &supervisor.CallError{Name: "ToolError", Message: errorText(r.Content)}
 	}
 	var list []any
-	structured, has := structuredOf(r)
+	structured, has := structuredContent(r)
 	if has {
 		list = append(list, structured)
 	}
@@ -27,7 +27,7 @@ func value(r *mcp.CallToolResult) (any, error) {
 		if _, text := c.(*mcp.TextContent); text && has {
 			continue // the same, for models
 		}
-		list = append(list, item(c))
+		list = append(list, contentValue(c))
 	}
 	switch len(list) {
 	case 0:
@@ -38,16 +38,16 @@ func value(r *mcp.CallToolResult) (any, error) {
 	return list, nil
 }
 
-// structuredOf returns the structured content as the server wrote it, if that is known.
-func structuredOf(r *mcp.CallToolResult) (any, bool) {
-	if text, ok := r.Meta[rawKey].(string); ok {
+// structuredContent returns the structured content as the server wrote it, if that is known.
+func structuredContent(r *mcp.CallToolResult) (any, bool) {
+	if text, ok := r.Meta[rawContentKey].(string); ok {
 		return json.RawMessage(text), text != "null"
 	}
 	return r.StructuredContent, r.StructuredContent != nil
 }
 
-// item returns one piece of content.
-func item(c mcp.Content) any {
+// contentValue returns one piece of content.
+func contentValue(c mcp.Content) any {
 	switch c := c.(type) {
 	case *mcp.TextContent:
 		return c.Text
@@ -72,8 +72,8 @@ func item(c mcp.Content) any {
 	return fmt.Sprintf("content of an unknown kind: %T", c)
 }
 
-// textOf returns the words of a tool that failed.
-func textOf(content []mcp.Content) string {
+// errorText returns the words of a tool that failed.
+func errorText(content []mcp.Content) string {
 	var all []string
 	for _, c := range content {
 		if t, ok := c.(*mcp.TextContent); ok && t.Text != "" {
@@ -86,9 +86,9 @@ func textOf(content []mcp.Content) string {
 	return strings.Join(all, "\n")
 }
 
-// wrongResult says why the SDK could not read what a tool returned; "" if err is about something else. Its
+// unusableResult says why the SDK could not read what a tool returned; "" if err is about something else. Its
 // connection goes on. The SDK's own words name its types.
-func wrongResult(err error) string {
+func unusableResult(err error) string {
 	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return "something in it has the wrong type"
 	}

@@ -15,14 +15,14 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/waits"
 )
 
-// rudeVariable makes this program a server of bad manners; its value says which it has at the
+// rudeServerVariable makes this program a server of bad manners; its value says which it has at the
 // start.
-const rudeVariable = "TURNSTONE_RUDE"
+const rudeServerVariable = "TURNSTONE_RUDE"
 
 func TestMain(m *testing.M) {
 	supervisor.MonitorMain()
-	if manner, ok := os.LookupEnv(rudeVariable); ok {
-		rude(manner)
+	if manner, ok := os.LookupEnv(rudeServerVariable); ok {
+		runRudeServer(manner)
 		return
 	}
 	waits.SideBySide()
@@ -45,27 +45,27 @@ type request struct {
 
 // A rudeServer speaks MCP in raw lines.
 type rudeServer struct {
-	out     *bufio.Writer
-	begins  string // what comes before the first line
-	textIDs bool   // the ids of answers are texts
-	changed bool
-	asks    json.RawMessage // the call that waits for an answer to a question
+	out          *bufio.Writer
+	linePrefix   string // what comes before the first line
+	textIDs      bool   // the ids of answers are texts
+	changed      bool
+	askingCallID json.RawMessage // the call that waits for an answer to a question
 }
 
-func (r *rudeServer) line(format string, args ...any) {
-	fmt.Fprintf(r.out, r.begins+format+"\n", args...)
-	r.begins = ""
+func (r *rudeServer) writeLine(format string, args ...any) {
+	fmt.Fprintf(r.out, r.linePrefix+format+"\n", args...)
+	r.linePrefix = ""
 	r.out.Flush()
 }
 
-func (r *rudeServer) result(id json.RawMessage, result string) {
+func (r *rudeServer) writeResult(id json.RawMessage, result string) {
 	if r.textIDs {
 		id = json.RawMessage(`"` + string(id) + `"`)
 	}
-	r.line(`{"jsonrpc":"2.0","result":%s,"id":%s}`, result, id)
+	r.writeLine(`{"jsonrpc":"2.0","result":%s,"id":%s}`, result, id)
 }
 
-func rude(manner string) {
+func runRudeServer(manner string) {
 	r := &rudeServer{out: bufio.NewWriter(os.Stdout)}
 	switch manner {
 	case "dies":
@@ -74,13 +74,13 @@ func rude(manner string) {
 	case "silent":
 		programs.Forever()
 	case "hostile", "storm", "hasty", "ancient", "endless", "toolless", "twisted", "closing", "unread", "texts":
-		odd(manner)
+		runOddServer(manner)
 		return
 	case "polite", "older":
-		polite(manner == "older")
+		runPoliteServer(manner == "older")
 		return
 	case "junk":
-		r.line("Starting server...\n[1, 2]\n")
+		r.writeLine("Starting server...\n[1, 2]\n")
 	}
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 1<<20)
@@ -92,33 +92,33 @@ func rude(manner string) {
 		}
 		switch q.Method {
 		case "":
-			if r.asks != nil {
-				r.result(r.asks, said("refused: "+q.Error.Message+q.Result.Action))
-				r.asks = nil
+			if r.askingCallID != nil {
+				r.writeResult(r.askingCallID, textContent("refused: "+q.Error.Message+q.Result.Action))
+				r.askingCallID = nil
 			}
 		case "server/discover":
 			if manner == "late" { // it speaks the newer way when it comes to it
 				<-time.After(500 * time.Millisecond)
-				r.result(q.ID, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`)
+				r.writeResult(q.ID, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`)
 				newer = true
 			} else if manner != "deaf" {
-				r.line(`{"jsonrpc":"2.0","error":{"code":-32601,"message":"unknown"},"id":%s}`, q.ID)
+				r.writeLine(`{"jsonrpc":"2.0","error":{"code":-32601,"message":"unknown"},"id":%s}`, q.ID)
 			}
 		case "initialize":
 			if newer {
-				r.line(`{"jsonrpc":"2.0","error":{"code":-32600,"message":"not accepted"},"id":%s}`, q.ID)
+				r.writeLine(`{"jsonrpc":"2.0","error":{"code":-32600,"message":"not accepted"},"id":%s}`, q.ID)
 				continue
 			}
-			r.result(q.ID, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"rude","version":"1"}}`)
+			r.writeResult(q.ID, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"rude","version":"1"}}`)
 		case "tools/list":
-			r.result(q.ID, r.tools())
+			r.writeResult(q.ID, r.toolList())
 		case "tools/call":
-			r.call(q)
+			r.handleCall(q)
 		}
 	}
 }
 
-func (r *rudeServer) tools() string {
+func (r *rudeServer) toolList() string {
 	var list []string
 	add := func(name, more string) {
 		list = append(list, fmt.Sprintf(`{"name":%q,"description":"does %s","inputSchema":{"type":"object","properties":{"zeta":{"type":"string"},"alpha":{"type":"integer"}%s}`, name, name, more))
@@ -136,26 +136,26 @@ func (r *rudeServer) tools() string {
 	return `{"tools":[` + text + `,` + `{"name":"echo","inputSchema":{"type":"object"}}]}`
 }
 
-// said answers with text.
-func said(text string) string {
+// textContent answers with text.
+func textContent(text string) string {
 	b, _ := json.Marshal(text)
 	return `{"content":[{"type":"text","text":` + string(b) + `}]}`
 }
 
-func (r *rudeServer) call(q request) {
+func (r *rudeServer) handleCall(q request) {
 	switch q.Params.Name {
 	case "echo":
-		r.result(q.ID, said(string(q.Params.Arguments)))
+		r.writeResult(q.ID, textContent(string(q.Params.Arguments)))
 	case "big":
-		r.result(q.ID, `{"content":[],"structuredContent":{"n":9007199254740993,"x":1.5,"none":null}}`)
+		r.writeResult(q.ID, `{"content":[],"structuredContent":{"n":9007199254740993,"x":1.5,"none":null}}`)
 	case "huge":
-		r.result(q.ID, said(strings.Repeat("x", maxLine+1)))
+		r.writeResult(q.ID, textContent(strings.Repeat("x", maxMessageBytes+1)))
 	case "invalid":
-		r.line(`{"jsonrpc":"2.0","result":{"content":[}},"id":%s}`, q.ID)
+		r.writeLine(`{"jsonrpc":"2.0","result":{"content":[}},"id":%s}`, q.ID)
 	case "unknown-id":
-		r.result(json.RawMessage("987654"), said("nobody asked"))
-		r.result(q.ID, said("ok"))
-		r.result(q.ID, said("twice"))
+		r.writeResult(json.RawMessage("987654"), textContent("nobody asked"))
+		r.writeResult(q.ID, textContent("ok"))
+		r.writeResult(q.ID, textContent("twice"))
 	case "die":
 		fmt.Fprintln(os.Stderr, "out of cheese")
 		os.Exit(7)
@@ -163,34 +163,34 @@ func (r *rudeServer) call(q request) {
 		return
 	case "flood":
 		for i := range 5000 {
-			r.line(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"%d"}}`, i)
+			r.writeLine(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"%d"}}`, i)
 		}
-		r.result(q.ID, said("after the flood"))
+		r.writeResult(q.ID, textContent("after the flood"))
 	case "child":
 		c := exec.Command("sleep", "300")
 		if err := c.Start(); err != nil {
-			r.result(q.ID, said(err.Error()))
+			r.writeResult(q.ID, textContent(err.Error()))
 			return
 		}
-		r.result(q.ID, said(fmt.Sprint(c.Process.Pid)))
+		r.writeResult(q.ID, textContent(fmt.Sprint(c.Process.Pid)))
 	case "fail":
-		r.result(q.ID, `{"isError":true,"content":[{"type":"text","text":"no such bird"}]}`)
+		r.writeResult(q.ID, `{"isError":true,"content":[{"type":"text","text":"no such bird"}]}`)
 	case "progress":
-		r.line(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":3,"total":7,"message":"third egg"}}`, q.Params.Meta.ProgressToken)
-		r.result(q.ID, said("laid"))
+		r.writeLine(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":3,"total":7,"message":"third egg"}}`, q.Params.Meta.ProgressToken)
+		r.writeResult(q.ID, textContent("laid"))
 	case "sample":
-		r.line(`{"jsonrpc":"2.0","method":"sampling/createMessage","params":{"messages":[],"maxTokens":1},"id":"s1"}`)
-		r.result(q.ID, said("asked"))
+		r.writeLine(`{"jsonrpc":"2.0","method":"sampling/createMessage","params":{"messages":[],"maxTokens":1},"id":"s1"}`)
+		r.writeResult(q.ID, textContent("asked"))
 	case "ask":
-		r.asks = q.ID
-		r.line(`{"jsonrpc":"2.0","method":"elicitation/create","params":{"message":"your password?","requestedSchema":{"type":"object","properties":{}}},"id":"e1"}`)
+		r.askingCallID = q.ID
+		r.writeLine(`{"jsonrpc":"2.0","method":"elicitation/create","params":{"message":"your password?","requestedSchema":{"type":"object","properties":{}}},"id":"e1"}`)
 	case "picture":
-		r.result(q.ID, `{"content":[{"type":"image","mimeType":"image/png","data":"iVBORw0KGgo="}]}`)
+		r.writeResult(q.ID, `{"content":[{"type":"image","mimeType":"image/png","data":"iVBORw0KGgo="}]}`)
 	case "wipe":
 		r.changed = true
-		r.line(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
-		r.result(q.ID, said("wiped"))
+		r.writeLine(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+		r.writeResult(q.ID, textContent("wiped"))
 	default:
-		r.result(q.ID, said("ran "+q.Params.Name))
+		r.writeResult(q.ID, textContent("ran "+q.Params.Name))
 	}
 }

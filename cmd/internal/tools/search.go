@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	defaultResults = 10
-	maxResults     = 20
-	maxAbout       = 100 // characters of a description in a result
-	maxSignature   = 300
+	defaultResults    = 10
+	maxResults        = 20
+	maxSummaryChars   = 100 // characters of a description in a result
+	maxSignatureBytes = 300
 )
 
-// search returns the signatures of tools, the best match first. It starts all servers.
-func (s *Set) search(ctx context.Context, words string, limit int) ([]string, error) {
-	failed := s.openAll(ctx)
+// searchTools returns the signatures of tools, the best match first. It starts all servers.
+func (s *ServerSet) searchTools(ctx context.Context, words string, limit int) ([]string, error) {
+	failed := s.connectAll(ctx)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := s.give(supervisor.CallerOf(ctx).Session); err != nil {
+	if err := s.setFunctionsOf(supervisor.CallerOf(ctx).Session); err != nil {
 		return nil, err
 	}
 	type match struct {
@@ -35,16 +35,16 @@ func (s *Set) search(ctx context.Context, words string, limit int) ([]string, er
 		score int
 	}
 	var found []match
-	wanted := wordsOf(words)
+	wanted := splitWords(words)
 	for _, one := range s.servers {
 		one.mu.Lock()
 		for _, t := range one.tools {
-			if n := score(one.Group, t, wanted); n > 0 || len(wanted) == 0 {
-				found = append(found, match{one.signature(t), n})
+			if n := matchScore(one.Group, t, wanted); n > 0 || len(wanted) == 0 {
+				found = append(found, match{one.toolSignature(t), n})
 			}
 		}
-		if len(one.left) > 0 {
-			failed = append(failed, one.Group+": left out are "+plain(strings.Join(one.left[:min(len(one.left), shownLeft)], ", ")))
+		if len(one.omitted) > 0 {
+			failed = append(failed, one.Group+": left out are "+withoutInvisible(strings.Join(one.omitted[:min(len(one.omitted), maxShownOmitted)], ", ")))
 		}
 		one.mu.Unlock()
 	}
@@ -62,13 +62,13 @@ func (s *Set) search(ctx context.Context, words string, limit int) ([]string, er
 	return append(list, failed...), nil
 }
 
-// openAll starts all servers side by side, and returns a line for each that does not start.
-func (s *Set) openAll(ctx context.Context) (failed []string) {
+// connectAll starts all servers side by side, and returns a line for each that does not start.
+func (s *ServerSet) connectAll(ctx context.Context) (failed []string) {
 	var all sync.WaitGroup
 	lines := make([]string, len(s.servers))
 	for i, one := range s.servers {
 		all.Go(func() {
-			if _, err := one.connected(ctx); err != nil {
+			if _, err := one.ensureConnected(ctx); err != nil {
 				lines[i] = err.Error()
 			}
 		})
@@ -77,27 +77,27 @@ func (s *Set) openAll(ctx context.Context) (failed []string) {
 	return slices.DeleteFunc(lines, func(line string) bool { return line == "" })
 }
 
-// wordsOf returns the words of a text, in lower case.
-func wordsOf(text string) []string {
+// splitWords returns the words of a text, in lower case.
+func splitWords(text string) []string {
 	return strings.FieldsFunc(strings.ToLower(text), func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) })
 }
 
-// score says how well a tool matches words. A word of the name counts more than one of the
+// matchScore says how well a tool matches words. A word of the name counts more than one of the
 // description, and a whole word more than the beginning of one.
-func score(group string, t *mcp.Tool, wanted []string) (n int) {
-	name, about := wordsOf(group+" "+spaced(t.Name)), wordsOf(t.Description)
+func matchScore(group string, t *mcp.Tool, wanted []string) (n int) {
+	name, about := splitWords(group+" "+splitCamelCase(t.Name)), splitWords(t.Description)
 	for _, w := range wanted {
-		n += max(3*likeness(name, w), likeness(about, w))
+		n += max(3*wordMatch(name, w), wordMatch(about, w))
 	}
 	return n
 }
 
-// likeness says how like w the likest word is.
-func likeness(words []string, w string) (most int) {
+// wordMatch says how like w the likest word is.
+func wordMatch(words []string, w string) (most int) {
 	const long = 3 // letters, from which a word stands for those that begin with it
-	w = stem(w)
+	w = stemWord(w)
 	for _, word := range words {
-		word = stem(word)
+		word = stemWord(word)
 		switch {
 		case word == w:
 			return 2
@@ -108,8 +108,8 @@ func likeness(words []string, w string) (most int) {
 	return most
 }
 
-// stem returns a word of English without the ending that its other forms do not have.
-func stem(word string) string {
+// stemWord returns a word of English without the ending that its other forms do not have.
+func stemWord(word string) string {
 	const left = 3 // letters at least, so that "thing" stays
 	for _, ending := range []struct{ of, instead string }{{"ies", "y"}, {"sses", "ss"}, {"ss", "ss"}, {"ing", ""}, {"ed", ""}, {"es", ""}, {"s", ""}, {"e", ""}} {
 		if begin, ok := strings.CutSuffix(word, ending.of); ok && len(begin) >= left {
@@ -119,8 +119,8 @@ func stem(word string) string {
 	return word
 }
 
-// spaced parts the words of a name such as searchIssues.
-func spaced(name string) string {
+// splitCamelCase parts the words of a name such as searchIssues.
+func splitCamelCase(name string) string {
 	var b strings.Builder
 	for i, c := range name {
 		if i > 0 && unicode.IsUpper(c) {
@@ -131,13 +131,13 @@ func spaced(name string) string {
 	return b.String()
 }
 
-// signature shows a tool in one line: "github.search_issues(q: string, page?: integer): finds …".
-func (s *server) signature(t *mcp.Tool) string {
+// toolSignature shows a tool in one line: "github.search_issues(q: string, page?: integer): finds …".
+func (s *server) toolSignature(t *mcp.Tool) string {
 	schema, _ := t.InputSchema.(map[string]any)
 	properties, _ := schema["properties"].(map[string]any)
-	required := texts(schema["required"])
+	required := stringItems(schema["required"])
 	var parameters []string
-	for _, name := range append(required, others(properties, required)...) {
+	for _, name := range append(required, optionalProperties(properties, required)...) {
 		p, known := properties[name].(map[string]any)
 		if !known {
 			continue
@@ -146,15 +146,15 @@ func (s *server) signature(t *mcp.Tool) string {
 		if !slices.Contains(required, name) {
 			mark = "?"
 		}
-		parameters = append(parameters, name+mark+": "+kind(p))
+		parameters = append(parameters, name+mark+": "+parameterType(p))
 	}
-	line := strings.ReplaceAll(plain(fmt.Sprintf("%s.%s(%s)", s.Group, codeName(t.Name), strings.Join(parameters, ", "))), "\n", " ")
-	if len(line) > maxSignature {
-		line = strings.ToValidUTF8(line[:maxSignature], "") + "…)"
+	line := strings.ReplaceAll(withoutInvisible(fmt.Sprintf("%s.%s(%s)", s.Group, codeName(t.Name), strings.Join(parameters, ", "))), "\n", " ")
+	if len(line) > maxSignatureBytes {
+		line = strings.ToValidUTF8(line[:maxSignatureBytes], "") + "…)"
 	}
-	about, _, _ := strings.Cut(strings.TrimSpace(plain(t.Description)), "\n")
-	if runes := []rune(about); len(runes) > maxAbout {
-		about = string(runes[:maxAbout]) + "…"
+	about, _, _ := strings.Cut(strings.TrimSpace(withoutInvisible(t.Description)), "\n")
+	if runes := []rune(about); len(runes) > maxSummaryChars {
+		about = string(runes[:maxSummaryChars]) + "…"
 	}
 	if about != "" {
 		line += ": " + about
@@ -162,8 +162,8 @@ func (s *server) signature(t *mcp.Tool) string {
 	return line
 }
 
-// plain drops what is not to be seen from a server's text, but for newlines.
-func plain(text string) string {
+// withoutInvisible drops what is not to be seen from a server's text, but for newlines.
+func withoutInvisible(text string) string {
 	return strings.Map(func(c rune) rune {
 		if c != '\n' && !unicode.IsGraphic(c) {
 			return -1
@@ -172,8 +172,8 @@ func plain(text string) string {
 	}, text)
 }
 
-// others returns the properties that are not required.
-func others(properties map[string]any, required []string) (names []string) {
+// optionalProperties returns the properties that are not required.
+func optionalProperties(properties map[string]any, required []string) (names []string) {
 	for name := range properties {
 		if !slices.Contains(required, name) {
 			names = append(names, name)
@@ -183,15 +183,15 @@ func others(properties map[string]any, required []string) (names []string) {
 	return names
 }
 
-// kind shows the type of a parameter.
-func kind(p map[string]any) string {
+// parameterType shows the type of a parameter.
+func parameterType(p map[string]any) string {
 	const most = 5
-	if choices := texts(p["enum"]); len(choices) > 0 && len(choices) <= most {
+	if choices := stringItems(p["enum"]); len(choices) > 0 && len(choices) <= most {
 		return `"` + strings.Join(choices, `"|"`) + `"`
 	}
 	name, _ := p["type"].(string)
 	if items, ok := p["items"].(map[string]any); ok && name == "array" {
-		return kind(items) + "[]"
+		return parameterType(items) + "[]"
 	}
 	return cmp.Or(name, "any")
 }
@@ -204,7 +204,7 @@ func codeName(name string) string {
 		}
 		return '_'
 	}, name)
-	if slices.Contains(keywords(), name) {
+	if slices.Contains(pythonKeywords(), name) {
 		return name + "_"
 	}
 	if name != "" && unicode.IsDigit(rune(name[0])) {

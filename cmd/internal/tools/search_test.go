@@ -23,7 +23,7 @@ func TestScore_FindsWordsInOtherForms(t *testing.T) {
 	} {
 		best, most := "", 0
 		for _, tool := range tools {
-			if n := score("g", tool, wordsOf(words)); n > most {
+			if n := matchScore("g", tool, splitWords(words)); n > most {
 				best, most = tool.Name, n
 			}
 		}

@@ -21,33 +21,33 @@ import (
 )
 
 const (
-	startLimit  = 2 * time.Minute  // of a server, with the list of its tools: npx and uvx may download it first
-	maxPause    = 30 * time.Second // between starts that fail
-	maxTools    = 1000             // of one server
-	maxPages    = 100              // of its list
-	maxTool     = 256 << 10        // bytes of a tool's description and schemas,
-	maxAllTools = 1 << 20          // and of those of all tools of a server
-	closeLimit  = 2 * time.Second  // for the good-bye of a server at an address
+	startTimeout     = 2 * time.Minute  // of a server, with the list of its tools: npx and uvx may download it first
+	maxStartDelay    = 30 * time.Second // between starts that fail
+	maxTools         = 1000             // of one server
+	maxPages         = 100              // of its list
+	maxToolBytes     = 256 << 10        // bytes of a tool's description and schemas,
+	maxAllToolsBytes = 1 << 20          // and of those of all tools of a server
+	closeTimeout     = 2 * time.Second  // for the good-bye of a server at an address
 )
 
 // A server is one of a Set.
 type server struct {
-	Config
-	set *Set
+	ServerConfig
+	set *ServerSet
 
-	mu       sync.Mutex
-	live     *connection
-	starting *start // while one is under way
-	tools    []*mcp.Tool
-	listed   bool // tools are known, if perhaps from an earlier connection
-	failures int  // starts that failed, in a row
-	failed   error
-	again    time.Time // before that no start is tried
-	relists  bool      // the tools are being listed anew,
-	changed  bool      // and have changed since that began
-	calls    int       // that began
-	open     map[string]*openCall
-	left     []string // tools that code cannot have, and why
+	mu             sync.Mutex
+	current        *connection
+	starting       *startAttempt // while one is under way
+	tools          []*mcp.Tool
+	toolsKnown     bool // tools are known, if perhaps from an earlier connection
+	failedStarts   int  // starts that failed, in a row
+	lastStartError error
+	retryAt        time.Time // before that no start is tried
+	isRefreshing   bool      // the tools are being listed anew,
+	toolsChanged   bool      // and have changed since that began
+	callCount      int       // that began
+	openCalls      map[string]*openCall
+	omitted        []string // tools that code cannot have, and why
 }
 
 // An openCall is a call of a tool that runs.
@@ -57,8 +57,8 @@ type openCall struct {
 	number int             // of the calls that began
 }
 
-// A start is one attempt, for all who wait for it.
-type start struct {
+// A startAttempt is one attempt, for all who wait for it.
+type startAttempt struct {
 	done chan struct{}
 	conn *connection
 	err  error
@@ -68,31 +68,31 @@ type start struct {
 type connection struct {
 	session *mcp.ClientSession
 	program *supervisor.RunningProgram // nil for a server at an address
-	lines   *lines                     // likewise
+	stdio   *stdioTransport            // likewise
 	ended   chan struct{}              // closed when nothing comes any more
 }
 
-// connected returns the connection, and starts the server if need be.
-func (s *server) connected(ctx context.Context) (*connection, error) {
+// ensureConnected returns the connection, and starts the server if need be.
+func (s *server) ensureConnected(ctx context.Context) (*connection, error) {
 	s.mu.Lock()
-	if c := s.live; c != nil && !c.over() {
+	if c := s.current; c != nil && !c.isEnded() {
 		s.mu.Unlock()
 		return c, nil
 	}
 	if s.starting == nil {
-		if pause := time.Until(s.again); pause > 0 {
+		if pause := time.Until(s.retryAt); pause > 0 {
 			s.mu.Unlock()
-			return nil, s.unavailable(fmt.Errorf("%w (it is tried again in %.0f s)", s.failed, pause.Seconds()+1))
+			return nil, s.startError(fmt.Errorf("%w (it is tried again in %.0f s)", s.lastStartError, pause.Seconds()+1))
 		}
-		s.starting = &start{done: make(chan struct{})}
-		go s.start(s.starting) // ends within startLimit
+		s.starting = &startAttempt{done: make(chan struct{})}
+		go s.runStart(s.starting) // ends within startTimeout
 	}
 	under := s.starting
 	s.mu.Unlock()
 	select {
 	case <-under.done:
 		if under.err != nil {
-			return nil, s.unavailable(under.err)
+			return nil, s.startError(under.err)
 		}
 		return under.conn, nil
 	case <-ctx.Done():
@@ -100,12 +100,12 @@ func (s *server) connected(ctx context.Context) (*connection, error) {
 	}
 }
 
-// unavailable is the error for code that uses a server that does not run.
-func (s *server) unavailable(err error) error {
+// startError is the error for code that uses a server that does not run.
+func (s *server) startError(err error) error {
 	return &supervisor.CallError{Name: "ConnectionError", Message: fmt.Sprintf("the server %s did not start: %v", s.Name, err)}
 }
 
-func (c *connection) over() bool {
+func (c *connection) isEnded() bool {
 	select {
 	case <-c.ended:
 		return true
@@ -114,43 +114,43 @@ func (c *connection) over() bool {
 	}
 }
 
-// start makes a connection and lists the tools.
-func (s *server) start(under *start) {
+// runStart makes a connection and lists the tools.
+func (s *server) runStart(under *startAttempt) {
 	s.set.starts.Add(1)
 	defer s.set.starts.Done()
 	ctx, stop := context.WithCancel(s.set.ctx)
-	timer := time.AfterFunc(s.set.limits.start, stop)
-	c, err := s.connect(ctx)
+	timer := time.AfterFunc(s.set.timeouts.start, stop)
+	c, err := s.connectWithRetry(ctx)
 	var tools []*mcp.Tool
 	if err == nil {
-		tools, err = list(ctx, c.session)
+		tools, err = listTools(ctx, c.session)
 	}
 	if err != nil {
 		if ctx.Err() != nil && s.set.ctx.Err() == nil {
-			err = fmt.Errorf("it did not answer within %s", s.set.limits.start)
+			err = fmt.Errorf("it did not answer within %s", s.set.timeouts.start)
 		}
-		err = c.explain(err)
+		err = c.explainError(err)
 		c.close()
 	}
 	timer.Stop()
 	s.mu.Lock()
 	s.starting = nil
 	if under.err = err; err == nil {
-		under.conn, s.live, s.failures = c, c, 0
-		s.take(tools)
-		go s.watch(c, stop) // ends with the connection
+		under.conn, s.current, s.failedStarts = c, c, 0
+		s.setTools(tools)
+		go s.watchConnection(c, stop) // ends with the connection
 	} else {
 		stop()
-		pause := min(time.Second<<min(s.failures, 6), maxPause)
-		s.failures++
-		s.failed, s.again = err, time.Now().Add(pause)
+		pause := min(time.Second<<min(s.failedStarts, 6), maxStartDelay)
+		s.failedStarts++
+		s.lastStartError, s.retryAt = err, time.Now().Add(pause)
 	}
 	s.mu.Unlock()
 	close(under.done)
 }
 
-// watch takes note of the end of a connection.
-func (s *server) watch(c *connection, stop func()) {
+// watchConnection takes note of the end of a connection.
+func (s *server) watchConnection(c *connection, stop func()) {
 	defer stop()
 	_ = c.session.Wait()
 	close(c.ended)
@@ -160,73 +160,73 @@ func (s *server) watch(c *connection, stop func()) {
 	c.close()
 }
 
-// connect starts the server, or reaches it. A process that answered server/discover too late speaks
+// connectWithRetry starts the server, or reaches it. A process that answered server/discover too late speaks
 // only the newer way then, so it is started once more, and waited for.
-func (s *server) connect(ctx context.Context) (*connection, error) {
-	c, err := s.reach(ctx, s.set.limits.discover)
-	if err != nil && ctx.Err() == nil && c.lines != nil && c.lines.answeredLate() {
+func (s *server) connectWithRetry(ctx context.Context) (*connection, error) {
+	c, err := s.connectOnce(ctx, s.set.timeouts.discover)
+	if err != nil && ctx.Err() == nil && c.stdio != nil && c.stdio.hasAnsweredLate() {
 		c.close()
-		c, err = s.reach(ctx, s.set.limits.start)
+		c, err = s.connectOnce(ctx, s.set.timeouts.start)
 	}
 	return c, err
 }
 
-// reach is one attempt, with patience for the answer to server/discover.
-func (s *server) reach(ctx context.Context, patience time.Duration) (*connection, error) {
+// connectOnce is one attempt, with patience for the answer to server/discover.
+func (s *server) connectOnce(ctx context.Context, patience time.Duration) (*connection, error) {
 	c := &connection{ended: make(chan struct{})}
 	var transport mcp.Transport
 	if s.URL != "" {
-		transport = s.overHTTP()
+		transport = s.newHTTPTransport()
 	} else {
-		program, err := supervisor.StartProgram(&supervisor.Program{Path: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, Logger: s.set.o.Logger})
+		program, err := supervisor.StartProgram(&supervisor.Program{Path: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, Logger: s.set.options.Logger})
 		if err != nil {
 			return c, err
 		}
-		c.program, c.lines = program, newLines(program, limits{discover: patience, write: s.set.limits.write})
-		c.lines.progress = s.progress
-		transport = c.lines
+		c.program, c.stdio = program, newStdioTransport(program, timeouts{discover: patience, write: s.set.timeouts.write})
+		c.stdio.progress = s.forwardProgress
+		transport = c.stdio
 	}
-	client := mcp.NewClient(&mcp.Implementation{Name: "turnstone", Version: s.set.o.Version}, s.options())
+	client := mcp.NewClient(&mcp.Implementation{Name: "turnstone", Version: s.set.options.Version}, s.clientOptions())
 	var err error
 	c.session, err = client.Connect(ctx, transport, nil)
 	return c, err
 }
 
-// options are what the server can ask of us. Sampling is not offered: code that wants a model
+// clientOptions are what the server can ask of us. Sampling is not offered: code that wants a model
 // asks one itself.
-func (s *server) options() *mcp.ClientOptions {
+func (s *server) clientOptions() *mcp.ClientOptions {
 	return &mcp.ClientOptions{
-		Logger: s.set.o.Logger,
+		Logger: s.set.options.Logger,
 		Capabilities: &mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapabilities{
 			Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{},
 		}},
-		ElicitationHandler: s.elicit,
+		ElicitationHandler: s.handleElicitation,
 		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
-			s.relist()
+			s.refreshTools()
 		},
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
-			s.progress(r.Params)
+			s.forwardProgress(r.Params)
 		},
 	}
 }
 
-// overHTTP returns the transport of a server at an address.
-func (s *server) overHTTP() mcp.Transport {
-	client := &http.Client{Transport: &withHeaders{headers: s.Headers, address: s.URL, next: http.DefaultTransport}}
+// newHTTPTransport returns the transport of a server at an address.
+func (s *server) newHTTPTransport() mcp.Transport {
+	client := &http.Client{Transport: &headerTransport{headers: s.Headers, address: s.URL, next: http.DefaultTransport}}
 	if s.SSE {
-		return &mcp.SSEClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxLine}
+		return &mcp.SSEClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxMessageBytes}
 	}
-	return &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxLine}
+	return &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxMessageBytes}
 }
 
-// withHeaders adds headers to what goes to the configured address, and to no other.
-type withHeaders struct {
+// headerTransport adds headers to what goes to the configured address, and to no other.
+type headerTransport struct {
 	headers map[string]string
 	address string
 	next    http.RoundTripper
 }
 
-func (t *withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t *headerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if to, err := url.Parse(t.address); err == nil && to.Scheme == r.URL.Scheme && to.Host == r.URL.Host {
 		r = r.Clone(r.Context())
 		for name, value := range t.headers {
@@ -234,16 +234,16 @@ func (t *withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	response, err := t.next.RoundTrip(r)
-	if err == nil && r.Header.Get("Mcp-Session-Id") != "" && isForgotten(response) {
-		forget(r, response)
+	if err == nil && r.Header.Get("Mcp-Session-Id") != "" && isSessionUnknown(response) {
+		markSessionUnknown(r, response)
 	}
 	return response, err
 }
 
-// isForgotten reports whether an answer says that the server does not know our session. The protocol has
+// isSessionUnknown reports whether an answer says that the server does not know our session. The protocol has
 // the status 404 for that; the reference server in TypeScript, and all that were made after it, answer
 // 400 with words about the session.
-func isForgotten(response *http.Response) bool {
+func isSessionUnknown(response *http.Response) bool {
 	const enough = 4 << 10 // bytes of words
 	switch response.StatusCode {
 	case http.StatusNotFound:
@@ -260,22 +260,22 @@ func isForgotten(response *http.Response) bool {
 	return false
 }
 
-// forget leaves of an answer only that the server does not know our session any more: it was started
+// markSessionUnknown leaves of an answer only that the server does not know our session any more: it was started
 // anew, or has ended the session. The SDK would take an error in it, which most servers send, for the
 // answer to the call, and would keep the session for ever. The call has not begun.
-func forget(r *http.Request, response *http.Response) {
+func markSessionUnknown(r *http.Request, response *http.Response) {
 	_ = response.Body.Close()
 	response.StatusCode, response.Body, response.ContentLength = http.StatusNotFound, http.NoBody, 0
-	if refused, ok := r.Context().Value(refusedKey{}).(*atomic.Bool); ok {
+	if refused, ok := r.Context().Value(sessionUnknownKey{}).(*atomic.Bool); ok {
 		refused.Store(true)
 	}
 }
 
-// refusedKey is the context key of what forget sets for a call.
-type refusedKey struct{}
+// sessionUnknownKey is the context key of what forget sets for a call.
+type sessionUnknownKey struct{}
 
-// list returns the tools of a server, as many as we take.
-func list(ctx context.Context, session *mcp.ClientSession) (all []*mcp.Tool, err error) {
+// listTools returns the tools of a server, as many as we take.
+func listTools(ctx context.Context, session *mcp.ClientSession) (all []*mcp.Tool, err error) {
 	cursor := ""
 	for range maxPages {
 		page, err := session.ListTools(ctx, &mcp.ListToolsParams{Cursor: cursor})
@@ -290,56 +290,56 @@ func list(ctx context.Context, session *mcp.ClientSession) (all []*mcp.Tool, err
 	return all[:min(len(all), maxTools)], nil
 }
 
-// relist lists the tools anew, because they have changed, and tells the sessions.
-func (s *server) relist() {
+// refreshTools lists the tools anew, because they have changed, and tells the sessions.
+func (s *server) refreshTools() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.changed = true
-	if s.relists || s.live == nil {
+	s.toolsChanged = true
+	if s.isRefreshing || s.current == nil {
 		return // it is being done, or comes with the start
 	}
-	s.relists = true
+	s.isRefreshing = true
 	go func() {
-		for s.listAgain() {
+		for s.refreshOnce() {
 		}
-		s.set.tell()
+		s.set.refreshSessions()
 	}()
 }
 
-// listAgain reports whether the tools have changed again meanwhile.
-func (s *server) listAgain() (again bool) {
+// refreshOnce reports whether the tools have changed again meanwhile.
+func (s *server) refreshOnce() (again bool) {
 	s.mu.Lock()
-	c := s.live
-	s.changed = false
+	c := s.current
+	s.toolsChanged = false
 	s.mu.Unlock()
-	ctx, stop := context.WithTimeout(s.set.ctx, startLimit)
+	ctx, stop := context.WithTimeout(s.set.ctx, startTimeout)
 	defer stop()
-	tools, err := list(ctx, c.session)
+	tools, err := listTools(ctx, c.session)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil {
-		s.take(tools)
+		s.setTools(tools)
 	}
-	s.relists = s.changed && err == nil
-	return s.relists
+	s.isRefreshing = s.toolsChanged && err == nil
+	return s.isRefreshing
 }
 
-// call calls a tool.
-func (s *server) call(ctx context.Context, caller supervisor.Caller, tool string, args map[string]any) (any, error) {
+// callTool calls a tool.
+func (s *server) callTool(ctx context.Context, caller supervisor.Caller, tool string, args map[string]any) (any, error) {
 	text, err := json.Marshal(args) // never null
 	if err != nil {
 		return nil, &supervisor.CallError{Name: "TypeError", Message: fmt.Sprintf("%s: the arguments cannot be sent as JSON: %v", caller.Function, err)}
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop() // withdraws what the server asks
-	token := s.begin(ctx, caller)
-	defer s.finish(token)
+	token := s.registerCall(ctx, caller)
+	defer s.unregisterCall(token)
 	params := &mcp.CallToolParams{Name: tool, Arguments: json.RawMessage(text)}
 	params.SetProgressToken(token)
-	c, result, err := s.send(ctx, params)
+	c, result, err := s.sendCall(ctx, params)
 	switch {
 	case err == nil:
-		return value(result)
+		return resultValue(result)
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case c == nil:
@@ -348,29 +348,29 @@ func (s *server) call(ctx context.Context, caller supervisor.Caller, tool string
 	if told, ok := errors.AsType[*jsonrpc.Error](err); ok && !errors.Is(err, mcp.ErrConnectionClosed) {
 		switch {
 		case told.Code == mcp.CodeURLElicitationRequired:
-			return nil, s.sendThere(ctx, caller, told)
-		case told.Message == notSent:
+			return nil, s.askToVisit(ctx, caller, told)
+		case told.Message == notSentText:
 			return nil, &supervisor.CallError{Name: "ConnectionError", Message: fmt.Sprintf(
-				"the server %s was not reached for %s: %s", s.Name, tool, strings.ReplaceAll(err.Error(), notSent+": ", ""))}
+				"the server %s was not reached for %s: %s", s.Name, tool, strings.ReplaceAll(err.Error(), notSentText+": ", ""))}
 		}
 		return nil, &supervisor.CallError{Name: "ToolError", Message: told.Message}
 	}
-	if wrong := wrongResult(err); wrong != "" {
+	if wrong := unusableResult(err); wrong != "" {
 		return nil, &supervisor.CallError{Name: "ToolError", Message: fmt.Sprintf("the server %s did %s, but its answer cannot be used: %s", s.Name, tool, wrong)}
 	}
 	return nil, &supervisor.CallError{Name: "ConnectionError", Message: fmt.Sprintf(
-		"the connection to the server %s ended during %s, which may have been done: %v", s.Name, tool, c.explain(err))}
+		"the connection to the server %s ended during %s, which may have been done: %v", s.Name, tool, c.explainError(err))}
 }
 
-// send sends a call, and once more if the server does not know our session any more. Without a connection
+// sendCall sends a call, and once more if the server does not know our session any more. Without a connection
 // it returns a nil one.
-func (s *server) send(ctx context.Context, params *mcp.CallToolParams) (c *connection, result *mcp.CallToolResult, err error) {
+func (s *server) sendCall(ctx context.Context, params *mcp.CallToolParams) (c *connection, result *mcp.CallToolResult, err error) {
 	for again := false; ; again = true {
-		if c, err = s.connected(ctx); err != nil {
+		if c, err = s.ensureConnected(ctx); err != nil {
 			return nil, nil, err
 		}
 		refused := new(atomic.Bool)
-		result, err = c.session.CallTool(context.WithValue(ctx, refusedKey{}, refused), params)
+		result, err = c.session.CallTool(context.WithValue(ctx, sessionUnknownKey{}, refused), params)
 		if err == nil || again || !refused.Load() {
 			return c, result, err
 		}
@@ -382,39 +382,39 @@ func (s *server) send(ctx context.Context, params *mcp.CallToolParams) (c *conne
 	}
 }
 
-// notSent is in the SDK's error for a message to an address that did not go through, while the
+// notSentText is in the SDK's error for a message to an address that did not go through, while the
 // connection stands.
-const notSent = "rejected by transport"
+const notSentText = "rejected by transport"
 
-// begin notes a call that runs, for its progress and its questions.
-func (s *server) begin(ctx context.Context, caller supervisor.Caller) (token string) {
+// registerCall notes a call that runs, for its progress and its questions.
+func (s *server) registerCall(ctx context.Context, caller supervisor.Caller) (token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.calls++
-	token = fmt.Sprintf("%s-%d", s.Group, s.calls)
-	s.open[token] = &openCall{caller, ctx, s.calls}
+	s.callCount++
+	token = fmt.Sprintf("%s-%d", s.Group, s.callCount)
+	s.openCalls[token] = &openCall{caller, ctx, s.callCount}
 	return token
 }
 
-func (s *server) finish(token string) {
+func (s *server) unregisterCall(token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.open, token)
+	delete(s.openCalls, token)
 }
 
-// progress shows the progress of a call as that of its turn.
-func (s *server) progress(p *mcp.ProgressNotificationParams) {
+// forwardProgress shows the progress of a call as that of its turn.
+func (s *server) forwardProgress(p *mcp.ProgressNotificationParams) {
 	token, _ := p.ProgressToken.(string)
 	s.mu.Lock()
-	one, ok := s.open[token]
+	one, ok := s.openCalls[token]
 	s.mu.Unlock()
 	if ok {
 		one.ReportProgress(p.Progress, p.Total, p.Message)
 	}
 }
 
-// explain adds what a process has said at its end, and on its standard output beside messages.
-func (c *connection) explain(err error) error {
+// explainError adds what a process has said at its end, and on its standard output beside messages.
+func (c *connection) explainError(err error) error {
 	if c.program == nil {
 		return err
 	}
@@ -422,13 +422,13 @@ func (c *connection) explain(err error) error {
 		c.program.WaitStderr()
 	}
 	words := []string{err.Error()}
-	if c.lines.stoppedReading() {
+	if c.stdio.hasStoppedReading() {
 		words = append(words, "it does not read what it is sent")
 	}
 	if said := c.program.StderrSummary(); said != "" {
 		words = append(words, said)
 	}
-	if junk := c.lines.Junk(); junk != "" {
+	if junk := c.stdio.FirstJunk(); junk != "" {
 		words = append(words, fmt.Sprintf("it wrote to its standard output: %q", junk))
 	}
 	return errors.New(strings.Join(words, ": "))
@@ -447,7 +447,7 @@ func (c *connection) close() {
 		defer close(over)
 		_ = c.session.Close()
 	}()
-	timer := time.NewTimer(closeLimit)
+	timer := time.NewTimer(closeTimeout)
 	defer timer.Stop()
 	select {
 	case <-over:

@@ -21,7 +21,7 @@ import (
 
 // Options are how servers are used.
 type Options struct {
-	Servers []Config
+	Servers []ServerConfig
 
 	// Allow and Deny are patterns such as "github.*" and "github.search_issues". A tool that is
 	// allowed is called without a question, and one that is denied is not there. A pattern with
@@ -36,36 +36,36 @@ type Options struct {
 	Logger  *slog.Logger
 }
 
-// A Set is all servers of one program. Its methods may be used by any goroutine.
-type Set struct {
-	o       Options
-	ctx     context.Context // of all connections
-	end     context.CancelFunc
-	servers []*server
-	limits  limits
-	starts  sync.WaitGroup
+// A ServerSet is all servers of one program. Its methods may be used by any goroutine.
+type ServerSet struct {
+	options  Options
+	ctx      context.Context // of all connections
+	end      context.CancelFunc
+	servers  []*server
+	timeouts timeouts
+	starts   sync.WaitGroup
 
-	mu       sync.Mutex
-	sessions map[*supervisor.Session]bool // that have looked at a server
-	callers  map[string]*Set              // of each caller, if there are several
-	leaving  sync.WaitGroup               // those of callers that are gone
+	mu          sync.Mutex
+	sessions    map[*supervisor.Session]bool // that have looked at a server
+	callers     map[string]*ServerSet        // of each caller, if there are several
+	closingSets sync.WaitGroup               // those of callers that are gone
 }
 
-// limits bound what a server may take: at its start, and to read a message.
-type limits struct{ start, discover, write time.Duration }
+// timeouts bound what a server may take: at its start, and to read a message.
+type timeouts struct{ start, discover, write time.Duration }
 
-// New returns a Set. It starts nothing.
-func New(o Options) *Set {
-	s := &Set{o: o, sessions: map[*supervisor.Session]bool{}, callers: map[string]*Set{}, limits: limits{start: startLimit, discover: discoverLimit, write: writeLimit}}
+// NewServerSet returns a Set. It starts nothing.
+func NewServerSet(o Options) *ServerSet {
+	s := &ServerSet{options: o, sessions: map[*supervisor.Session]bool{}, callers: map[string]*ServerSet{}, timeouts: timeouts{start: startTimeout, discover: discoverTimeout, write: writeTimeout}}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	for _, c := range o.Servers {
-		s.servers = append(s.servers, &server{Config: c, set: s, open: map[string]*openCall{}})
+		s.servers = append(s.servers, &server{ServerConfig: c, set: s, openCalls: map[string]*openCall{}})
 	}
 	return s
 }
 
 // Close ends all servers, side by side.
-func (s *Set) Close() {
+func (s *ServerSet) Close() {
 	s.end()
 	s.starts.Wait()
 	var all sync.WaitGroup
@@ -76,55 +76,55 @@ func (s *Set) Close() {
 	s.mu.Unlock()
 	for _, one := range s.servers {
 		one.mu.Lock()
-		live := one.live
+		live := one.current
 		one.mu.Unlock()
 		if live != nil {
 			all.Go(live.close)
 		}
 	}
 	all.Wait()
-	s.leaving.Wait()
+	s.closingSets.Wait()
 }
 
-// of returns the Set of the caller whose session it is. It ends those of callers that are gone.
-func (s *Set) of(one *supervisor.Session) *Set {
-	if s.o.CallerOf == nil || one == nil {
+// forSession returns the Set of the caller whose session it is. It ends those of callers that are gone.
+func (s *ServerSet) forSession(one *supervisor.Session) *ServerSet {
+	if s.options.CallerOf == nil || one == nil {
 		return s
 	}
-	key := s.o.CallerOf(one.Name())
+	key := s.options.CallerOf(one.Name())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if key == "" || s.ctx.Err() != nil {
 		return s
 	}
 	if found := s.callers[key]; found != nil {
-		found.serve(one)
+		found.addSession(one)
 		return found
 	}
 	for other, set := range s.callers {
-		if set.isLeft() {
+		if set.isAbandoned() {
 			delete(s.callers, other)
-			s.leaving.Go(set.Close)
+			s.closingSets.Go(set.Close)
 		}
 	}
-	o := s.o
+	o := s.options
 	o.CallerOf = nil
-	found := New(o)
-	found.limits = s.limits
-	found.serve(one)
+	found := NewServerSet(o)
+	found.timeouts = s.timeouts
+	found.addSession(one)
 	s.callers[key] = found
 	return found
 }
 
-// serve notes a session before it looks at a server, which may take long or come to nothing.
-func (s *Set) serve(one *supervisor.Session) {
+// addSession notes a session before it looks at a server, which may take long or come to nothing.
+func (s *ServerSet) addSession(one *supervisor.Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sessions[one] = true
 }
 
-// isLeft reports whether all sessions that it has served are closed.
-func (s *Set) isLeft() bool {
+// isAbandoned reports whether all sessions that it has served are closed.
+func (s *ServerSet) isAbandoned() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for one := range s.sessions {
@@ -136,7 +136,7 @@ func (s *Set) isLeft() bool {
 }
 
 // Groups are the names by which code knows the servers.
-func (s *Set) Groups() (names []string) {
+func (s *ServerSet) Groups() (names []string) {
 	for _, one := range s.servers {
 		names = append(names, one.Group)
 	}
@@ -145,7 +145,7 @@ func (s *Set) Groups() (names []string) {
 
 // Functions are those that every session has from the beginning: one opens a server, and one
 // searches in all of them.
-func (s *Set) Functions() []supervisor.Function {
+func (s *ServerSet) Functions() []supervisor.Function {
 	if len(s.servers) == 0 {
 		return nil
 	}
@@ -157,7 +157,7 @@ func (s *Set) Functions() []supervisor.Function {
 		Params: json.RawMessage(`{"type":"object","properties":{"group":{"type":"string","enum":` + string(names) + `}},"required":["group"]}`),
 		Call: func(ctx context.Context, args map[string]any) (any, error) {
 			name, _ := args["group"].(string)
-			return nil, s.of(supervisor.CallerOf(ctx).Session).open(ctx, name)
+			return nil, s.forSession(supervisor.CallerOf(ctx).Session).openServer(ctx, name)
 		},
 	}, {
 		Name: "search",
@@ -171,28 +171,28 @@ func (s *Set) Functions() []supervisor.Function {
 			if !given {
 				limit = defaultResults
 			}
-			return s.of(supervisor.CallerOf(ctx).Session).search(ctx, words, int(max(1, min(limit, maxResults))))
+			return s.forSession(supervisor.CallerOf(ctx).Session).searchTools(ctx, words, int(max(1, min(limit, maxResults))))
 		},
 	}}
 }
 
-// open starts a server and gives its tools to the session that calls.
-func (s *Set) open(ctx context.Context, group string) error {
+// openServer starts a server and gives its tools to the session that calls.
+func (s *ServerSet) openServer(ctx context.Context, group string) error {
 	at := slices.IndexFunc(s.servers, func(one *server) bool { return one.Group == group })
 	if at < 0 {
 		return &supervisor.CallError{Name: "NameError", Message: fmt.Sprintf("there is no server %q", group)}
 	}
-	if _, err := s.servers[at].connected(ctx); err != nil {
+	if _, err := s.servers[at].ensureConnected(ctx); err != nil {
 		return err
 	}
-	if s.servers[at].none() {
-		return &supervisor.CallError{Name: "NameError", Message: fmt.Sprintf("the server %s has no tools that code may call%s", group, s.servers[at].why())}
+	if s.servers[at].hasNoTools() {
+		return &supervisor.CallError{Name: "NameError", Message: fmt.Sprintf("the server %s has no tools that code may call%s", group, s.servers[at].omittedText())}
 	}
-	return s.give(supervisor.CallerOf(ctx).Session)
+	return s.setFunctionsOf(supervisor.CallerOf(ctx).Session)
 }
 
-// give gives a session the tools that are known.
-func (s *Set) give(to *supervisor.Session) error {
+// setFunctionsOf gives a session the tools that are known.
+func (s *ServerSet) setFunctionsOf(to *supervisor.Session) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for one := range s.sessions {
@@ -201,14 +201,14 @@ func (s *Set) give(to *supervisor.Session) error {
 		}
 	}
 	s.sessions[to] = true
-	return to.SetFunctions(s.all()...)
+	return to.SetFunctions(s.allFunctions()...)
 }
 
-// tell gives all sessions the tools that are known, because they have changed.
-func (s *Set) tell() {
+// refreshSessions gives all sessions the tools that are known, because they have changed.
+func (s *ServerSet) refreshSessions() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	functions := s.all()
+	functions := s.allFunctions()
 	for one := range s.sessions {
 		if one.IsClosed() {
 			delete(s.sessions, one)
@@ -220,36 +220,36 @@ func (s *Set) tell() {
 	}
 }
 
-// all returns the functions of all servers whose tools are known.
-func (s *Set) all() []supervisor.Function {
+// allFunctions returns the functions of all servers whose tools are known.
+func (s *ServerSet) allFunctions() []supervisor.Function {
 	list := s.Functions()
 	for _, one := range s.servers {
-		list = append(list, one.functions()...)
+		list = append(list, one.toolFunctions()...)
 	}
 	return list
 }
 
-// take keeps the tools of a server; s.mu is held. Those that code cannot have are left out.
-func (s *server) take(tools []*mcp.Tool) {
-	s.tools, s.left, s.listed = nil, nil, true
+// setTools keeps the tools of a server; s.mu is held. Those that code cannot have are left out.
+func (s *server) setTools(tools []*mcp.Tool) {
+	s.tools, s.omitted, s.toolsKnown = nil, nil, true
 	slices.SortStableFunc(tools, func(a, b *mcp.Tool) int { return strings.Compare(a.Name, b.Name) })
 	seen, all := map[string]bool{}, 0
 	for _, t := range tools {
-		f := s.function(t)
+		f := s.toolFunction(t)
 		err := f.Check()
 		size := len(f.Doc) + len(f.Params) + len(f.Returns)
 		switch {
-		case size > maxTool:
-			err = fmt.Errorf("its description and schemas have %d bytes: at most %d fit", size, maxTool)
-		case all+size > maxAllTools:
-			err = fmt.Errorf("with it, the descriptions and schemas of the server have more than %d bytes", maxAllTools)
+		case size > maxToolBytes:
+			err = fmt.Errorf("its description and schemas have %d bytes: at most %d fit", size, maxToolBytes)
+		case all+size > maxAllToolsBytes:
+			err = fmt.Errorf("with it, the descriptions and schemas of the server have more than %d bytes", maxAllToolsBytes)
 		case seen[t.Name]:
 			err = errors.New("there are two of that name")
-		case s.set.denied(s.Group + "." + t.Name):
+		case s.set.isDenied(s.Group + "." + t.Name):
 			err = errors.New("--deny")
 		}
 		if seen[t.Name] = true; err != nil {
-			s.left = append(s.left, fmt.Sprintf("%s (%v)", t.Name, err))
+			s.omitted = append(s.omitted, fmt.Sprintf("%s (%v)", t.Name, err))
 			continue
 		}
 		all += size
@@ -257,47 +257,47 @@ func (s *server) take(tools []*mcp.Tool) {
 	}
 }
 
-// none reports whether the server has no tools.
-func (s *server) none() bool {
+// hasNoTools reports whether the server has no tools.
+func (s *server) hasNoTools() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.tools) == 0
 }
 
-// shownLeft bounds the tools that are named as left out.
-const shownLeft = 5
+// maxShownOmitted bounds the tools that are named as left out.
+const maxShownOmitted = 5
 
-// why says which tools were left out.
-func (s *server) why() string {
+// omittedText says which tools were left out.
+func (s *server) omittedText() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.left) == 0 {
+	if len(s.omitted) == 0 {
 		return ""
 	}
-	return ": left out are " + strings.Join(s.left[:min(len(s.left), shownLeft)], ", ")
+	return ": left out are " + strings.Join(s.omitted[:min(len(s.omitted), maxShownOmitted)], ", ")
 }
 
-func (s *server) functions() (list []supervisor.Function) {
+func (s *server) toolFunctions() (list []supervisor.Function) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range s.tools {
-		list = append(list, s.function(t))
+		list = append(list, s.toolFunction(t))
 	}
 	return list
 }
 
-// function makes a function of a tool.
-func (s *server) function(t *mcp.Tool) supervisor.Function {
-	f := supervisor.Function{Group: s.Group, Name: t.Name, Doc: t.Description, Params: inOrder(t.InputSchema)}
+// toolFunction makes a function of a tool.
+func (s *server) toolFunction(t *mcp.Tool) supervisor.Function {
+	f := supervisor.Function{Group: s.Group, Name: t.Name, Doc: t.Description, Params: orderedSchema(t.InputSchema)}
 	if _, ok := t.OutputSchema.(map[string]any); ok { // one that is no schema is no reason to lose the tool
-		f.Returns = inOrder(t.OutputSchema)
+		f.Returns = orderedSchema(t.OutputSchema)
 	}
 	f.Call = func(ctx context.Context, args map[string]any) (any, error) {
 		caller := supervisor.CallerOf(ctx)
-		if err := s.set.permit(ctx, caller, args, isDestructive(t)); err != nil {
+		if err := s.set.checkPermission(ctx, caller, args, isDestructive(t)); err != nil {
 			return nil, err
 		}
-		return s.call(ctx, caller, t.Name, args)
+		return s.callTool(ctx, caller, t.Name, args)
 	}
 	return f
 }
@@ -307,11 +307,11 @@ func isDestructive(t *mcp.Tool) bool {
 	return t.Annotations != nil && !t.Annotations.ReadOnlyHint && t.Annotations.DestructiveHint != nil && *t.Annotations.DestructiveHint
 }
 
-// permit returns an error if the call is not allowed: by the flags, by a right of the session, or
+// checkPermission returns an error if the call is not allowed: by the flags, by a right of the session, or
 // by a person who is asked.
-func (s *Set) permit(ctx context.Context, caller supervisor.Caller, args map[string]any, destructive bool) error {
+func (s *ServerSet) checkPermission(ctx context.Context, caller supervisor.Caller, args map[string]any, destructive bool) error {
 	covers := func(pattern string) bool { return supervisor.MatchFunction(pattern, caller.Function, destructive) }
-	if slices.ContainsFunc(s.o.Allow, covers) || caller.AskPermission(ctx, inShort(args), destructive) {
+	if slices.ContainsFunc(s.options.Allow, covers) || caller.AskPermission(ctx, formatArguments(args), destructive) {
 		return nil
 	}
 	if ctx.Err() != nil {
@@ -321,13 +321,13 @@ func (s *Set) permit(ctx context.Context, caller supervisor.Caller, args map[str
 		"%s is not allowed: a person refused it, or nobody could be asked. Only a person can allow it, such as with --allow %s at the start of repl", timeline.QuoteName(caller.Function), shellword.Quote(caller.Function))}
 }
 
-// denied reports whether --deny names a tool.
-func (s *Set) denied(function string) bool {
-	return slices.ContainsFunc(s.o.Deny, func(pattern string) bool { return supervisor.MatchFunction(pattern, function, false) })
+// isDenied reports whether --deny names a tool.
+func (s *ServerSet) isDenied(function string) bool {
+	return slices.ContainsFunc(s.options.Deny, func(pattern string) bool { return supervisor.MatchFunction(pattern, function, false) })
 }
 
-// inShort shows arguments to a person.
-func inShort(args map[string]any) string {
+// formatArguments shows arguments to a person.
+func formatArguments(args map[string]any) string {
 	const most = 80
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(args)) {
@@ -343,9 +343,9 @@ func inShort(args map[string]any) string {
 	return strings.Join(all, ", ")
 }
 
-// inOrder returns a schema as JSON whose properties begin with those that are required, in the
+// orderedSchema returns a schema as JSON whose properties begin with those that are required, in the
 // order in which the server requires them.
-func inOrder(schema any) json.RawMessage {
+func orderedSchema(schema any) json.RawMessage {
 	fields, _ := schema.(map[string]any)
 	properties, ok := fields["properties"].(map[string]any)
 	if !ok {
@@ -355,7 +355,7 @@ func inOrder(schema any) json.RawMessage {
 		}
 		return text
 	}
-	names := slices.DeleteFunc(texts(fields["required"]), func(name string) bool { _, known := properties[name]; return !known })
+	names := slices.DeleteFunc(stringItems(fields["required"]), func(name string) bool { _, known := properties[name]; return !known })
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
 		if !slices.Contains(names, name) {
 			names = append(names, name)

@@ -18,31 +18,31 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// rudeSet returns a Set of servers with these manners, each named after its own.
-func rudeSet(t *testing.T, o Options, manners ...string) *Set {
+// newRudeSet returns a Set of servers with these manners, each named after its own.
+func newRudeSet(t *testing.T, o Options, manners ...string) *ServerSet {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, manner := range manners {
-		o.Servers = append(o.Servers, Config{Name: manner, Group: manner, Command: self, Env: []string{rudeVariable + "=" + manner, "PATH=" + os.Getenv("PATH")}})
+		o.Servers = append(o.Servers, ServerConfig{Name: manner, Group: manner, Command: self, Env: []string{rudeServerVariable + "=" + manner, "PATH=" + os.Getenv("PATH")}})
 	}
-	s := New(o)
+	s := NewServerSet(o)
 	t.Cleanup(s.Close)
 	return s
 }
 
-// openWith opens a Python session that can call the tools of a Set.
-func openWith(t *testing.T, s *Set) *drive.REPL {
+// newSessionWith opens a Python session that can call the tools of a Set.
+func newSessionWith(t *testing.T, s *ServerSet) *drive.REPL {
 	t.Helper()
 	r := drive.LaunchIn(t, &supervisor.Options{Dir: t.TempDir(), Functions: s.Functions()}, python.Spec(python.Options{}))
 	r.WaitUntilReady(t)
 	return r
 }
 
-// says runs a turn and looks for texts in what it prints.
-func says(t *testing.T, r *drive.REPL, code string, wants ...string) drive.Result {
+// wantOutput runs a turn and looks for texts in what it prints.
+func wantOutput(t *testing.T, r *drive.REPL, code string, wants ...string) drive.Result {
 	t.Helper()
 	res := r.Run(t, code)
 	for _, want := range wants {
@@ -55,29 +55,29 @@ func says(t *testing.T, r *drive.REPL, code string, wants ...string) drive.Resul
 
 func TestTools_AreFunctionsWithTheirValues(t *testing.T) {
 	t.Parallel()
-	r := openWith(t, rudeSet(t, Options{Allow: []string{"*"}}, "fine"))
-	says(t, r, "import turnstone; dir(turnstone)", "['CallError', 'ToolError', 'search', 'tools']")
-	for _, e := range says(t, r, "from turnstone.tools import fine", "").Events {
+	r := newSessionWith(t, newRudeSet(t, Options{Allow: []string{"*"}}, "fine"))
+	wantOutput(t, r, "import turnstone; dir(turnstone)", "['CallError', 'ToolError', 'search', 'tools']")
+	for _, e := range wantOutput(t, r, "from turnstone.tools import fine", "").Events {
 		if c, ok := e.Body.(timeline.Call); ok {
 			t.Errorf("what opens the group is recorded as %s", c)
 		}
 	}
-	says(t, r, "fine.echo('a')", `{"zeta":"a"}`)
-	says(t, r, "fine.echo(zeta='a', alpha=2)", `{"alpha":2,"zeta":"a"}`)
-	says(t, r, "fine.big('')", "{'n': 9007199254740993, 'x': 1.5, 'none': None}")
-	says(t, r, "fine.import_('a'), fine['import']('a')", "('ran import', 'ran import')")
-	says(t, r, "fine.from_a('a'), fine.from_a_('a'), fine['from-a']('a')", "('ran from_a', 'ran from-a', 'ran from-a')")
-	says(t, r, "fine.echo(zeta=1, alpha='x', beta=2)", "TypeError: fine.echo: wrong arguments: alpha is a string, not integer; unknown beta; zeta is an integer, not string")
-	says(t, r, "fine.echo('a', alpha=None)", "alpha is null, not integer")
-	says(t, r, "try: fine.fail('a')\nexcept turnstone.ToolError as e: print('caught', e)", "caught no such bird")
-	says(t, r, "fine.nothing", "AttributeError: fine has no function nothing: it has ask, big")
-	says(t, r, "from turnstone.tools import coarse", "cannot import name 'coarse'")
-	says(t, r, "fine.picture('a').kind, len(fine.picture('a'))", "('image/png', 8)")
-	says(t, r, "fine.sample('a')", "asked")
-	says(t, r, "help(fine.echo)", "echo(zeta: str, *, alpha: int = ...)", "does echo", "Tool echo of fine.")
-	says(t, r, "import asyncio; asyncio.run(fine.echo.async_('x'))", `{"zeta":"x"}`)
-	says(t, r, "for s in turnstone.search('does progress', limit=2): print(s)", "fine.progress(zeta: string, alpha?: integer): does progress", "more")
-	res := says(t, r, "fine.progress('a')", "laid")
+	wantOutput(t, r, "fine.echo('a')", `{"zeta":"a"}`)
+	wantOutput(t, r, "fine.echo(zeta='a', alpha=2)", `{"alpha":2,"zeta":"a"}`)
+	wantOutput(t, r, "fine.big('')", "{'n': 9007199254740993, 'x': 1.5, 'none': None}")
+	wantOutput(t, r, "fine.import_('a'), fine['import']('a')", "('ran import', 'ran import')")
+	wantOutput(t, r, "fine.from_a('a'), fine.from_a_('a'), fine['from-a']('a')", "('ran from_a', 'ran from-a', 'ran from-a')")
+	wantOutput(t, r, "fine.echo(zeta=1, alpha='x', beta=2)", "TypeError: fine.echo: wrong arguments: alpha is a string, not integer; unknown beta; zeta is an integer, not string")
+	wantOutput(t, r, "fine.echo('a', alpha=None)", "alpha is null, not integer")
+	wantOutput(t, r, "try: fine.fail('a')\nexcept turnstone.ToolError as e: print('caught', e)", "caught no such bird")
+	wantOutput(t, r, "fine.nothing", "AttributeError: fine has no function nothing: it has ask, big")
+	wantOutput(t, r, "from turnstone.tools import coarse", "cannot import name 'coarse'")
+	wantOutput(t, r, "fine.picture('a').kind, len(fine.picture('a'))", "('image/png', 8)")
+	wantOutput(t, r, "fine.sample('a')", "asked")
+	wantOutput(t, r, "help(fine.echo)", "echo(zeta: str, *, alpha: int = ...)", "does echo", "Tool echo of fine.")
+	wantOutput(t, r, "import asyncio; asyncio.run(fine.echo.async_('x'))", `{"zeta":"x"}`)
+	wantOutput(t, r, "for s in turnstone.search('does progress', limit=2): print(s)", "fine.progress(zeta: string, alpha?: integer): does progress", "more")
+	res := wantOutput(t, r, "fine.progress('a')", "laid")
 	seen := false
 	for _, e := range res.Events {
 		p, ok := e.Body.(timeline.Progress)
@@ -90,69 +90,69 @@ func TestTools_AreFunctionsWithTheirValues(t *testing.T) {
 
 func TestTools_BadMannersAreErrorsOfTheirCall(t *testing.T) {
 	t.Parallel()
-	r := openWith(t, rudeSet(t, Options{Allow: []string{"*"}}, "junk"))
-	says(t, r, "import turnstone; from turnstone.tools import junk", "")
+	r := newSessionWith(t, newRudeSet(t, Options{Allow: []string{"*"}}, "junk"))
+	wantOutput(t, r, "import turnstone; from turnstone.tools import junk", "")
 	for range 2 { // the connection lives on
-		says(t, r, "junk.huge('')", "ToolError: the server's answer is longer than 16 MiB")
-		says(t, r, "junk.invalid('')", "ToolError: the server's answer is no valid JSON")
-		says(t, r, "junk.unknown_id('')", "ok")
-		says(t, r, "junk.flood('')", "after the flood")
-		says(t, r, "junk.echo('a')", `{"zeta":"a"}`)
+		wantOutput(t, r, "junk.huge('')", "ToolError: the server's answer is longer than 16 MiB")
+		wantOutput(t, r, "junk.invalid('')", "ToolError: the server's answer is no valid JSON")
+		wantOutput(t, r, "junk.unknown_id('')", "ok")
+		wantOutput(t, r, "junk.flood('')", "after the flood")
+		wantOutput(t, r, "junk.echo('a')", `{"zeta":"a"}`)
 	}
 }
 
 func TestTools_AServerThatDiesIsAnErrorAndIsStartedAgain(t *testing.T) {
 	t.Parallel()
-	r := openWith(t, rudeSet(t, Options{Allow: []string{"*"}}, "mortal"))
-	says(t, r, "from turnstone.tools import mortal", "")
+	r := newSessionWith(t, newRudeSet(t, Options{Allow: []string{"*"}}, "mortal"))
+	wantOutput(t, r, "from turnstone.tools import mortal", "")
 	for range 3 {
-		says(t, r, "mortal.die('')", "ConnectionError: the connection to the server mortal ended during die, which may have been done:", "it ended with status 7: out of cheese")
-		says(t, r, "mortal.echo('again')", `{"zeta":"again"}`)
+		wantOutput(t, r, "mortal.die('')", "ConnectionError: the connection to the server mortal ended during die, which may have been done:", "it ended with status 7: out of cheese")
+		wantOutput(t, r, "mortal.echo('again')", `{"zeta":"again"}`)
 	}
 }
 
 func TestTools_AServerThatDoesNotStartSaysWhy(t *testing.T) {
 	t.Parallel()
-	s := rudeSet(t, Options{Allow: []string{"*"}}, "dies", "deaf", "late", "fine")
-	s.limits = limits{start: time.Minute, discover: 100 * time.Millisecond, write: writeLimit}
-	r := openWith(t, s)
-	says(t, r, "from turnstone.tools import dies", "ConnectionError: the server dies did not start:", "it ended with status 3: no licence found")
-	says(t, r, "from turnstone.tools import dies", "no licence found (it is tried again in")
-	says(t, r, "from turnstone.tools import deaf; deaf.echo('a')", `{"zeta":"a"}`)
-	says(t, r, "from turnstone.tools import late; late.echo('a')", `{"zeta":"a"}`)
-	says(t, r, "import turnstone; turnstone.search('echo')", "deaf.echo(", "fine.echo(", "the server dies did not start")
+	s := newRudeSet(t, Options{Allow: []string{"*"}}, "dies", "deaf", "late", "fine")
+	s.timeouts = timeouts{start: time.Minute, discover: 100 * time.Millisecond, write: writeTimeout}
+	r := newSessionWith(t, s)
+	wantOutput(t, r, "from turnstone.tools import dies", "ConnectionError: the server dies did not start:", "it ended with status 3: no licence found")
+	wantOutput(t, r, "from turnstone.tools import dies", "no licence found (it is tried again in")
+	wantOutput(t, r, "from turnstone.tools import deaf; deaf.echo('a')", `{"zeta":"a"}`)
+	wantOutput(t, r, "from turnstone.tools import late; late.echo('a')", `{"zeta":"a"}`)
+	wantOutput(t, r, "import turnstone; turnstone.search('echo')", "deaf.echo(", "fine.echo(", "the server dies did not start")
 }
 
 func TestTools_AServerThatSaysNothingIsGivenUp(t *testing.T) {
 	t.Parallel()
-	s := rudeSet(t, Options{Allow: []string{"*"}}, "silent")
-	s.limits = limits{start: time.Second, discover: 100 * time.Millisecond, write: writeLimit}
-	r := openWith(t, s)
-	says(t, r, "from turnstone.tools import silent", "the server silent did not start: it did not answer within 1s")
-	says(t, r, "import turnstone; turnstone.search('echo')", "the server silent did not start")
+	s := newRudeSet(t, Options{Allow: []string{"*"}}, "silent")
+	s.timeouts = timeouts{start: time.Second, discover: 100 * time.Millisecond, write: writeTimeout}
+	r := newSessionWith(t, s)
+	wantOutput(t, r, "from turnstone.tools import silent", "the server silent did not start: it did not answer within 1s")
+	wantOutput(t, r, "import turnstone; turnstone.search('echo')", "the server silent did not start")
 }
 
 func TestTools_AnInterruptEndsACall(t *testing.T) {
 	t.Parallel()
-	s := rudeSet(t, Options{Allow: []string{"*"}}, "slow")
-	r := openWith(t, s)
-	says(t, r, "from turnstone.tools import slow", "")
-	turn := submit(t, r, "slow.hang('')")
+	s := newRudeSet(t, Options{Allow: []string{"*"}}, "slow")
+	r := newSessionWith(t, s)
+	wantOutput(t, r, "from turnstone.tools import slow", "")
+	turn := submitCode(t, r, "slow.hang('')")
 	for open := 0; open == 0; { // until it waits
 		s.servers[0].mu.Lock()
-		open = len(s.servers[0].open)
+		open = len(s.servers[0].openCalls)
 		s.servers[0].mu.Unlock()
 	}
 	r.InterruptTurn(t, turn)
 	r.Ended(t, turn)
-	says(t, r, "slow.echo('a')", `{"zeta":"a"}`)
+	wantOutput(t, r, "slow.echo('a')", `{"zeta":"a"}`)
 }
 
 func TestTools_AServersChildrenEndWithIt(t *testing.T) {
 	t.Parallel()
-	s := rudeSet(t, Options{Allow: []string{"*"}}, "parent")
-	r := openWith(t, s)
-	res := says(t, r, "from turnstone.tools import parent; print('pid', parent.child(''))", "pid ")
+	s := newRudeSet(t, Options{Allow: []string{"*"}}, "parent")
+	r := newSessionWith(t, s)
+	res := wantOutput(t, r, "from turnstone.tools import parent; print('pid', parent.child(''))", "pid ")
 	var pid int
 	if _, err := fmt.Sscanf(res.Text(), "pid %d", &pid); err != nil {
 		t.Fatal(err)
@@ -168,12 +168,12 @@ func TestTools_AServersChildrenEndWithIt(t *testing.T) {
 
 func TestTools_ThoseThatChangeAreReplaced(t *testing.T) {
 	t.Parallel()
-	r := openWith(t, rudeSet(t, Options{Allow: []string{"*", "moody.wipe"}}, "moody"))
-	says(t, r, "from turnstone.tools import moody; hasattr(moody, 'added')", "False")
-	says(t, r, "moody.wipe(zeta='')\nwhile not hasattr(moody, 'added'): pass\nmoody.added('')", "ran added")
+	r := newSessionWith(t, newRudeSet(t, Options{Allow: []string{"*", "moody.wipe"}}, "moody"))
+	wantOutput(t, r, "from turnstone.tools import moody; hasattr(moody, 'added')", "False")
+	wantOutput(t, r, "moody.wipe(zeta='')\nwhile not hasattr(moody, 'added'): pass\nmoody.added('')", "ran added")
 }
 
-func submit(t *testing.T, r *drive.REPL, code string) uint64 {
+func submitCode(t *testing.T, r *drive.REPL, code string) uint64 {
 	t.Helper()
 	turn, err := r.Submit(t.Context(), code)
 	if err != nil {
@@ -182,8 +182,8 @@ func submit(t *testing.T, r *drive.REPL, code string) uint64 {
 	return turn
 }
 
-// asked waits until the session asks for a permission.
-func asked(t *testing.T, r *drive.REPL, turn uint64) session.PermissionRequest {
+// waitPermission waits until the session asks for a permission.
+func waitPermission(t *testing.T, r *drive.REPL, turn uint64) session.PermissionRequest {
 	t.Helper()
 	reply, err := r.Wait(t.Context(), turn, nil)
 	if err != nil {
@@ -197,10 +197,10 @@ func asked(t *testing.T, r *drive.REPL, turn uint64) session.PermissionRequest {
 
 func TestPermission_IsAskedOfAPersonOnce(t *testing.T) {
 	t.Parallel()
-	r := openWith(t, rudeSet(t, Options{Deny: []string{"shy.big"}}, "shy"))
-	says(t, r, "from turnstone.tools import shy; hasattr(shy, 'big')", "False")
-	turn := submit(t, r, "[shy.echo(str(i)) for i in range(50)][-1]")
-	p := asked(t, r, turn)
+	r := newSessionWith(t, newRudeSet(t, Options{Deny: []string{"shy.big"}}, "shy"))
+	wantOutput(t, r, "from turnstone.tools import shy; hasattr(shy, 'big')", "False")
+	turn := submitCode(t, r, "[shy.echo(str(i)) for i in range(50)][-1]")
+	p := waitPermission(t, r, turn)
 	if want := `code wants to call shy.echo(zeta="0"). Allow it?`; p.Question() != want {
 		t.Errorf("got %q, want %q", p.Question(), want)
 	}
@@ -214,10 +214,10 @@ func TestPermission_IsAskedOfAPersonOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Ended(t, turn)
-	says(t, r, "shy.fail('')", "no such bird")
-	says(t, r, "from threading import Thread\nts = [Thread(target=shy.echo, args=('',)) for _ in range(20)]\n[t.start() for t in ts]; [t.join() for t in ts]; 'all'", "all")
-	turn = submit(t, r, "shy.wipe(zeta='')")
-	p = asked(t, r, turn)
+	wantOutput(t, r, "shy.fail('')", "no such bird")
+	wantOutput(t, r, "from threading import Thread\nts = [Thread(target=shy.echo, args=('',)) for _ in range(20)]\n[t.start() for t in ts]; [t.join() for t in ts]; 'all'", "all")
+	turn = submitCode(t, r, "shy.wipe(zeta='')")
+	p = waitPermission(t, r, turn)
 	if !p.Destructive || p.Wider != nil || !strings.Contains(p.Question(), "marks as destructive") {
 		t.Errorf("a destructive tool is asked for as %+v", p)
 	}
@@ -228,19 +228,19 @@ func TestPermission_IsAskedOfAPersonOnce(t *testing.T) {
 	if !strings.Contains(res.Text(), "PermissionError: shy.wipe is not allowed") || !strings.Contains(res.Text(), "with --allow shy.wipe at") {
 		t.Errorf("got %s", res.Text())
 	}
-	says(t, r, "shy.wipe(zeta='')", "PermissionError") // it is not asked again
+	wantOutput(t, r, "shy.wipe(zeta='')", "PermissionError") // it is not asked again
 }
 
 func TestPermission_ThreadsShareAQuestionAndAnInterruptEndsIt(t *testing.T) {
 	t.Parallel()
-	r := openWith(t, rudeSet(t, Options{}, "shy"))
-	says(t, r, "from turnstone.tools import shy\nfrom threading import Thread", "")
-	turn := submit(t, r, "shy.echo('')")
-	asked(t, r, turn)
+	r := newSessionWith(t, newRudeSet(t, Options{}, "shy"))
+	wantOutput(t, r, "from turnstone.tools import shy\nfrom threading import Thread", "")
+	turn := submitCode(t, r, "shy.echo('')")
+	waitPermission(t, r, turn)
 	r.InterruptTurn(t, turn)
 	r.Ended(t, turn)
-	turn = submit(t, r, "ts = [Thread(target=shy.echo, args=('',)) for _ in range(30)]\n[t.start() for t in ts]; [t.join() for t in ts]; 'all'")
-	p := asked(t, r, turn)
+	turn = submitCode(t, r, "ts = [Thread(target=shy.echo, args=('',)) for _ in range(30)]\n[t.start() for t in ts]; [t.join() for t in ts]; 'all'")
+	p := waitPermission(t, r, turn)
 	if err := r.AnswerPermission(t.Context(), p.ID, true); err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +271,7 @@ func TestFrom_ReadsWhatClientsWrite(t *testing.T) {
 		"class": {"url": "http://localhost:1/", "type": "sse"},
 		"unset": {"command": "sh", "args": ["${NOPE}"]}, "prompt": {"command": "sh", "env": {"K": "${input:key}"}},
 		"off": {"command": "sh", "disabled": true}, "gone": {"command": "/no/such"}, "self": {"command": "repl", "args": ["mcp"]}}}`)
-	list, left, err := From(file, p)
+	list, left, err := LoadServers(file, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,13 +291,13 @@ func TestFrom_ReadsWhatClientsWrite(t *testing.T) {
 
 	write(filepath.Join(home, ".claude.json"), `{"mcpServers": {"a": {"command": "sh"}}, "projects": {"`+project+`": {"mcpServers": {"b": {"command": "sh"}}, "enabledMcpjsonServers": ["c"]}}}`)
 	write(filepath.Join(project, ".mcp.json"), `{"mcpServers": {"c": {"command": "sh"}, "d": {"command": "sh"}}}`)
-	list, left, err = From("claude", p)
+	list, left, err = LoadServers("claude", p)
 	if err != nil || len(list) != 3 || list[2].Name != "c" || len(left) != 1 || !strings.Contains(left[0], "server d") || !strings.Contains(left[0], "not approved") {
 		t.Errorf("claude: %v, %v, %v", list, left, err)
 	}
 	claude := func(want string) {
 		t.Helper()
-		list, left, err := From("claude", p)
+		list, left, err := LoadServers("claude", p)
 		var names []string
 		for _, one := range list {
 			names = append(names, one.Name)
@@ -317,15 +317,15 @@ func TestFrom_ReadsWhatClientsWrite(t *testing.T) {
 	write(filepath.Join(project, ".claude", "settings.local.json"), `{"enableAllProjectMcpServers": true}`)
 	claude("a c e")
 	write(filepath.Join(home, ".codex", "config.toml"), "[mcp_servers.a]\ncommand = \"sh\"\nargs = [\"${TOKEN}\"]\nenv_vars = [\"SECRET\"]\n[mcp_servers.b]\nurl = \"http://x/\"\nbearer_token_env_var = \"TOKEN\"\n[mcp_servers.c]\ncommand = \"sh\"\nenabled = false\n")
-	list, left, err = From("codex", p)
+	list, left, err = LoadServers("codex", p)
 	if err != nil || len(list) != 2 || list[0].Args[0] != "${TOKEN}" || !strings.Contains(fmt.Sprint(list[0].Env), "SECRET=never") || list[1].Headers["Authorization"] != "Bearer t0" || len(left) != 1 {
 		t.Errorf("codex: %+v, %v, %v", list, left, err)
 	}
-	if _, _, err = From("cursor", p); err == nil || !strings.Contains(err.Error(), "is not there") {
+	if _, _, err = LoadServers("cursor", p); err == nil || !strings.Contains(err.Error(), "is not there") {
 		t.Errorf("cursor without a file: %v", err)
 	}
 	set[depthVariable] = "1"
-	if list, left, err = From(file, p); err != nil || len(list) != 0 || len(left) != 1 {
+	if list, left, err = LoadServers(file, p); err != nil || len(list) != 0 || len(left) != 1 {
 		t.Errorf("in a server: %v, %v, %v", list, left, err)
 	}
 }
@@ -339,7 +339,7 @@ func TestInShort_HidesNothing(t *testing.T) {
 		`"a). Allow it to call b("=1`:   {"a). Allow it to call b(": 1},
 		`list=["\ufe0f"]`:               {"list": []string{"\ufe0f"}},
 	} {
-		if got := inShort(args); got != want {
+		if got := formatArguments(args); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}

@@ -18,76 +18,76 @@ import (
 )
 
 const (
-	maxLine       = 16 << 20         // bytes of one message
-	keptEnd       = 4 << 10          // of a line that is too long, for the id in it
-	discoverLimit = 10 * time.Second // for the answer to server/discover
-	writeLimit    = 30 * time.Second // for a server to read a message
-	maxJunk       = 200              // bytes of the first line of junk that are kept
+	maxMessageBytes   = 16 << 20         // bytes of one message
+	savedLineEndBytes = 4 << 10          // of a line that is too long, for the id in it
+	discoverTimeout   = 10 * time.Second // for the answer to server/discover
+	writeTimeout      = 30 * time.Second // for a server to read a message
+	maxJunkBytes      = 200              // bytes of the first line of junk that are kept
 )
 
 // byteOrderMark is what some servers begin with.
 var byteOrderMark = []byte("\ufeff")
 
 // elicitation is the question to a person.
-const elicitation = "elicitation/create"
+const elicitationMethod = "elicitation/create"
 
 // discover is the question that servers of older versions may leave without an answer.
-const discover = "server/discover"
+const discoverMethod = "server/discover"
 
-// rawKey is the field of a result's _meta that has its structured content as the server wrote it:
+// rawContentKey is the field of a result's _meta that has its structured content as the server wrote it:
 // the SDK makes floating-point numbers of its integers. schemaKey is likewise that of a question's,
 // which has the schema of its form: the SDK forgets the order of the fields.
-const rawKey, schemaKey = "turnstone.structured", "turnstone.schema"
+const rawContentKey, schemaKey = "turnstone.structured", "turnstone.schema"
 
-// lines carries MCP messages over the pipes of a process. It survives what is no message.
-type lines struct {
-	pipe     io.ReadWriteCloser
-	progress func(*mcp.ProgressNotificationParams) // is told of progress in the order of the messages
-	limits   limits
-	in       *bufio.Reader
-	extra    chan jsonrpc.Message // answers that stand for those of the server
+// stdioTransport carries MCP messages over the pipes of a process. It survives what is no message.
+type stdioTransport struct {
+	pipe             io.ReadWriteCloser
+	progress         func(*mcp.ProgressNotificationParams) // is told of progress in the order of the messages
+	timeouts         timeouts
+	reader           *bufio.Reader
+	syntheticAnswers chan jsonrpc.Message // answers that stand for those of the server
 
-	writing sync.Mutex
+	writeMu sync.Mutex
 
-	mu         sync.Mutex
-	discovered jsonrpc.ID // of server/discover, while it has no answer
-	late       jsonrpc.ID // of one whose answer is not waited for any more
-	tooLate    bool       // it came
-	unread     bool       // it did not read a message in time
-	junk       string     // the first line that was none
-	read       chan read
-	closed     chan struct{}
-	closing    sync.Once
+	mu               sync.Mutex
+	discoverID       jsonrpc.ID // of server/discover, while it has no answer
+	lateDiscoverID   jsonrpc.ID // of one whose answer is not waited for any more
+	discoverCameLate bool       // it came
+	isStalled        bool       // it did not read a message in time
+	firstJunk        string     // the first line that was none
+	received         chan readResult
+	closed           chan struct{}
+	closing          sync.Once
 }
 
-// read is a message that came, or the end of them.
-type read struct {
+// readResult is a message that came, or the end of them.
+type readResult struct {
 	message jsonrpc.Message
 	err     error
 }
 
-func newLines(pipe io.ReadWriteCloser, bounds limits) *lines {
-	return &lines{
-		pipe: pipe, limits: bounds, in: bufio.NewReaderSize(pipe, 64<<10),
-		extra: make(chan jsonrpc.Message, 1), read: make(chan read), closed: make(chan struct{}),
+func newStdioTransport(pipe io.ReadWriteCloser, bounds timeouts) *stdioTransport {
+	return &stdioTransport{
+		pipe: pipe, timeouts: bounds, reader: bufio.NewReaderSize(pipe, 64<<10),
+		syntheticAnswers: make(chan jsonrpc.Message, 1), received: make(chan readResult), closed: make(chan struct{}),
 	}
 }
 
 // Connect implements mcp.Transport.
-func (l *lines) Connect(context.Context) (mcp.Connection, error) {
-	go l.take() // ends with the pipe, or with Close
+func (l *stdioTransport) Connect(context.Context) (mcp.Connection, error) {
+	go l.readMessages() // ends with the pipe, or with Close
 	return l, nil
 }
 
 // SessionID implements mcp.Connection.
-func (l *lines) SessionID() string { return "" }
+func (l *stdioTransport) SessionID() string { return "" }
 
 // Read implements mcp.Connection.
-func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
+func (l *stdioTransport) Read(ctx context.Context) (jsonrpc.Message, error) {
 	select {
-	case r := <-l.read:
+	case r := <-l.received:
 		return r.message, r.err
-	case m := <-l.extra:
+	case m := <-l.syntheticAnswers:
 		return m, nil
 	case <-l.closed:
 		return nil, io.EOF
@@ -97,76 +97,76 @@ func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 }
 
 // Write implements mcp.Connection.
-func (l *lines) Write(_ context.Context, m jsonrpc.Message) error {
+func (l *stdioTransport) Write(_ context.Context, m jsonrpc.Message) error {
 	text, err := jsonrpc.EncodeMessage(m)
 	if err != nil {
 		return err
 	}
-	if r, ok := m.(*jsonrpc.Request); ok && r.Method == discover {
+	if r, ok := m.(*jsonrpc.Request); ok && r.Method == discoverMethod {
 		l.mu.Lock()
-		l.discovered = r.ID
+		l.discoverID = r.ID
 		l.mu.Unlock()
-		time.AfterFunc(l.limits.discover, l.giveUpDiscover)
+		time.AfterFunc(l.timeouts.discover, l.giveUpDiscover)
 	}
-	l.writing.Lock()
-	defer l.writing.Unlock()
-	defer time.AfterFunc(l.limits.write, l.giveUpWriting).Stop()
+	l.writeMu.Lock()
+	defer l.writeMu.Unlock()
+	defer time.AfterFunc(l.timeouts.write, l.giveUpWriting).Stop()
 	_, err = l.pipe.Write(append(text, '\n'))
 	return err
 }
 
 // giveUpWriting ends a server that has not read a message in time: all later ones would wait, too.
-func (l *lines) giveUpWriting() {
+func (l *stdioTransport) giveUpWriting() {
 	l.mu.Lock()
-	l.unread = true
+	l.isStalled = true
 	l.mu.Unlock()
 	_ = l.pipe.Close()
 }
 
-// stoppedReading reports whether the server was given up because it does not read.
-func (l *lines) stoppedReading() bool {
+// hasStoppedReading reports whether the server was given up because it does not read.
+func (l *stdioTransport) hasStoppedReading() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.unread
+	return l.isStalled
 }
 
 // giveUpDiscover answers server/discover as a server does that does not know it.
-func (l *lines) giveUpDiscover() {
+func (l *stdioTransport) giveUpDiscover() {
 	l.mu.Lock()
-	id := l.discovered
-	l.discovered, l.late = jsonrpc.ID{}, id
+	id := l.discoverID
+	l.discoverID, l.lateDiscoverID = jsonrpc.ID{}, id
 	l.mu.Unlock()
 	if id.IsValid() {
-		l.extra <- refusal(id, jsonrpc.CodeMethodNotFound, "no answer in time")
+		l.syntheticAnswers <- errorResponse(id, jsonrpc.CodeMethodNotFound, "no answer in time")
 	}
 }
 
-func refusal(id jsonrpc.ID, code int64, words string) *jsonrpc.Response {
+func errorResponse(id jsonrpc.ID, code int64, words string) *jsonrpc.Response {
 	return &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: code, Message: words}}
 }
 
 // Close implements mcp.Connection. The owner of the pipe closes that.
-func (l *lines) Close() error {
+func (l *stdioTransport) Close() error {
 	l.closing.Do(func() { close(l.closed) })
 	return nil
 }
 
-// Junk returns the first line that was no message; "" if there was none.
-func (l *lines) Junk() string {
+// FirstJunk returns the first line that was no message; "" if there was none.
+func (l *stdioTransport) FirstJunk() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.junk
+	return l.firstJunk
 }
 
-// take reads lines until the pipe ends.
-func (l *lines) take() {
+// readMessages reads lines until the pipe ends.
+func (l *stdioTransport) readMessages() {
 	for {
-		m, err := l.next()
+		m, err := l.nextMessage()
 		if err == nil && m == nil {
 			continue
 		}
 		select {
-		case l.read <- read{m, err}:
+		case l.received <- readResult{m, err}:
 		case <-l.closed:
 			return
 		}
@@ -176,14 +176,14 @@ func (l *lines) take() {
 	}
 }
 
-// next returns the next message; nil for a line that is none.
-func (l *lines) next() (jsonrpc.Message, error) {
-	line, whole, err := l.line()
+// nextMessage returns the next message; nil for a line that is none.
+func (l *stdioTransport) nextMessage() (jsonrpc.Message, error) {
+	line, whole, err := l.readLine()
 	if err != nil {
 		return nil, err
 	}
 	if !whole {
-		return failedCall(line, fmt.Sprintf("the server's answer is longer than %d MiB", maxLine>>20)), nil
+		return errorForLine(line, fmt.Sprintf("the server's answer is longer than %d MiB", maxMessageBytes>>20)), nil
 	}
 	line = bytes.TrimSpace(bytes.TrimPrefix(line, byteOrderMark))
 	if len(line) == 0 {
@@ -191,27 +191,27 @@ func (l *lines) next() (jsonrpc.Message, error) {
 	}
 	m, err := jsonrpc.DecodeMessage(line)
 	if err != nil || line[0] != '{' {
-		l.note(line)
-		return failedCall(line, "the server's answer is no valid JSON"), nil
+		l.noteJunk(line)
+		return errorForLine(line, "the server's answer is no valid JSON"), nil
 	}
-	if q, ok := m.(*jsonrpc.Request); ok && !q.ID.IsValid() && l.told(q) {
+	if q, ok := m.(*jsonrpc.Request); ok && !q.ID.IsValid() && l.handleNotification(q) {
 		return nil, nil
 	}
 	if r, ok := m.(*jsonrpc.Response); ok {
-		r.ID = asAsked(r.ID)
-		if !l.expected(r.ID) {
+		r.ID = numericID(r.ID)
+		if !l.isExpected(r.ID) {
 			return nil, nil
 		}
-		r.Result = withSchemas(withRaw(r.Result, "structuredContent", rawKey))
+		r.Result = withQuestionSchemas(withRawField(r.Result, "structuredContent", rawContentKey))
 	}
-	if q, ok := m.(*jsonrpc.Request); ok && q.Method == elicitation {
-		q.Params = withRaw(q.Params, "requestedSchema", schemaKey)
+	if q, ok := m.(*jsonrpc.Request); ok && q.Method == elicitationMethod {
+		q.Params = withRawField(q.Params, "requestedSchema", schemaKey)
 	}
 	return m, nil
 }
 
-// asAsked returns the id of an answer as the SDK asks, which is a number. Some servers make a text of it.
-func asAsked(id jsonrpc.ID) jsonrpc.ID {
+// numericID returns the id of an answer as the SDK asks, which is a number. Some servers make a text of it.
+func numericID(id jsonrpc.ID) jsonrpc.ID {
 	text, _ := id.Raw().(string)
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil {
@@ -224,9 +224,9 @@ func asAsked(id jsonrpc.ID) jsonrpc.ID {
 	return number
 }
 
-// told takes what a server only tells, so that a flood of it costs little: progress, and the log,
+// handleNotification takes what a server only tells, so that a flood of it costs little: progress, and the log,
 // which nobody reads.
-func (l *lines) told(q *jsonrpc.Request) bool {
+func (l *stdioTransport) handleNotification(q *jsonrpc.Request) bool {
 	switch q.Method {
 	case "notifications/message":
 		return true
@@ -240,33 +240,33 @@ func (l *lines) told(q *jsonrpc.Request) bool {
 	return false
 }
 
-// expected reports whether an answer is waited for, and takes note of that of server/discover.
-func (l *lines) expected(id jsonrpc.ID) bool {
+// isExpected reports whether an answer is waited for, and takes note of that of server/discover.
+func (l *stdioTransport) isExpected(id jsonrpc.ID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if id.IsValid() && id == l.discovered {
-		l.discovered = jsonrpc.ID{}
+	if id.IsValid() && id == l.discoverID {
+		l.discoverID = jsonrpc.ID{}
 	}
-	if id.IsValid() && id == l.late {
-		l.tooLate = true
+	if id.IsValid() && id == l.lateDiscoverID {
+		l.discoverCameLate = true
 		return false
 	}
 	return true
 }
 
-// answeredLate reports whether the answer to server/discover came when it was not waited for.
-func (l *lines) answeredLate() bool {
+// hasAnsweredLate reports whether the answer to server/discover came when it was not waited for.
+func (l *stdioTransport) hasAnsweredLate() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.tooLate
+	return l.discoverCameLate
 }
 
-// line returns the next line. Of one that is too long it returns the start and the end.
-func (l *lines) line() (line []byte, whole bool, err error) {
+// readLine returns the next line. Of one that is too long it returns the start and the end.
+func (l *stdioTransport) readLine() (line []byte, whole bool, err error) {
 	for {
-		part, err := l.in.ReadSlice('\n')
-		if len(line)+len(part) > maxLine {
-			return l.rest(append(line[:min(len(line), keptEnd)], '\n'), part, err)
+		part, err := l.reader.ReadSlice('\n')
+		if len(line)+len(part) > maxMessageBytes {
+			return l.skipLongLine(append(line[:min(len(line), savedLineEndBytes)], '\n'), part, err)
 		}
 		line = append(line, part...)
 		switch {
@@ -278,27 +278,27 @@ func (l *lines) line() (line []byte, whole bool, err error) {
 	}
 }
 
-// rest reads the rest of a line that is too long, and returns its start with its end.
-func (l *lines) rest(start, part []byte, err error) ([]byte, bool, error) {
+// skipLongLine reads the rest of a line that is too long, and returns its start with its end.
+func (l *stdioTransport) skipLongLine(start, part []byte, err error) ([]byte, bool, error) {
 	end := bytes.Clone(part)
 	for errors.Is(err, bufio.ErrBufferFull) {
-		part, err = l.in.ReadSlice('\n')
+		part, err = l.reader.ReadSlice('\n')
 		end = append(end, part...)
-		end = append(end[:0], end[max(0, len(end)-keptEnd):]...)
+		end = append(end[:0], end[max(0, len(end)-savedLineEndBytes):]...)
 	}
 	return append(start, end...), false, err
 }
 
-func (l *lines) note(line []byte) {
+func (l *stdioTransport) noteJunk(line []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.junk == "" {
-		l.junk = string(line[:min(len(line), maxJunk)])
+	if l.firstJunk == "" {
+		l.firstJunk = string(line[:min(len(line), maxJunkBytes)])
 	}
 }
 
-// failedCall returns an error for the call that a line seems to answer; nil if it names none.
-func failedCall(line []byte, words string) jsonrpc.Message {
+// errorForLine returns an error for the call that a line seems to answer; nil if it names none.
+func errorForLine(line []byte, words string) jsonrpc.Message {
 	for _, expression := range []*regexp.Regexp{idAtEnd(), idAtStart()} {
 		found := expression.FindSubmatch(line)
 		if found == nil {
@@ -309,7 +309,7 @@ func failedCall(line []byte, words string) jsonrpc.Message {
 			continue
 		}
 		if id, err := jsonrpc.MakeID(value); err == nil && id.IsValid() {
-			return refusal(id, jsonrpc.CodeParseError, words)
+			return errorResponse(id, jsonrpc.CodeParseError, words)
 		}
 	}
 	return nil
@@ -323,8 +323,8 @@ func idAtStart() *regexp.Regexp {
 	return regexp.MustCompile(`^\s*{\s*(?:"jsonrpc"\s*:\s*"2.0"\s*,\s*)?"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")\s*,`)
 }
 
-// withSchemas does for the questions in a result what withRaw does for one.
-func withSchemas(result json.RawMessage) json.RawMessage {
+// withQuestionSchemas does for the questions in a result what withRawField does for one.
+func withQuestionSchemas(result json.RawMessage) json.RawMessage {
 	if !bytes.Contains(result, []byte(`"inputRequests"`)) {
 		return result
 	}
@@ -337,7 +337,7 @@ func withSchemas(result json.RawMessage) json.RawMessage {
 		if json.Unmarshal(question, &parts) != nil || parts["params"] == nil {
 			continue
 		}
-		parts["params"] = withRaw(parts["params"], "requestedSchema", schemaKey)
+		parts["params"] = withRawField(parts["params"], "requestedSchema", schemaKey)
 		if changed, err := json.Marshal(parts); err == nil {
 			questions[id] = changed
 		}
@@ -353,8 +353,8 @@ func withSchemas(result json.RawMessage) json.RawMessage {
 	return changed
 }
 
-// withRaw returns an object one of whose fields, if it is there, is also in its _meta, as it came.
-func withRaw(result json.RawMessage, field, key string) json.RawMessage {
+// withRawField returns an object one of whose fields, if it is there, is also in its _meta, as it came.
+func withRawField(result json.RawMessage, field, key string) json.RawMessage {
 	if !bytes.Contains(result, []byte(`"`+field+`"`)) {
 		return result
 	}
